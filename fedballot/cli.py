@@ -1,0 +1,285 @@
+"""The `fedballot` command.
+
+Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from fedballot import __version__, settings, terminal
+from fedballot.errors import FedballotError, RunError, SettingsError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Federated learning by sharing predictions on public data, under differential privacy.",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Assignments = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")]
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+def resolve(
+    method_name: str,
+    preset: str | None,
+    config: Path | None,
+    assignments: list[str],
+    out: Path | None,
+    resume: bool,
+) -> settings.CommonSettings:
+    """The settings of a run: those of the run to resume, or defaults < preset < file < assignments."""
+    from fedballot.methods import get_method
+    from fedballot.runfolder import RunFolder
+
+    kind = get_method(method_name).settings
+    if preset and config:
+        raise SettingsError("--preset and --config exclude each other: copy the preset's lines into the file")
+    layers: list[Any] = []
+    if resume and out is not None and (out / "run.json").exists() and not (preset or config):
+        recorded = RunFolder.read(out)
+        if recorded.method == method_name:
+            layers.append(recorded.settings)
+    if preset:
+        layers.extend(settings.load_preset(preset).layers(method_name))
+    if config:
+        layers.extend(settings.load_file(config).layers(method_name))
+    layers.append(settings.parse_assignments(assignments))
+    return settings.build(kind, *layers)
+
+
+@app.command()
+def run(
+    method: Annotated[str, typer.Argument(help="A name from `fedballot methods`.")],
+    preset: Annotated[str | None, typer.Option(help="A name from `fedballot presets`.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A settings file (TOML) in the form of a preset.")] = None,
+    set_: Assignments = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/METHOD-TIME.")] = None,
+    resume: Annotated[bool, typer.Option(help="Take up the run that is in --out.")] = False,
+    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    json: Json = False,
+) -> None:
+    """Run one experiment in a simulation on this machine."""
+    if resume and (out is None or not (out / "run.json").exists()):
+        raise SettingsError("--resume needs --out FOLDER with the run to take up")
+    resolved = resolve(method, preset, config, set_ or [], out, resume)
+    from fedballot.report.build import write_report
+    from fedballot.sim import simulate
+
+    folder = out or Path("runs") / f"{method}-{datetime.now():%Y%m%d-%H%M%S}"
+    try:
+        result = simulate(method, resolved, folder, resume=resume, progress=terminal.watcher(quiet=quiet))
+    except KeyboardInterrupt:
+        terminal.err.print(f"stopped; go on with: fedballot run {method} --out {folder} --resume")
+        _leave(1)
+    page = write_report(folder)
+    if json:
+        terminal.print_json(result)
+    else:
+        print_result(result, folder, page)
+
+
+def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
+    """The table at the end of a run."""
+    metrics, sent = result["metrics"], result["communication"]
+    rows = [("server accuracy", terminal.percent(metrics.get("server_accuracy")))]
+    if metrics.get("label_accuracy") is not None:
+        rows.append(("accuracy of released labels", terminal.percent(metrics["label_accuracy"])))
+    if clients := metrics.get("client_accuracy"):
+        rows.append(("agents' own accuracy", f"{terminal.percent(clients['mean'])} ± {100 * clients['std']:.1f}"))
+    for guarantee in result["guarantees"]:
+        who = f"{guarantee['unit']}, {guarantee['view']}"
+        rows.append((f"privacy ({who})", guarantee["sentence"]))
+    rows.append(
+        (
+            "sent",
+            f"{terminal.megabytes(sent['bytes_up'])} up, {terminal.megabytes(sent['bytes_down'])} down, "
+            f"{sent['messages']} messages",
+        )
+    )
+    clients = result["clients"]
+    rejected = "".join(f", {count} {reason}" for reason, count in clients["rejected"].items())
+    rows.append(("agents", f"{clients['answered']} of {clients['asked']} gave a good answer{rejected}"))
+    timing = result["timing"]
+    rows.append(
+        (
+            "time",
+            f"{timing['wall_s']:.1f} s: start {timing['startup_s']:.1f}, agents {timing['train_s']:.1f}, "
+            f"server {timing['distill_s']:.1f}",
+        )
+    )
+    rows += [("result", str(folder / "result.json")), ("report", str(page))]
+    terminal.print_table(f"{result['method']} on {result['data']['dataset']}", ("", ""), [list(row) for row in rows])
+
+
+@app.command()
+def methods(
+    settings_of: Annotated[
+        str | None, typer.Option("--settings", metavar="METHOD", help="List the settings of a method.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """The methods, what each protects and from whom; or the settings of one."""
+    from fedballot.methods import METHODS, get_method
+
+    if settings_of is not None:
+        rows = [_setting_row(field) for field in dataclasses.fields(get_method(settings_of).settings)]
+        if json:
+            terminal.print_json([dict(zip(("name", "default", "allowed", "help"), row, strict=True)) for row in rows])
+        else:
+            terminal.print_table(f"settings of {settings_of}", ("setting", "default", "allowed", "meaning"), rows)
+        return
+    keys = ("name", "summary", "sends", "protects", "from_whom", "source")
+    table = [[getattr(method, key) for key in keys] for method in METHODS.values()]
+    if json:
+        terminal.print_json([dict(zip(keys, row, strict=True)) for row in table])
+    else:
+        terminal.print_table("", ("method", "what it does", "sends", "protects", "from whom", "source"), table)
+
+
+def _setting_row(field: dataclasses.Field[Any]) -> list[str]:
+    words = {"low": "≥ {:g}", "high": "≤ {:g}", "above": "> {:g}", "below": "< {:g}"}
+    limits = field.metadata["limits"]
+    allowed = ", ".join(words[key].format(bound) for key, bound in limits.items() if bound is not None)
+    allowed = allowed or ", ".join(field.metadata["choices"])
+    default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
+    return [field.name, default, allowed, field.metadata["help"]]
+
+
+@app.command()
+def presets(json: Json = False) -> None:
+    """The settings files that come with fedballot."""
+    found = [settings.load_preset(name) for name in settings.preset_names()]
+    if json:
+        terminal.print_json(
+            [{"name": p.name, "about": p.about, "settings": p.common, "methods": p.by_method} for p in found]
+        )
+        return
+    rows = [[preset.name, preset.about, ", ".join(preset.by_method)] for preset in found]
+    terminal.print_table("", ("preset", "what it is", "sets more for"), rows)
+
+
+@app.command()
+def data(
+    name: Annotated[str | None, typer.Argument(help="A built-in name, a file, a folder or a glob.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Show the partition of this preset.")] = None,
+    set_: Assignments = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write the picture (PNG).")] = None,
+    json: Json = False,
+) -> None:
+    """What a data set holds, and how a partition of it looks, as a table and a picture."""
+    from fedballot.datasets import describe as about
+    from fedballot.datasets import sources
+
+    if name is None and preset is None:
+        rows = [[known, text] for known, text in sources.names().items()]
+        if json:
+            terminal.print_json([{"name": known, "about": text} for known, text in rows])
+        else:
+            terminal.print_table("", ("data set", "what it is"), rows)
+        return
+    from fedballot.engine import federation_spec
+    from fedballot.report.plots import class_figure, partition_figure
+
+    if preset or set_:
+        layers = [settings.load_preset(preset).common] if preset else []
+        chosen = {"dataset": name} if name else {}
+        resolved = settings.build(settings.CommonSettings, *layers, chosen, settings.parse_assignments(set_ or []))
+        found = about.describe(federation_spec(resolved))
+    else:
+        found = about.describe(sources.load(str(name)))
+    if json:
+        terminal.print_json(found)
+        return
+    rows = [[key, _short(value)] for key, value in found.items() if key not in ("counts", "label_counts")]
+    terminal.print_table(str(name or preset), ("", ""), rows)
+    picture = out or Path(f"{Path(str(name or preset)).stem}.png")
+    if "label_counts" in found:
+        figure = partition_figure(found["label_counts"], found["classes"])
+    else:
+        figure = class_figure(found["counts"], found["classes"])
+    figure.savefig(picture, dpi=150)
+    terminal.out.print(f"picture: {escape(str(picture))}")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list | tuple) and len(value) > 20:
+        return ", ".join(map(str, value[:20])) + f", … ({len(value)} in all)"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {entry}" for key, entry in value.items())
+    return str(value)
+
+
+@app.command()
+def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")]) -> None:
+    """Write DIR/report.html anew from DIR/result.json."""
+    from fedballot.report.build import write_report
+
+    print(write_report(directory))
+
+
+@app.command()
+def compare(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs.")],
+    out: Annotated[Path, typer.Option(help="Where to write the page with the plots.")] = Path("compare.html"),
+    json: Json = False,
+) -> None:
+    """Runs side by side: a table and a plot."""
+    from fedballot.report import compare as side_by_side
+
+    found = side_by_side.compare(directories)
+    page = side_by_side.write_compare(directories, out)
+    if json:
+        terminal.print_json([dataclasses.asdict(row) for row in found.rows])
+        return
+    columns = [field.name for field in dataclasses.fields(found.rows[0])]
+    terminal.print_table("", columns, [[_cell(getattr(row, key)) for key in columns] for row in found.rows])
+    print(page)
+
+
+def _cell(value: Any) -> str:
+    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _leave(code: int) -> None:
+    """End at once: after an interrupt, Flower's server thread still waits for answers that will not come."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def main() -> None:
+    """Entry point: errors meant for the user are one sentence on stderr and an exit code."""
+    try:
+        app(standalone_mode=True)
+    except FedballotError as error:
+        terminal.err.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        sys.exit(2 if isinstance(error, SettingsError) else 1)
+    except KeyboardInterrupt:
+        terminal.err.print("stopped")
+        _leave(1)
+
+
+__all__ = ["RunError", "app", "main"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""What every party does with a request: check it, answer it, or refuse with a reason that holds no data."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from flwr.client import NumPyClient
+from flwr.common import Scalar
+
+from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.sources import Examples
+from fedballot.errors import FedballotError
+from fedballot.learners.base import Learner
+from fedballot.learners.registry import make_learner
+from fedballot.metrics import confusion_matrix
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import CommonSettings
+
+Arrays = list[npt.NDArray[np.generic]]
+S = TypeVar("S", bound=CommonSettings)
+
+EVALUATED = 1000  # test records on which an agent measures its own model: enough for +-1.5 points
+
+
+class Refusal(FedballotError):
+    """A request that the party will not answer; ``reason`` is a short fixed word for counting."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Party(Generic[S]):
+    """One party: its number, its settings, its view of the data, its folder and its device."""
+
+    agent: int
+    settings: S
+    data: FederatedData
+    folder: AgentFolder
+    device: str
+
+    def private(self) -> Examples:
+        """The party's own records, copied out of the memory map.
+
+        Raises
+        ------
+        Refusal
+            If the party has no records.
+        """
+        rows = self.data.parts[self.agent]
+        if rows.size == 0:
+            raise Refusal("empty", "the party has no private records")
+        everything = self.data.private
+        return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]), groups=None)
+
+    def new_learner(self, name: str, *, epochs: int) -> Learner:
+        """An untrained learner, seeded by the run's seed and the party's number."""
+        settings = self.settings
+        seed = int(np.random.SeedSequence([settings.seed, self.agent]).generate_state(1)[0])
+        return make_learner(
+            name,
+            n_classes=len(self.data.classes),
+            input_shape=self.data.public_x.shape[1:],
+            seed=seed,
+            device=self.device,
+            epochs=epochs,
+            batch_size=settings.batch_size,
+            lr=settings.lr,
+            role="teacher",
+        )
+
+    def own_learner(self) -> Learner:
+        """The party's own kind of learner: ``client_models`` dealt out in turn."""
+        names = self.settings.client_models
+        return self.new_learner(names[self.agent % len(names)], epochs=self.settings.epochs)
+
+    def confusion(self, learner: Learner, rows: int | None = None) -> npt.NDArray[np.int64]:
+        """Confusion matrix (C, C) of a learner on the first ``rows`` test records (all if None)."""
+        n_classes = len(self.data.classes)
+        logits = learner.predict_logits(self.data.test_x[:rows])[:, :n_classes]
+        return confusion_matrix(self.data.test_y[:rows], logits.argmax(axis=1), n_classes)
+
+
+class PartyClient(NumPyClient, Generic[S]):
+    """A Flower client that turns every error into a refusal: a word for the server, the details in the party's log."""
+
+    def __init__(self, party: Party[S]) -> None:
+        self.party = party
+
+    @abstractmethod
+    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+        """The arrays that leave the party for this request."""
+
+    def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
+        """Answer a request.
+
+        Returns the ballot, 1 (a party's size is its own affair) and metrics: the agent's number, seconds of work,
+        and the reason and detail of a refusal.
+        """
+        began, clock = time.time(), time.perf_counter()
+        out: Arrays = []
+        refused = detail = ""
+        try:
+            expected, own = str(config["fingerprint"]), self.party.data.public_fingerprint
+            if expected != own:
+                raise Refusal("fingerprint", f"the server's public set is {expected}, this party's is {own}")
+            out = self.answer(parameters, config)
+        except Refusal as refusal:
+            refused, detail = refusal.reason, str(refusal)
+        except FedballotError as error:
+            refused, detail = "settings", str(error)
+        except Exception as error:
+            # an exception's text may quote data, so only its type leaves the party
+            self.party.folder.log_error(traceback.format_exc())
+            refused, detail = "raised", type(error).__name__
+        metrics: dict[str, Scalar] = {
+            "agent": self.party.agent,
+            "began": began,
+            "compute_s": time.perf_counter() - clock,
+            "refused": refused,
+            "detail": detail,
+        }
+        return out, 1, metrics

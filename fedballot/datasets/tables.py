@@ -1,0 +1,131 @@
+"""Reading a user's CSV or Parquet table: a `label` column, an optional `group` column, the rest numeric features."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedballot.datasets.checks import checked_x, label_texts
+from fedballot.datasets.examples import Array
+from fedballot.datasets.raw import Raw
+from fedballot.errors import DataError
+
+
+def read_csv(path: Path) -> Raw:
+    """Read a comma-separated UTF-8 file with a header line.
+
+    Raises
+    ------
+    DataError
+        No header, no `label` column, a ragged line, an empty, non-numeric or infinite cell (names line and column).
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return _parse(csv.reader(file, strict=True), path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: cannot be read as CSV ({error}); expected comma-separated UTF-8 text") from error
+
+
+def _parse(reader: "csv._reader", path: Path) -> Raw:
+    header = [name.strip() for name in next(reader, [])]
+    features = _feature_columns(header, path)
+    at = [header.index(name) for name in features]
+    label_at, group_at = header.index("label"), header.index("group") if "group" in header else None
+    rows: list[NDArray[np.float32]] = []
+    labels: list[str] = []
+    groups: list[str] = []
+    for row in reader:
+        if not row:
+            continue
+        line = f"{path}: line {reader.line_num}"
+        if len(row) != len(header):
+            raise DataError(f"{line}: {len(row)} cells; expected {len(header)}, as in the header")
+        labels.append(_text(row[label_at], f"{line}, column label"))
+        if group_at is not None:
+            groups.append(_text(row[group_at], f"{line}, column group"))
+        rows.append(_numbers([row[i] for i in at], features, line))
+    if not rows:
+        raise DataError(f"{path}: a header but no rows; expected at least one")
+    return Raw(np.stack(rows), np.array(labels), np.array(groups) if groups else None, features)
+
+
+def _feature_columns(header: Sequence[str], path: Path) -> tuple[str, ...]:
+    if "label" not in header:
+        found = ", ".join(header[:8]) or "nothing"
+        raise DataError(f"{path}: no column 'label' in the header ({found}); expected a comma-separated header with it")
+    for name in header:
+        if header.count(name) > 1:
+            raise DataError(f"{path}: column {name!r} stands {header.count(name)} times in the header; expected once")
+    features = tuple(name for name in header if name not in ("label", "group"))
+    if not features:
+        raise DataError(f"{path}: no feature column beside label and group; expected at least one")
+    return features
+
+
+def _text(cell: str, where: str) -> str:
+    if not cell.strip():
+        raise DataError(f"{where}: empty; expected an integer or text")
+    return cell.strip()
+
+
+def _numbers(cells: Sequence[str], columns: Sequence[str], line: str) -> NDArray[np.float32]:
+    try:
+        with np.errstate(over="ignore"):
+            values = np.fromiter(map(float, cells), np.float32, len(cells))
+        if np.isfinite(values).all():
+            return values
+    except ValueError:
+        pass
+    for column, cell in zip(columns, cells, strict=True):
+        if not _is_number(cell):
+            raise DataError(f"{line}, column {column}: {cell!r}; expected a finite float32 number")
+    raise DataError(f"{line}: expected finite float32 numbers")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return abs(float(cell)) <= np.finfo(np.float32).max
+    except ValueError:
+        return False
+
+
+def read_parquet(path: Path) -> Raw:
+    """Read a Parquet table.
+
+    Raises
+    ------
+    DataError
+        pyarrow is missing, the file is damaged, a column is missing, not numeric, or has a null (names row and column).
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise DataError(f"{path}: Parquet needs pyarrow; run pip install 'fedballot[parquet]'") from error
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: cannot be read as Parquet ({error}); expected a complete Parquet file") from error
+    features = _feature_columns(table.column_names, path)
+    if not table.num_rows:
+        raise DataError(f"{path}: no rows; expected at least one")
+    values = np.empty((table.num_rows, len(features)), np.float64)
+    for i, name in enumerate(features):
+        kind = table.schema.field(name).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise DataError(f"{path}: column {name} has type {kind}; expected numbers")
+        values[:, i] = _column(table, name, path)
+    x = checked_x(values, f"{path}: features {', '.join(features[:4])}...")
+    groups = label_texts(_column(table, "group", path), f"{path}: column group") if "group" in table.column_names else None
+    return Raw(x, label_texts(_column(table, "label", path), f"{path}: column label"), groups, features)
+
+
+def _column(table: "object", name: str, path: Path) -> Array:
+    cells = table.column(name)  # type: ignore[attr-defined]
+    if cells.null_count:
+        row = cells.is_null().index(True).as_py()
+        raise DataError(f"{path}: row {row}, column {name}: null; expected a value (fill or drop the row)")
+    values = np.asarray(cells.to_pylist()) if name in ("label", "group") else cells.to_numpy()
+    return np.asarray(values)

@@ -1,0 +1,259 @@
+"""One experiment, however it is run: the same client and server for the simulation, `flwr run` and a deployment."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.client import Client
+from flwr.common import Context
+from flwr.server import Server, ServerAppComponents, ServerConfig, SimpleClientManager
+from flwr.server.history import History
+
+from fedballot.clients.base import Party
+from fedballot.datasets.federation import FederatedData, FederationSpec, build
+from fedballot.errors import FedballotError, RunError
+from fedballot.files import write_json
+from fedballot.learners.registry import LEARNERS
+from fedballot.methods import Method, get_method
+from fedballot.metrics import accuracy, mean_and_std
+from fedballot.progress import Progress
+from fedballot.runfolder import RunFolder, agent_folder
+from fedballot.settings import CommonSettings
+from fedballot.strategies.base import BallotStrategy
+
+SCHEMA = "1"
+MESSAGES_IN_FLIGHT = 64  # Flower's default of cores + 4 costs 20 ms a message
+
+
+def federation_spec(settings: CommonSettings) -> FederationSpec:
+    """The part of the settings that says what data there are and who holds them."""
+    fields = (field.name for field in dataclasses.fields(FederationSpec))
+    return FederationSpec(**{name: getattr(settings, name) for name in fields})
+
+
+def federated_data(settings: CommonSettings) -> FederatedData:
+    """The data of an experiment, loaded once per process."""
+    return build(federation_spec(settings))
+
+
+def needs_torch(settings: CommonSettings) -> bool:
+    """Whether any learner of the settings is a torch one."""
+    names = (*settings.client_models, settings.server_model)
+    return any(LEARNERS[name].needs_torch if name in LEARNERS else not name.startswith("sklearn.") for name in names)
+
+
+def resolve_device(settings: CommonSettings) -> str:
+    """``cpu`` or ``cuda``: what `device` means on this machine.
+
+    Raises
+    ------
+    RunError
+        If cuda is asked for and there is none.
+    """
+    if settings.device == "cpu" or not needs_torch(settings) or importlib.util.find_spec("torch") is None:
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if settings.device == "cuda":
+        raise RunError("device=cuda, but torch sees no GPU here: use device=auto or device=cpu")
+    return "cpu"
+
+
+@lru_cache(maxsize=1)
+def _prepare_worker(with_torch: bool) -> None:
+    """Once per worker process: one torch thread, since the workers share the cores."""
+    if with_torch and importlib.util.find_spec("torch") is not None:
+        import torch
+
+        torch.set_num_threads(1)
+
+
+def make_client(method_name: str, settings: CommonSettings, agents_root: Path, context: Context) -> Client:
+    """The Flower client of the party that ``context`` names by its partition-id."""
+    method = get_method(method_name)
+    _prepare_worker(needs_torch(settings))
+    agent = int(context.node_config["partition-id"])
+    party = Party(
+        agent=agent,
+        settings=settings,
+        data=federated_data(settings),
+        folder=agent_folder(agents_root, agent),
+        device=resolve_device(settings),
+    )
+    return method.client(party).to_client()
+
+
+class BallotServer(Server):
+    """Flower's server, with a word at the end: the outcome, or why there is none."""
+
+    def __init__(self, strategy: BallotStrategy[Any], finish: Callable[[BaseException | None], None]) -> None:
+        super().__init__(client_manager=SimpleClientManager(), strategy=strategy)
+        self.set_max_workers(MESSAGES_IN_FLIGHT)
+        self._finish = finish
+
+    def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
+        try:
+            out = super().fit(num_rounds, timeout)
+            self._finish(None)
+        except BaseException as error:
+            self._finish(error)
+            raise
+        return out
+
+
+class Recorder:
+    """Writes ``result.json`` as a run goes on: when it starts, when it is done, when it fails.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    method, settings, data
+        The experiment.
+    workers
+        Parallel workers (simulation) or parties (deployment).
+    """
+
+    def __init__(
+        self, folder: RunFolder, method: Method, settings: CommonSettings, data: FederatedData, workers: int
+    ) -> None:
+        self.folder, self.method, self.settings, self.data, self.workers = (
+            folder,
+            method,
+            settings,
+            data,
+            workers,
+        )
+        self._clock, self._started = time.perf_counter(), time.time()
+        self.result: dict[str, Any] = {
+            "schema": SCHEMA,
+            "status": "running",
+            "error": None,
+            "method": method.name,
+            "settings": settings.to_dict(),
+            "seed": settings.seed,
+            "classes": list(data.classes),
+            "started": folder.started,
+            "versions": versions(),
+            "data": {
+                "dataset": settings.dataset,
+                "public_dataset": settings.public_dataset or settings.dataset,
+                "n_private": int(sum(part.size for part in data.parts)),
+                "n_public": len(data.public_y),
+                "n_test": len(data.test_y),
+                "fingerprint": data.public_fingerprint,
+                "agent_sizes": [int(part.size) for part in data.parts],
+            },
+        }
+        write_json(folder.result, self.result)
+
+    def failed(self, error: BaseException) -> None:
+        """The run failed or was stopped; what it has so far stays readable."""
+        words = str(error) if isinstance(error, FedballotError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, KeyboardInterrupt):
+            words = "interrupted"
+        self.result = {**self.result, "status": "failed", "error": words}
+        write_json(self.folder.result, self.result)
+
+    def done(self, strategy: BallotStrategy[Any]) -> None:
+        """The run is done: the whole result."""
+        outcome = strategy.outcome()
+        strategy.save(self.folder)
+        counts = strategy.counts
+        wall_s = time.perf_counter() - self._clock
+        available = self.workers * strategy.rounds_wall_s
+        self.result = {
+            **self.result,
+            "status": "done",
+            "metrics": {**self._agents(), **outcome["metrics"]},
+            "rounds": strategy.round_records,
+            "guarantees": outcome["guarantees"],
+            "communication": {
+                "bytes_up": counts.bytes_up,
+                "bytes_down": counts.bytes_down,
+                "messages": counts.messages,
+            },
+            "clients": {
+                "asked": counts.asked,
+                "answered": counts.answered,
+                "rejected": dict(counts.rejected),
+                "first_details": counts.first_details,
+            },
+            "timing": {
+                "wall_s": wall_s,
+                "startup_s": max(0.0, (strategy.first_began or self._started) - self._started),
+                "train_s": strategy.rounds_wall_s,
+                "distill_s": outcome["distill_s"],
+                "client_compute_s": strategy.client_compute_s,
+                "workers": self.workers,
+                "engine_overhead": 1 - strategy.client_compute_s / available if available > 0 else None,
+            },
+        }
+        write_json(self.folder.result, self.result)
+
+    def _agents(self) -> dict[str, Any]:
+        """Accuracy of the agents' own models, where their folders lie beside the run (a simulation)."""
+        blank: dict[str, Any] = {"server_accuracy": None, "label_accuracy": None, "client_accuracy": None}
+        figures = [self.folder.agent(agent).figures() for agent in range(self.settings.agents)]
+        values = [accuracy(np.asarray(found["confusion"])) for found in figures if found]
+        if not values or self.method.one_party:
+            return blank
+        return {**blank, "client_accuracy": mean_and_std(values), "client_accuracy_per_agent": values}
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result may depend on; packages that are not installed are left out."""
+    names = ("fedballot", "flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch")
+    out = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in names:
+        try:
+            out[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return out
+
+
+def make_server(
+    method: Method,
+    settings: CommonSettings,
+    folder: RunFolder,
+    *,
+    workers: int,
+    progress: Progress,
+) -> tuple[ServerAppComponents, Recorder]:
+    """Flower's server side of a run, and the recorder that holds its result."""
+    data = federated_data(settings)
+    recorder = Recorder(folder, method, settings, data, workers)
+    strategy = method.strategy(
+        settings,
+        data=data,
+        device=resolve_device(settings),
+        nodes=method.nodes(settings),
+        fingerprint=data.public_fingerprint,
+        request_id=folder.request,
+        progress=progress,
+    )
+
+    def finish(error: BaseException | None) -> None:
+        progress.stop()
+        if error is None:
+            recorder.done(strategy)
+        else:
+            recorder.failed(error)
+
+    components = ServerAppComponents(
+        server=BallotServer(strategy, finish),
+        config=ServerConfig(num_rounds=strategy.rounds, round_timeout=settings.round_timeout_s),
+    )
+    return components, recorder

@@ -1,0 +1,72 @@
+"""Files that are whole or absent: every write goes to a temporary neighbour first, then takes its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.errors import DataError
+
+
+def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Let ``write`` fill a file that replaces ``path`` only when it is complete and on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """``value`` as indented UTF-8 JSON; NaN and infinities are refused with ValueError."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomic(path, lambda stream: stream.write(text.encode()))
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, unreadable or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON ({error}); the file is damaged or of another kind") from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Arrays as a compressed ``.npz``, no pickle."""
+    write_atomic(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **arrays))  # type: ignore[arg-type]
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an ``.npz``.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, truncated or holds anything but plain arrays.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+    except Exception as error:  # numpy and zipfile raise many kinds for a damaged file
+        raise DataError(f"{path}: not a whole .npz file ({error})") from error

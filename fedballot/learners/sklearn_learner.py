@@ -1,0 +1,265 @@
+"""Any scikit-learn classifier behind the Learner protocol."""
+
+import importlib
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import skops.io
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier
+from sklearn.utils.validation import has_fit_parameter
+
+from fedballot.errors import DataError, RunError, SettingsError
+from fedballot.files import write_atomic
+from fedballot.learners import base, storage
+from fedballot.learners.base import FloatArray, Inputs, IntArray, Progress
+
+_FLOOR = 1e-12
+_FOLDS = 3
+_REFITS = 2
+
+# what skops must build beside its own default list, per estimator of the table; nothing that can run code
+_TRUSTED = [
+    "sklearn._loss.link.Interval",
+    "sklearn._loss.link.LogitLink",
+    "sklearn._loss.link.MultinomialLogit",
+    "sklearn._loss.loss.HalfBinomialLoss",
+    "sklearn._loss.loss.HalfMultinomialLoss",
+    "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.neighbors._kd_tree.KDTree",
+]
+
+
+class ScikitLearner:
+    """A scikit-learn classifier. Build it with ``registry.make_learner``.
+
+    Each training starts anew: ``fit`` after ``distill`` forgets the distilled knowledge. Images are flattened
+    and scaled to [0, 1]; feature vectors are taken as they are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        n_classes: int,
+        input_shape: tuple[int, ...],
+        seed: int,
+        epochs: int,
+        batch_size: int,
+        lr: float,
+    ) -> None:
+        self.name = name
+        self.n_classes = n_classes
+        self.input_shape = input_shape
+        self._template = _estimator(name, seed, epochs, batch_size, lr)
+        self._seed = seed
+        self._weighted = has_fit_parameter(self._template, "sample_weight")
+        self._outputs = n_classes
+        self._estimator: Any = None
+
+    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None) -> Self:
+        """See ``Learner.fit``; the public inputs are drawn once, for there are no epochs."""
+        flat = self._flat(x)
+        base.check_labels(y, len(x), self.n_classes)
+        self._outputs = self.n_classes
+        weights = np.ones(len(x))
+        if unknown is not None:
+            pool = self._flat(unknown, what="unknown")
+            if len(pool) == 0:
+                raise SettingsError("unknown is empty: abstaining teachers need at least 1 public input")
+            drawn = np.random.default_rng(self._seed).permutation(len(pool))[: len(x)]
+            flat = np.concatenate([flat, pool[drawn]])
+            y = np.concatenate([y, np.full(len(drawn), self.n_classes)])
+            weights = np.concatenate([weights, np.full(len(drawn), base.UNKNOWN_WEIGHT)])
+            self._outputs = self.n_classes + 1
+        self._estimator = self._fitted(flat, y, weights)
+        return self
+
+    def distill(self, x: Inputs, targets: FloatArray, *, weights: FloatArray | None = None) -> Self:
+        """See ``Learner.distill``: each example once per class, weighted by its target.
+
+        Estimators that take no sample weights are trained on the likeliest class.
+        """
+        flat = self._flat(x)
+        weighted = base.check_targets(targets, len(x), self.n_classes, weights)
+        if self._weighted:
+            # a soft label of under 1 % costs as much as one of 99 % and teaches nothing
+            rows, classes = np.nonzero(weighted * (targets >= 0.01))
+        else:
+            rows = np.flatnonzero(weighted.sum(axis=1))
+            classes = targets.argmax(axis=1)[rows]
+        self._outputs = self.n_classes
+        self._estimator = self._fitted(flat[rows], classes, weighted[rows, classes])
+        return self
+
+    def semi_supervise(
+        self,
+        x: Inputs,
+        labels: IntArray,
+        confidence: FloatArray | None,
+        *,
+        self_train: bool,
+        progress: Progress | None = None,
+    ) -> Self:
+        """See ``Learner.semi_supervise``.
+
+        Pseudo-labels come from fits on the other folds, for a forest or a neighbour search would only repeat
+        its own labels; where they reach .8 they replace the given label, and then the learner is fitted
+        again.
+        """
+        flat = self._flat(x)
+        base.check_labels(labels, len(x), self.n_classes, what="labels")
+        believed = base.most_confident(confidence, len(x))
+        labels = labels.astype(np.int64)
+        rounds = _REFITS if self_train and believed.sum() >= 2 * _FOLDS else 0
+        self._outputs = self.n_classes
+        for done in range(rounds):
+            p = self._out_of_fold(flat, labels, believed)
+            p /= np.maximum(p.mean(axis=0), 1e-6)
+            p /= p.sum(axis=1, keepdims=True)
+            sure = p.max(axis=1) >= base.PSEUDO_LABEL_THRESHOLD
+            labels = np.where(sure, p.argmax(axis=1), labels)
+            believed = believed | sure
+            if progress:
+                progress(done + 1, rounds + 1)
+        self._estimator = self._fitted(flat[believed], labels[believed], np.ones(int(believed.sum())))
+        if progress:
+            progress(rounds + 1, rounds + 1)
+        return self
+
+    def predict_logits(self, x: Inputs) -> FloatArray:
+        """Log-probabilities, at least log(1e-12); see ``Learner.predict_logits``."""
+        flat = self._flat(x)
+        p = self._probabilities(self._trained(), flat)
+        return np.asarray(np.log(np.maximum(p, _FLOOR)), dtype=np.float32)
+
+    def features(self, x: Inputs) -> FloatArray:
+        """Square roots of the predicted probabilities (n, C): unit vectors, close for alike predictions."""
+        flat = self._flat(x)
+        p = self._probabilities(self._trained(), flat)
+        return np.asarray(np.sqrt(p / p.sum(axis=1, keepdims=True)), dtype=np.float32)
+
+    def save(self, path: Path) -> None:
+        """Write skops. See ``Learner.save``.
+
+        Raises
+        ------
+        SettingsError
+            If the estimator holds types beyond the trusted list, so that it could not be loaded safely again.
+        """
+        content = skops.io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
+        foreign = sorted(set(skops.io.get_untrusted_types(data=content)) - set(_TRUSTED))
+        if foreign:
+            raise SettingsError(
+                f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}"
+            )
+        write_atomic(path, lambda file: file.write(content))
+
+    def load(self, path: Path) -> Self:
+        """Read skops. See ``Learner.load``."""
+        content = storage.read_bytes(path)
+        try:
+            state = skops.io.loads(content, trusted=_TRUSTED)
+        except Exception as error:  # skops raises whatever zip, JSON or numpy raise
+            raise DataError(
+                f"{path}: not a skops file, a damaged one, or one with untrusted types ({error})"
+            ) from error
+        if not isinstance(state, dict):
+            raise DataError(f"{path}: holds a {type(state).__name__}, not a saved learner")
+        storage.check_owner(path, state, self._identity())
+        if not isinstance(state.get("outputs"), int) or not is_classifier(state.get("estimator")):
+            raise DataError(f"{path}: holds no fitted classifier")
+        self._outputs, self._estimator = state["outputs"], state["estimator"]
+        return self
+
+    def _identity(self) -> dict[str, Any]:
+        shape = "x".join(str(size) for size in self.input_shape)
+        return {
+            "format": "fedballot-skops-1",
+            "learner": self.name,
+            "classes": str(self.n_classes),
+            "inputs": shape,
+        }
+
+    def _fitted(self, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64]) -> Any:
+        # most estimators refuse a single class, which a party may well have
+        estimator = DummyClassifier() if len(np.unique(y)) == 1 else clone(self._template)
+        if self._weighted and (weights != 1).any():
+            return estimator.fit(flat, y, sample_weight=weights)
+        return _fit_few(estimator, flat, y)
+
+    def _out_of_fold(
+        self, flat: NDArray[Any], labels: IntArray, believed: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        fold = np.random.default_rng(self._seed).permutation(len(flat)) % _FOLDS
+        p = np.zeros((len(flat), self.n_classes))
+        for number in range(_FOLDS):
+            train, test = (fold != number) & believed, fold == number
+            p[test] = self._probabilities(
+                self._fitted(flat[train], labels[train], np.ones(int(train.sum()))), flat[test]
+            )
+        return p
+
+    def _probabilities(self, estimator: Any, flat: NDArray[Any]) -> NDArray[np.float64]:
+        """(n, outputs), zero for classes that the estimator has not seen."""
+        p = np.zeros((len(flat), self._outputs))
+        if len(flat) == 0:
+            return p
+        if hasattr(estimator, "predict_proba"):
+            p[:, estimator.classes_] = estimator.predict_proba(flat)
+        else:
+            p[np.arange(len(flat)), estimator.predict(flat)] = 1
+        return p
+
+    def _trained(self) -> Any:
+        if self._estimator is None:
+            raise RunError(
+                f"learner {self.name!r} has not been trained: call fit, distill, semi_supervise or load"
+            )
+        return self._estimator
+
+    def _flat(self, x: Inputs, *, what: str = "x") -> NDArray[Any]:
+        base.check_inputs(x, self.input_shape, what=what)
+        if x.dtype == np.uint8:
+            return x.reshape(len(x), -1).astype(np.float32) / 255
+        return np.asarray(x)
+
+
+def _fit_few(estimator: Any, flat: NDArray[Any], y: IntArray) -> Any:
+    """Fit; a neighbour search over fewer examples than neighbours uses them all."""
+    if getattr(estimator, "n_neighbors", 0) > len(flat):
+        estimator.set_params(n_neighbors=len(flat))
+    return estimator.fit(flat, y)
+
+
+def _estimator(name: str, seed: int, epochs: int, batch_size: int, lr: float) -> Any:
+    """The unfitted estimator of a name or import path, on one thread."""
+    paths: dict[str, tuple[str, dict[str, Any]]] = {
+        "logistic-regression": ("sklearn.linear_model:LogisticRegression", {"max_iter": 200}),
+        "random-forest": ("sklearn.ensemble:RandomForestClassifier", {}),
+        "gradient-boosting": ("sklearn.ensemble:HistGradientBoostingClassifier", {"early_stopping": False}),
+        "mlp": (
+            "sklearn.neural_network:MLPClassifier",
+            {"max_iter": max(1, epochs), "batch_size": batch_size, "learning_rate_init": lr},
+        ),
+        "knn": ("sklearn.neighbors:KNeighborsClassifier", {}),
+    }
+    path, parameters = paths.get(name, (name, {}))
+    module, _, attribute = path.partition(":")
+    try:
+        estimator = getattr(importlib.import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise SettingsError(
+            f"learner {name!r} cannot be made: {error}; give 'sklearn.module:Class'"
+        ) from error
+    if not is_classifier(estimator):
+        raise SettingsError(
+            f"learner {name!r} is no classifier; give a scikit-learn class with fit and predict"
+        )
+    if "random_state" in estimator.get_params():
+        parameters["random_state"] = seed % 2**32
+    return estimator.set_params(**parameters)

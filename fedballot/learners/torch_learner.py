@@ -1,0 +1,254 @@
+"""Torch learners: networks that live on one device with their data, without a DataLoader."""
+
+import hashlib
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from fedballot.errors import DataError, RunError, SettingsError
+from fedballot.files import write_atomic
+from fedballot.learners import augment, base, nets, storage, training
+from fedballot.learners.base import FloatArray, Inputs, IntArray, Progress
+
+_PREDICT_BATCH = 1024
+_LABEL_SHARE = 0.3
+
+
+class TorchLearner:
+    """A torch network behind the Learner protocol. Build it with ``registry.make_learner``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        n_classes: int,
+        input_shape: tuple[int, ...],
+        seed: int,
+        device: str,
+        epochs: int,
+        batch_size: int,
+        lr: float,
+        role: str,
+    ) -> None:
+        self.name = name
+        self.n_classes = n_classes
+        self.input_shape = input_shape
+        self.device = _device(device)
+        self._seed, self._epochs, self._batch_size, self._lr = seed, epochs, batch_size, lr
+        self._student = role == "student"
+        self._net: nn.Module | None = None
+        self._outputs = n_classes
+        self._fits = 0
+        self._augmenter: augment.Augmenter | None = None
+        if len(input_shape) > 1:
+            grey = augment.GREY_ELASTIC if self._student else augment.GREY
+            kind = augment.COLOUR if len(input_shape) == 3 else grey
+            self._augmenter = augment.Augmenter(kind, input_shape[0], input_shape[1], self.device)
+
+    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None) -> Self:
+        """See ``Learner.fit``."""
+        base.check_inputs(x, self.input_shape)
+        base.check_labels(y, len(x), self.n_classes)
+        hard = self._tensor(y)
+        if unknown is None:
+            targets = F.one_hot(hard, self.n_classes).float()
+            return self._train_on(self._data(x), targets)
+
+        base.check_inputs(unknown, self.input_shape, what="unknown")
+        if len(unknown) == 0:
+            raise SettingsError("unknown is empty: abstaining teachers need at least 1 public input")
+        outputs, n, m = self.n_classes + 1, len(x), len(unknown)
+        targets = F.one_hot(hard, outputs).float()
+        abstain = torch.zeros(min(n, m), outputs, device=self.device)
+        abstain[:, -1] = base.UNKNOWN_WEIGHT
+        targets = torch.cat([targets, abstain])
+        known = torch.arange(n, device=self.device)
+
+        def plan(epoch: int, best: nn.Module) -> training.Epoch:
+            drawn = n + torch.randperm(m, device=self.device)[: len(abstain)]
+            return training.Epoch(torch.cat([known, drawn]), targets)
+
+        return self._train(torch.cat([self._data(x), self._data(unknown)]), plan, outputs)
+
+    def distill(self, x: Inputs, targets: FloatArray, *, weights: FloatArray | None = None) -> Self:
+        """See ``Learner.distill``."""
+        base.check_inputs(x, self.input_shape)
+        weighted = base.check_targets(targets, len(x), self.n_classes, weights)
+        if weights is not None:
+            weighted = weighted / weights.mean()
+        return self._train_on(self._data(x), self._tensor(weighted.astype(np.float32)))
+
+    def semi_supervise(
+        self,
+        x: Inputs,
+        labels: IntArray,
+        confidence: FloatArray | None,
+        *,
+        self_train: bool,
+        progress: Progress | None = None,
+    ) -> Self:
+        """See ``Learner.semi_supervise``.
+
+        The pseudo-labels are those of the averaged network, once an epoch over the whole pool, aligned to a
+        uniform distribution of classes (Berthelot et al. 2020, "ReMixMatch") and kept where they reach .8
+        (Sohn et al. 2020, "FixMatch"). The given labels stay in with weight .3.
+        """
+        base.check_inputs(x, self.input_shape)
+        base.check_labels(labels, len(x), self.n_classes, what="labels")
+        believed = self._tensor(base.most_confident(confidence, len(x)))
+        data = self._data(x)
+        given = F.one_hot(self._tensor(labels), self.n_classes).float() * believed[:, None]
+        warm_up = self._epochs // 3 if self_train else self._epochs
+
+        def plan(epoch: int, best: nn.Module) -> training.Epoch:
+            targets = given
+            if epoch >= warm_up:
+                targets = _LABEL_SHARE * given + _pseudo_labels(self._logits(best, data))
+            rows = torch.nonzero(targets.sum(1)).squeeze(1)
+            return training.Epoch(rows, targets[rows])
+
+        return self._train(data, plan, self.n_classes, progress)
+
+    def predict_logits(self, x: Inputs) -> FloatArray:
+        """See ``Learner.predict_logits``."""
+        base.check_inputs(x, self.input_shape)
+        logits = self._logits(self._trained(), self._data(x))
+        return logits.cpu().numpy()
+
+    def features(self, x: Inputs) -> FloatArray:
+        """Inputs of the last linear layer (n, d), scaled to L2 norm 1; the logits if there is none."""
+        base.check_inputs(x, self.input_shape)
+        net = self._trained()
+        linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
+        seen: list[Tensor] = []
+        hook = linear[-1].register_forward_pre_hook(lambda _, args: seen.append(args[0])) if linear else None
+        try:
+            logits = self._logits(net, self._data(x))
+        finally:
+            if hook:
+                hook.remove()
+        return F.normalize(torch.cat(seen) if seen else logits).cpu().numpy()
+
+    def save(self, path: Path) -> None:
+        """Write safetensors. See ``Learner.save``."""
+        state = {
+            key: value.detach().cpu().contiguous() for key, value in self._trained().state_dict().items()
+        }
+        metadata = self._identity() | {"outputs": str(self._outputs), "fits": str(self._fits)}
+        write_atomic(path, lambda file: file.write(safetensors.torch.save(state, metadata)))
+
+    def load(self, path: Path) -> Self:
+        """Read safetensors. See ``Learner.load``."""
+        content = storage.read_bytes(path)
+        try:
+            state = safetensors.torch.load(content)
+            with safetensors.safe_open(path, "pt") as file:
+                metadata = file.metadata() or {}
+        except (SafetensorError, OSError) as error:
+            raise DataError(f"{path}: not a safetensors file, or a damaged one ({error})") from error
+        storage.check_owner(path, metadata, self._identity())
+        try:
+            self._outputs, self._fits = int(metadata["outputs"]), int(metadata["fits"])
+            net = nets.build(self.name, self._outputs, self.input_shape)
+            net.load_state_dict(state)
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise DataError(f"{path}: does not fit the network {self.name!r}: {error}") from error
+        self._net = net.to(self.device).eval()
+        return self
+
+    def _identity(self) -> dict[str, str]:
+        shape = "x".join(str(size) for size in self.input_shape)
+        return {
+            "format": "fedballot-torch-1",
+            "learner": self.name,
+            "classes": str(self.n_classes),
+            "inputs": shape,
+        }
+
+    def _train_on(self, data: Tensor, targets: Tensor) -> Self:
+        epoch = training.Epoch(torch.arange(len(data), device=self.device), targets)
+        return self._train(data, lambda number, best: epoch, self.n_classes)
+
+    def _train(
+        self, data: Tensor, plan: training.Plan, outputs: int, progress: Progress | None = None
+    ) -> Self:
+        # each fit of a learner has a stream of its own, also after a save and a load
+        stream = hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()
+        with training.seeded(int.from_bytes(stream[:8], "big", signed=True), self.device):
+            if self._net is None or outputs != self._outputs:
+                self._net = nets.build(self.name, outputs, self.input_shape).to(self.device)
+            self._outputs = outputs
+            self._net = training.train(
+                self._net,
+                lambda rows: self._inputs(data[rows]),
+                plan,
+                epochs=self._epochs,
+                batch_size=self._batch_size,
+                lr=self._lr,
+                average=self._student,
+                progress=progress,
+            ).eval()
+        self._fits += 1
+        return self
+
+    def _inputs(self, data: Tensor) -> Tensor:
+        x = _floats(data)
+        return self._augmenter(x) if self._augmenter else x
+
+    def _logits(self, net: nn.Module, data: Tensor) -> Tensor:
+        net.eval()
+        with torch.inference_mode():
+            parts = [net(_floats(part)) for part in torch.split(data, _PREDICT_BATCH)]
+            return torch.cat(parts) if parts else torch.zeros(0, self._outputs, device=self.device)
+
+    def _trained(self) -> nn.Module:
+        if self._net is None:
+            raise RunError(
+                f"learner {self.name!r} has not been trained: call fit, distill, semi_supervise or load"
+            )
+        return self._net
+
+    def _data(self, x: Inputs) -> Tensor:
+        """Images stay uint8 until a batch needs them: a quarter of the memory."""
+        tensor = self._tensor(x if x.dtype == np.uint8 else x.astype(np.float32, copy=False))
+        if len(self.input_shape) == 2:
+            return tensor.unsqueeze(1)
+        return tensor.permute(0, 3, 1, 2) if len(self.input_shape) == 3 else tensor
+
+    def _tensor(self, array: Inputs) -> Tensor:
+        # a copy: torch refuses to share read-only memory maps quietly
+        return torch.from_numpy(np.array(array)).to(self.device)
+
+
+def _floats(data: Tensor) -> Tensor:
+    return data.float().div_(255) if data.dtype == torch.uint8 else data
+
+
+def _pseudo_labels(logits: Tensor) -> Tensor:
+    """One-hot rows (n, C) where the aligned probabilities reach the threshold, zero rows elsewhere."""
+    p = logits.softmax(1)
+    p = p / p.mean(0).clamp_min(1e-6)
+    p = p / p.sum(1, keepdim=True)
+    top, label = p.max(1)
+    return F.one_hot(label, p.shape[1]).float() * (top >= base.PSEUDO_LABEL_THRESHOLD)[:, None]
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise SettingsError(f"device is {name!r}, but must be cpu, cuda or cuda:N") from error
+    if device.type not in ("cpu", "cuda"):
+        raise SettingsError(f"device is {name!r}, but must be cpu, cuda or cuda:N")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise SettingsError(
+            f"device is {name!r}, but torch sees {torch.cuda.device_count()} CUDA devices; use cpu"
+        )
+    return device

@@ -1,0 +1,98 @@
+"""The table of methods. Adding a method is one entry here, a Strategy and a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fedballot.clients.base import PartyClient
+from fedballot.clients.baselines import CentralizedClient, StandaloneClient
+from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.datasets.federation import FederatedData
+from fedballot.settings import CommonSettings, unknown_name
+from fedballot.strategies.base import BallotStrategy
+from fedballot.strategies.baselines import MeasureStrategy
+from fedballot.strategies.pate import PateStrategy
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: how it is set, who runs it, and what it promises.
+
+    ``strategy`` is called with the settings, the data, the device, and the keywords that every
+    :class:`~fedballot.strategies.base.BallotStrategy` takes.
+    """
+
+    name: str
+    summary: str
+    sends: str
+    protects: str
+    from_whom: str
+    source: str
+    settings: type[CommonSettings]
+    client: type[PartyClient[Any]]
+    strategy: Callable[..., BallotStrategy[Any]]
+    one_party: bool = False
+
+    def nodes(self, settings: CommonSettings) -> int:
+        """Number of Flower nodes that the method needs."""
+        return 1 if self.one_party else settings.agents
+
+
+def _measure(settings: CommonSettings, *, data: FederatedData, device: str, **kwargs: Any) -> MeasureStrategy:
+    return MeasureStrategy(settings, n_classes=len(data.classes), **kwargs)
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            name="pate-fl",
+            summary="agents vote on public data; the server learns from the noisy tally",
+            sends="one noisy vote matrix per agent",
+            protects="each agent with all its data (and each record)",
+            from_whom="everybody who sees the tally, the labels or the server's model",
+            source="Voting-based approaches for differentially private federated learning, Algorithm 1",
+            settings=PateSettings,
+            client=PateClient,
+            strategy=PateStrategy,
+        ),
+        Method(
+            name="standalone",
+            summary="every agent trains on its own data only",
+            sends="nothing (accuracies, for measuring)",
+            protects="everything: nothing is shared",
+            from_whom="everybody",
+            source="baseline",
+            settings=CommonSettings,
+            client=StandaloneClient,
+            strategy=_measure,
+        ),
+        Method(
+            name="centralized",
+            summary="the server's model trained on all private data pooled",
+            sends="all private data",
+            protects="nothing",
+            from_whom="nobody",
+            source="baseline",
+            settings=CommonSettings,
+            client=CentralizedClient,
+            strategy=_measure,
+            one_party=True,
+        ),
+    )
+}
+
+
+def get_method(name: str) -> Method:
+    """The method of that name.
+
+    Raises
+    ------
+    SettingsError
+        If there is none, with the nearest name.
+    """
+    if name not in METHODS:
+        raise unknown_name("method", name, list(METHODS), "fedballot methods")
+    return METHODS[name]

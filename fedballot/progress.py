@@ -1,0 +1,61 @@
+"""Progress of long work, told to whoever watches: a bar on a terminal, log lines in a deployment, or nobody."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Protocol
+
+logger = logging.getLogger("fedballot")
+
+
+class Progress(Protocol):
+    """One stage at a time: ``start``, then ``advance`` up to the total, then the next ``start`` or ``stop``."""
+
+    def start(self, label: str, total: int) -> None: ...
+
+    def advance(self, steps: int = 1) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class LogProgress:
+    """A log line at the start of each stage and then at most every ``every_s`` seconds, with the time left."""
+
+    def __init__(self, every_s: float = 10.0) -> None:
+        self._every_s = every_s
+        self._label, self._total, self._done = "", 0, 0
+        self._began = self._told = 0.0
+
+    def start(self, label: str, total: int) -> None:
+        self._label, self._total, self._done = label, total, 0
+        self._began = self._told = time.monotonic()
+        self._tell(f"{label}: 0 of {total}")
+
+    def advance(self, steps: int = 1) -> None:
+        self._done += steps
+        now = time.monotonic()
+        if self._done < self._total and now - self._told < self._every_s:
+            return
+        self._told = now
+        left = (now - self._began) / max(self._done, 1) * (self._total - self._done)
+        self._tell(f"{self._label}: {self._done} of {self._total}, {left:.0f} s left")
+
+    def stop(self) -> None:
+        pass
+
+    def _tell(self, text: str) -> None:
+        logger.info("%s", text)
+
+
+class Silent:
+    """Nobody watches."""
+
+    def start(self, label: str, total: int) -> None:
+        pass
+
+    def advance(self, steps: int = 1) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass

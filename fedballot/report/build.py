@@ -1,0 +1,46 @@
+"""`report.html` of one run: a single file, nothing fetched from outside."""
+
+from pathlib import Path
+
+from fedballot.report import view
+from fedballot.report.html import write_page
+from fedballot.report.load import load_release, load_result
+from fedballot.report.pictures import pictures
+
+
+def write_report(run_dir: Path) -> Path:
+    """Write `report.html` into a run folder.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Folder with `result.json` and, for methods that release votes, `release.npz`.
+
+    Returns
+    -------
+    Path
+        The page, written atomically. A running or failed run gets a page that says so.
+
+    Raises
+    ------
+    DataError
+        The folder holds no usable result (see `load_result` and `load_release`).
+    """
+    run_dir = Path(run_dir)
+    result, release = load_result(run_dir), load_release(run_dir)
+    classes = [str(name) for name in result.get("classes", [])]
+    values = {
+        "result": result,
+        "name": run_dir.resolve().name,
+        "summary": view.summary(result, release),
+        "key_settings": view.key_settings(result["settings"]),
+        "headlines": view.headlines(result),
+        "guarantees": view.guarantee_rows(result),
+        "seeded": view.is_seeded(result),
+        "accuracy_plots": view.accuracy_plots(result),
+        "margin_plot": view.margin_plot(result, release),
+        "pictures": pictures(release, classes),
+        "agents": view.agents(result),
+        "time_parts": view.time_parts(result),
+    }
+    return write_page("report.html.j2", values, run_dir / "report.html")

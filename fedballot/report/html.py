@@ -1,0 +1,53 @@
+"""From a template and its values to one self-contained page on disk."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+import fedballot
+from fedballot.files import write_atomic
+from fedballot.report import numbers
+from fedballot.report.palette import DARK, LIGHT
+
+
+def write_page(template: str, values: Mapping[str, Any], path: Path) -> Path:
+    """Render a template of this package and put it at `path` atomically.
+
+    Parameters
+    ----------
+    template : str
+        Name of a template beside this file.
+    values : mapping
+        What the template names; a name it does not find is an error, never an empty place.
+    path : Path
+        The page; replaced if it exists.
+
+    Returns
+    -------
+    Path
+        `path`.
+    """
+    environment = Environment(
+        loader=PackageLoader("fedballot", "report"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for formatter in (
+        numbers.percent,
+        numbers.count,
+        numbers.size,
+        numbers.seconds,
+        numbers.epsilon,
+        numbers.delta,
+        numbers.scalar,
+    ):
+        environment.filters[formatter.__name__] = formatter
+    page = environment.get_template(template).render(
+        light=LIGHT, dark=DARK, version=fedballot.__version__, **values
+    )
+    write_atomic(path, lambda stream: stream.write(page.encode("utf-8")))
+    return path

@@ -1,0 +1,155 @@
+"""The pictures of a run, one function each: arrays in, matplotlib Figure out. No pyplot, no global state."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from fedballot.report.canvas import bare, canvas, percent_axis, short, style, whole_ticks
+from fedballot.report.palette import LIGHT
+
+MANY_CLASSES = 24
+
+
+def per_class_figure(
+    accuracy: Sequence[float | None], classes: Sequence[str], overall: float | None
+) -> Figure:
+    """Draw the accuracy of each class, as dots hanging from the overall accuracy.
+
+    Parameters
+    ----------
+    accuracy : sequence of float, (C,)
+        Fractions in 0..1; None for a class without test examples.
+    classes : sequence of str, (C,)
+        Names of the classes.
+    overall : float or None
+        Accuracy over all classes, drawn as a line.
+
+    Returns
+    -------
+    Figure
+        One row per class; beyond 24 classes sorted, with only the weakest named.
+    """
+    known = [(name, value) for name, value in zip(classes, accuracy, strict=True) if value is not None]
+    if len(known) > MANY_CLASSES:
+        known.sort(key=lambda pair: pair[1])
+    names = [name for name, _ in known]
+    values = np.array([value for _, value in known], dtype=float)
+    rows = np.arange(len(values))
+    with style():
+        figure, axes = canvas(min(4.6, 0.95 + 0.235 * len(values)))
+        line = float(values.mean()) if overall is None else overall
+        axes.hlines(rows, line, values, color=LIGHT["sky"], linewidth=2.2)
+        axes.axvline(line, color=LIGHT["faint"], linewidth=1)
+        axes.plot(values, rows, "o", color=LIGHT["blue"], markersize=6.5)
+        if len(values) > MANY_CLASSES:
+            step = int(np.ceil(len(values) / MANY_CLASSES))
+            axes.set_yticks(rows[::step], [short(name) for name in names[::step]])
+        else:
+            axes.set_yticks(rows, [short(name) for name in names])
+        axes.set_ylim(len(values) - 0.5, -0.5)
+        percent_axis(axes, "x", min(values.min(), line), max(values.max(), line))
+        axes.grid(axis="x")
+        bare(axes, "left")
+        axes.set_xlabel("accuracy of the class")
+        return figure
+
+
+def per_agent_figure(accuracy: Sequence[float | None], server: float | None) -> Figure:
+    """Draw the accuracy of every agent's own model, sorted, and the server's above them.
+
+    Parameters
+    ----------
+    accuracy : sequence of float, (N,)
+        Fractions in 0..1 on the test set; None for an agent that was not measured.
+    server : float or None
+        The server's accuracy, drawn as a line.
+
+    Returns
+    -------
+    Figure
+        Agents from the weakest to the strongest.
+    """
+    values = np.sort(np.array([value for value in accuracy if value is not None], dtype=float))
+    with style():
+        figure, axes = canvas(2.9)
+        ranks = np.arange(1, len(values) + 1)
+        bottom, top = values.min(), max(values.max(), server or 0.0)
+        percent_axis(axes, "y", bottom, top)
+        low = axes.get_ylim()[0]
+        width = 0.78 if len(values) <= 150 else 1.0
+        axes.bar(ranks, values - low, bottom=low, width=width, color=LIGHT["sky"], linewidth=0)
+        if server is not None:
+            axes.axhline(server, color=LIGHT["blue"], linewidth=1.6)
+            below = server > np.mean(axes.get_ylim())
+            axes.annotate(
+                f"server {100 * server:.1f} %",
+                (0.01, server),
+                xycoords=axes.get_yaxis_transform(),
+                xytext=(0, -4 if below else 4),
+                textcoords="offset points",
+                va="top" if below else "bottom",
+                color=LIGHT["blue"],
+            )
+        axes.set_xlim(0.4, len(values) + 0.6)
+        whole_ticks(axes, "x")
+        axes.grid(axis="y")
+        bare(axes, "left")
+        axes.set_xlabel("agents, from the weakest to the strongest")
+        axes.set_ylabel("accuracy alone")
+        return figure
+
+
+def margin_figure(
+    margins: NDArray[Any], correct: NDArray[np.bool_] | None, noise_sigma: float | None = None
+) -> Figure:
+    """Draw how clearly the first class won each vote, right and wrong labels stacked.
+
+    Parameters
+    ----------
+    margins : float array (Q,)
+        Noisy votes of the first class less those of the second.
+    correct : bool array (Q,) or None
+        Whether the released label is right, where the truth is known.
+    noise_sigma : float or None
+        Standard deviation of the noise on one class sum, in votes; a margin carries √2 times as much.
+
+    Returns
+    -------
+    Figure
+        A stacked histogram.
+    """
+    with style():
+        figure, axes = canvas(2.9)
+        span = (float(margins.min()), float(margins.max())) if len(margins) else (0.0, 1.0)
+        if span[0] == span[1]:
+            span = (span[0] - 0.5, span[1] + 0.5)
+        edges = np.linspace(min(0.0, span[0]), span[1], 31).tolist()
+        if correct is None:
+            axes.hist(margins, edges, color=LIGHT["blue"], rwidth=0.9)
+        else:
+            # Wrong labels lie at the bottom: the few of them are what the reader looks for.
+            axes.hist(
+                [margins[~correct], margins[correct]],
+                edges,
+                stacked=True,
+                rwidth=0.9,
+                color=[LIGHT["vermilion"], LIGHT["sky"]],
+                label=["label wrong", "label right"],
+            )
+        if noise_sigma:
+            axes.axvspan(0, np.sqrt(2) * noise_sigma, color=LIGHT["faint"], alpha=0.16, linewidth=0,
+                         label="within one σ of its noise")  # fmt: skip
+            axes.set_xlim(edges[0], edges[-1])
+        if correct is not None or noise_sigma:
+            axes.legend(
+                loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=3, handlelength=1, columnspacing=1.2
+            )
+        whole_ticks(axes, "y")
+        axes.grid(axis="y")
+        bare(axes, "left")
+        axes.set_xlabel("margin of the vote (first less second, noisy votes)")
+        axes.set_ylabel("queries")
+        return figure

@@ -1,0 +1,302 @@
+"""What every Strategy of fedballot does: ask all parties, check each answer, count, and never average too few."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from flwr.common import (
+    DisconnectRes,
+    EvaluateIns,
+    EvaluateRes,
+    FitIns,
+    FitRes,
+    GetParametersIns,
+    GetParametersRes,
+    GetPropertiesIns,
+    GetPropertiesRes,
+    Parameters,
+    ReconnectIns,
+    Scalar,
+    ndarrays_to_parameters,
+    parameters_to_ndarrays,
+)
+from flwr.server.client_manager import ClientManager
+from flwr.server.client_proxy import ClientProxy
+from flwr.server.strategy import Strategy
+
+from fedballot.errors import RunError
+from fedballot.progress import Progress
+from fedballot.settings import CommonSettings
+from fedballot.wire import WireError, payload_bytes
+
+S = TypeVar("S", bound=CommonSettings)
+Arrays = list[npt.NDArray[Any]]
+
+JOIN_TIMEOUT_S = 60.0  # how long parties may take to connect before the server goes on without them
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One good answer: who gave it, and the arrays as the method reads them."""
+
+    agent: int
+    ballot: npt.NDArray[Any]
+    compute_s: float
+    began: float
+
+
+@dataclass
+class Tally:
+    """Running counts of a run: what was asked, answered, rejected and sent."""
+
+    asked: int = 0
+    answered: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    first_details: dict[str, str] = field(default_factory=dict)
+    bytes_up: int = 0
+    bytes_down: int = 0
+    messages: int = 0
+
+    def reject(self, reason: str, detail: str) -> None:
+        """Count a bad answer, keeping the first detail of each reason."""
+        self.rejected[reason] += 1
+        self.first_details.setdefault(reason, detail)
+
+    def why(self) -> str:
+        """The rejections in words."""
+        return "; ".join(
+            f"{reason}: {count} (first: {self.first_details[reason]})" for reason, count in self.rejected.most_common()
+        )
+
+
+class WatchedProxy(ClientProxy):
+    """A client proxy that tells when its answer has come, so that a round has a progress bar."""
+
+    def __init__(self, proxy: ClientProxy, progress: Progress) -> None:
+        super().__init__(proxy.cid)
+        self._proxy, self._progress = proxy, progress
+        self.replied = 0.0
+
+    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
+        try:
+            return self._proxy.fit(ins, timeout, group_id)
+        finally:
+            self.replied = time.time()
+            self._progress.advance()
+
+    def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:
+        return self._proxy.get_properties(ins, timeout, group_id)
+
+    def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
+        return self._proxy.get_parameters(ins, timeout, group_id)
+
+    def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
+        return self._proxy.evaluate(ins, timeout, group_id)
+
+    def reconnect(self, ins: ReconnectIns, timeout: float | None, group_id: int | None) -> DisconnectRes:
+        return self._proxy.reconnect(ins, timeout, group_id)
+
+
+class BallotStrategy(Strategy, Generic[S]):
+    """Ask every party the same thing, keep the good answers, combine them.
+
+    A method says what is asked (:meth:`request`), how an answer is read (:meth:`read`) and what follows
+    (:meth:`combine`).
+
+    Parameters
+    ----------
+    settings
+        The resolved settings.
+    nodes
+        Number of parties that take part.
+    fingerprint
+        Of the public set; parties that hold another refuse.
+    request_id
+        Names this run; a party answers the same request with the same bytes.
+    progress
+        Told about every answer and every step of the server's training.
+    """
+
+    rounds = 1
+
+    def __init__(self, settings: S, *, nodes: int, fingerprint: str, request_id: str, progress: Progress) -> None:
+        self.settings = settings
+        self.nodes = nodes
+        self.fingerprint = fingerprint
+        self.request_id = request_id
+        self.progress = progress
+        self.counts = Tally()
+        self.round_records: list[dict[str, Any]] = []
+        self.client_compute_s = 0.0
+        self.first_began: float | None = None
+        self.rounds_wall_s = 0.0
+        self._round_bytes_down = 0
+
+    # what a method fills in
+
+    @abstractmethod
+    def request(self, server_round: int) -> Arrays:
+        """Arrays that every party gets in this round."""
+
+    @abstractmethod
+    def read(self, arrays: Arrays) -> npt.NDArray[Any]:
+        """The ballot in an answer; raises WireError for a bad one."""
+
+    @abstractmethod
+    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+        """What the server makes of a round's good answers (sorted by agent); returns the round's metrics."""
+
+    @abstractmethod
+    def outcome(self) -> Mapping[str, Any]:
+        """The method's part of the result: ``metrics``, ``guarantees``, ``distill_s`` (seconds of training)."""
+
+    def save(self, folder: Any) -> None:
+        """Write what the method keeps besides the result (released labels, the server's model)."""
+
+    # Flower's interface
+
+    @property
+    def required(self) -> int:
+        """Good answers without which a round fails."""
+        return min(self.settings.required_agents, self.nodes)
+
+    def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
+        """No initial weights: predictions are shared, not parameters."""
+        return ndarrays_to_parameters([])
+
+    def configure_fit(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, FitIns]]:
+        """Ask every connected party.
+
+        Raises
+        ------
+        RunError
+            If fewer parties are there than a result needs.
+        """
+        client_manager.wait_for(self.nodes, timeout=int(min(JOIN_TIMEOUT_S, self.settings.round_timeout_s)))
+        proxies = [proxy for _, proxy in sorted(client_manager.all().items())]
+        if not self.required <= len(proxies) <= self.nodes:
+            raise RunError(
+                f"{len(proxies)} parties are connected, but agents={self.nodes} and at least {self.required} must "
+                "answer: start that many SuperNodes (in a simulation: num-supernodes), or change `agents` or `min_agents`"
+            )
+        sent = ndarrays_to_parameters(self.request(server_round))
+        config: dict[str, Scalar] = {
+            "round": server_round,
+            "request": f"{self.request_id}/{server_round}",
+            "fingerprint": self.fingerprint,
+        }
+        self.counts.asked += len(proxies)
+        self._round_bytes_down = payload_bytes(sent.tensors) * len(proxies)
+        self.counts.bytes_down += self._round_bytes_down
+        self.counts.messages += len(proxies)
+        self.progress.start(f"round {server_round}: agents", len(proxies))
+        return [(WatchedProxy(proxy, self.progress), FitIns(sent, config)) for proxy in proxies]
+
+    def aggregate_fit(
+        self,
+        server_round: int,
+        results: list[tuple[ClientProxy, FitRes]],
+        failures: list[tuple[ClientProxy, FitRes] | BaseException],
+    ) -> tuple[Parameters | None, dict[str, Scalar]]:
+        """Check each answer, drop bad ones with a reason, and combine the rest.
+
+        Raises
+        ------
+        RunError
+            If too few good answers remain.
+        """
+        before = self.counts.bytes_up
+        for failure in failures:
+            text = str(failure) if isinstance(failure, BaseException) else str(failure[1].status.message)
+            self.counts.reject("no answer", " ".join(text.split())[:300])
+        answers: dict[int, Answer] = {}
+        for _, reply in results:
+            self.counts.messages += 1
+            self.counts.bytes_up += payload_bytes(reply.parameters.tensors)
+            try:
+                answer = self._check(reply)
+                if answer.agent in answers:
+                    raise WireError("duplicate", f"agent {answer.agent} answered twice")
+                answers[answer.agent] = answer
+            except WireError as error:
+                self.counts.reject(error.reason, str(error).removeprefix(f"{error.reason}: "))
+        good = [answers[agent] for agent in sorted(answers)]
+        self.counts.answered += len(good)
+        if len(good) < self.required:
+            raise RunError(
+                f"only {len(good)} of {len(results) + len(failures)} parties gave a good answer in round {server_round}, "
+                f"and {self.required} are required (min_agents). Rejected: {self.counts.why() or 'none'}"
+            )
+        wall_s = self._clock(results, good)
+        metrics = self.combine(server_round, good)
+        self.round_records.append(
+            {
+                "round": server_round,
+                "asked": len(results) + len(failures),
+                "answered": len(good),
+                "wall_s": wall_s,
+                "bytes_up": self.counts.bytes_up - before,
+                "bytes_down": self._round_bytes_down,
+                "metrics": metrics,
+            }
+        )
+        return ndarrays_to_parameters([]), {}
+
+    def _check(self, reply: FitRes) -> Answer:
+        metrics = reply.metrics
+        if reason := str(metrics.get("refused", "")):
+            raise WireError(reason, str(metrics.get("detail", "")))
+        agent = metrics.get("agent")
+        if not isinstance(agent, int) or not 0 <= agent < self.nodes:
+            raise WireError("agent", f"agent {agent!r} is not one of 0..{self.nodes - 1}")
+        try:
+            arrays = parameters_to_ndarrays(reply.parameters)
+        except (ValueError, OSError, EOFError) as error:
+            raise WireError("unreadable", f"not NumPy arrays: {error}") from error
+        ballot = self.read(arrays)
+        return Answer(agent, ballot, float(metrics.get("compute_s", 0.0)), float(metrics.get("began", 0.0)))
+
+    def _clock(self, results: list[tuple[ClientProxy, FitRes]], good: list[Answer]) -> float:
+        """Seconds from the first party's start to the last answer; adds to the run's totals."""
+        self.client_compute_s += sum(answer.compute_s for answer in good)
+        began = min(answer.began for answer in good)
+        last = max((proxy.replied for proxy, _ in results if isinstance(proxy, WatchedProxy)), default=began)
+        self.first_began = began if self.first_began is None else self.first_began
+        wall_s = max(0.0, last - began)
+        self.rounds_wall_s += wall_s
+        return wall_s
+
+    def configure_evaluate(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, EvaluateIns]]:
+        """No federated evaluation: an accuracy on private records would be a release of its own."""
+        return []
+
+    def aggregate_evaluate(
+        self,
+        server_round: int,
+        results: list[tuple[ClientProxy, EvaluateRes]],
+        failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
+    ) -> tuple[float | None, dict[str, Scalar]]:
+        """Nothing to aggregate."""
+        return None, {}
+
+    def evaluate(self, server_round: int, parameters: Parameters) -> tuple[float, dict[str, Scalar]] | None:
+        """The server's model is measured once, when the method is done."""
+        return None
+
+
+def one_array(arrays: Arrays) -> npt.NDArray[Any]:
+    """The single array of an answer; raises WireError with reason ``count`` for another number."""
+    if len(arrays) != 1:
+        raise WireError("count", f"expected 1 array, got {len(arrays)}")
+    return np.asarray(arrays[0])

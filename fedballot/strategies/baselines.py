@@ -1,0 +1,51 @@
+"""The server's side of the baselines: collect what each agent measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.metrics import accuracy, accuracy_per_class, mean_and_std
+from fedballot.settings import CommonSettings
+from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.wire import WireError
+
+
+class MeasureStrategy(BallotStrategy[CommonSettings]):
+    """Collect confusion matrices; ``centralized`` reports one model's, ``standalone`` the agents' own."""
+
+    def __init__(self, *args: Any, n_classes: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.n_classes = n_classes
+        self._matrices: list[npt.NDArray[np.int64]] = []
+
+    def request(self, server_round: int) -> Arrays:
+        return []
+
+    def read(self, arrays: Arrays) -> npt.NDArray[np.int64]:
+        matrix = one_array(arrays)
+        if matrix.dtype != np.int64:
+            raise WireError("dtype", f"expected int64, got {matrix.dtype}")
+        if matrix.shape != (self.n_classes, self.n_classes):
+            raise WireError("shape", f"expected {(self.n_classes, self.n_classes)}, got {matrix.shape}")
+        if matrix.min() < 0 or not matrix.any():
+            raise WireError("range", "counts must be at least 0, and not all 0")
+        return matrix
+
+    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+        self._matrices = [answer.ballot for answer in answers]
+        return {}
+
+    def outcome(self) -> Mapping[str, Any]:
+        accuracies = [accuracy(matrix) for matrix in self._matrices]
+        if self.nodes == 1:
+            metrics: dict[str, Any] = {
+                "server_accuracy": accuracies[0],
+                "server_accuracy_per_class": accuracy_per_class(self._matrices[0]),
+            }
+        else:
+            metrics = {"client_accuracy": mean_and_std(accuracies), "client_accuracy_per_agent": accuracies}
+        return {"metrics": metrics, "guarantees": [], "distill_s": 0.0}

@@ -1,0 +1,167 @@
+"""The server's side of PATE-FL (Algorithm 1, lines 3, 7 and 9): ask for votes, add them up, learn from the tally.
+
+Paper: "Voting-based approaches for differentially private federated learning".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.clients.pate import PateSettings, mechanism
+from fedballot.datasets.federation import FederatedData
+from fedballot.files import write_arrays
+from fedballot.learners.base import Learner
+from fedballot.learners.registry import make_learner
+from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
+from fedballot.runfolder import RunFolder
+from fedballot.strategies.aggregation import tally, votes_of
+from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.strategies.propagation import argmax_labels
+from fedballot.strategies.students import predict, train_student
+from fedballot.wire import unpack_integers, unpack_labels
+
+SHOWN = 64  # public images kept for the report
+
+
+class PateStrategy(BallotStrategy[PateSettings]):
+    """One round: the queries go out, noisy votes come back, the server trains its student on their sum."""
+
+    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        settings = self.settings
+        self.data, self.device = data, device
+        self.mechanism = mechanism(settings)
+        order = np.random.default_rng([settings.seed, 1]).permutation(settings.public_size)
+        self.queries = np.sort(order[: settings.query_count])
+        self.histogram: npt.NDArray[np.int64] | None = None
+        self.learners: list[Learner] = []
+        self._outcome: dict[str, Any] = {}
+        self._release: dict[str, npt.NDArray[Any]] = {}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (Q, C) of a ballot."""
+        return len(self.queries), len(self.data.classes)
+
+    def request(self, server_round: int) -> Arrays:
+        return [self.queries.astype(np.int32)]
+
+    def read(self, arrays: Arrays) -> npt.NDArray[np.int32]:
+        array, (n_queries, n_classes) = one_array(arrays), self.shape
+        if self.mechanism is None:
+            return votes_of(unpack_labels(array, n_queries, n_classes + 1), n_classes)
+        return unpack_integers(array, self.shape)
+
+    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+        clock = time.perf_counter()
+        histogram = tally((answer.ballot for answer in answers), self.shape)
+        self.histogram = histogram
+        settings, data = self.settings, self.data
+        self.progress.start("server: student", settings.server_epochs * settings.passes)
+        done = 0
+
+        def advance(epoch: int, epochs: int) -> None:
+            nonlocal done
+            self.progress.advance(1)
+            done += 1
+
+        learners, known = train_student(
+            self._new_student,
+            np.asarray(data.public_x),
+            histogram,
+            self.queries,
+            student=settings.student,
+            passes=settings.passes,
+            kind=settings.graph_features,
+            neighbours=settings.neighbours,
+            spread=settings.spread,
+            progress=advance,
+        )
+        self.learners = learners
+        matrix = confusion_matrix(data.test_y, predict(learners, data.test_x), self.shape[1])
+        noisy, margins = argmax_labels(histogram)
+        truth = np.asarray(data.public_y)
+        on_queries = np.searchsorted(known.rows, self.queries)
+        released = known.labels[on_queries]
+        share = self.mechanism.share_sigma if self.mechanism else 0.0
+        self._release = {
+            "query_indices": self.queries,
+            "histogram": histogram,
+            "labels": released,
+            "noisy_labels": noisy,
+            "margins": margins if known.confidence is None else known.confidence[on_queries],
+            "true_labels": truth[self.queries],
+            "images": np.asarray(data.public_x[self.queries[:SHOWN]]),
+            "image_rows": np.arange(min(SHOWN, len(self.queries))),
+        }
+        if data.public_x.ndim < 3:
+            del self._release["images"], self._release["image_rows"]
+        self._outcome = {
+            "metrics": {
+                "server_accuracy": accuracy(matrix),
+                "server_accuracy_per_class": accuracy_per_class(matrix),
+                "label_accuracy": float(np.mean(known.labels == truth[known.rows])),
+                "noisy_label_accuracy": float(np.mean(noisy == truth[self.queries])),
+                "released_noise_sigma": float(share * np.sqrt(len(answers))),
+                "votes_cast_mean": float(histogram.sum() / len(answers)),
+            },
+            "guarantees": [self._worded(guarantee) for guarantee in self._guarantees()],
+            "distill_s": time.perf_counter() - clock,
+        }
+        return {"label_accuracy": self._outcome["metrics"]["label_accuracy"]}
+
+    def _new_student(self, index: int) -> Learner:
+        settings = self.settings
+        return make_learner(
+            settings.server_model,
+            n_classes=self.shape[1],
+            input_shape=self.data.public_x.shape[1:],
+            seed=int(np.random.SeedSequence([settings.seed, 2, index]).generate_state(1)[0]),
+            device=self.device,
+            epochs=settings.server_epochs,
+            batch_size=settings.batch_size,
+            lr=settings.lr,
+            role="student",
+        )
+
+    def _guarantees(self) -> list[Guarantee]:
+        settings = self.settings
+        if self.mechanism is None:
+            return [
+                Guarantee(
+                    mechanism="votes without noise",
+                    unit="agent",
+                    adjacency="zero-out",
+                    epsilon=float("inf"),
+                    delta=settings.delta,
+                    view="output only",
+                    trust=TRUSTED_AGGREGATOR,
+                    status="none",
+                    accountant="none",
+                    n=settings.agents,
+                )
+            ]
+        found = self.mechanism.guarantees(settings.delta, agents=settings.agents)
+        if settings.noise_seed is not None:
+            found = [replace(guarantee, status="seeded") for guarantee in found]
+        return found
+
+    @staticmethod
+    def _worded(guarantee: Guarantee) -> dict[str, Any]:
+        return {**guarantee.to_dict(), "sentence": guarantee.sentence(), "warnings": guarantee.warnings()}
+
+    def outcome(self) -> Mapping[str, Any]:
+        return self._outcome
+
+    def save(self, folder: RunFolder) -> None:
+        """Keep the tally with its labels, and the server's model."""
+        write_arrays(folder.release, self._release)
+        for index, learner in enumerate(self.learners):
+            learner.save(folder.path / f"server-model-{index}")
