@@ -12,11 +12,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 
 from fedballot import __version__, settings, terminal
 from fedballot.errors import FedballotError, RunError, SettingsError
+from fedballot.report import numbers
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -98,18 +100,18 @@ def run(
 def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
     """The table at the end of a run."""
     metrics, sent = result["metrics"], result["communication"]
-    rows = [("server accuracy", terminal.percent(metrics.get("server_accuracy")))]
+    rows = [("server accuracy", numbers.percent(metrics.get("server_accuracy")))]
     if metrics.get("label_accuracy") is not None:
-        rows.append(("accuracy of released labels", terminal.percent(metrics["label_accuracy"])))
+        rows.append(("accuracy of released labels", numbers.percent(metrics["label_accuracy"])))
     if clients := metrics.get("client_accuracy"):
-        rows.append(("agents' own accuracy", f"{terminal.percent(clients['mean'])} ± {100 * clients['std']:.1f}"))
+        rows.append(("agents' own accuracy", f"{numbers.percent(clients['mean'])} ± {100 * clients['std']:.1f}"))
     for guarantee in result["guarantees"]:
         who = f"{guarantee['unit']}, {guarantee['view']}"
         rows.append((f"privacy ({who})", guarantee["sentence"]))
     rows.append(
         (
             "sent",
-            f"{terminal.megabytes(sent['bytes_up'])} up, {terminal.megabytes(sent['bytes_down'])} down, "
+            f"{numbers.size(sent['bytes_up'])} up, {numbers.size(sent['bytes_down'])} down, "
             f"{sent['messages']} messages",
         )
     )
@@ -207,25 +209,30 @@ def data(
     if json:
         terminal.print_json(found)
         return
-    rows = [[key, _short(value)] for key, value in found.items() if key not in ("counts", "label_counts")]
-    terminal.print_table(str(name or preset), ("", ""), rows)
+    terminal.print_table(str(name or preset), ("", ""), _data_rows(found))
     picture = out or Path(f"{Path(str(name or preset)).stem}.png")
-    if "label_counts" in found:
-        figure = partition_figure(found["label_counts"], found["classes"])
+    if "partition" in found:
+        figure = partition_figure(np.array(found["partition"]["counts"]), found["classes"])
     else:
-        figure = class_figure(found["counts"], found["classes"])
+        figure = class_figure(np.array(found["train"]["per_class"]), found["classes"])
     figure.savefig(picture, dpi=150)
     terminal.out.print(f"picture: {escape(str(picture))}")
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, list | tuple) and len(value) > 20:
-        return ", ".join(map(str, value[:20])) + f", … ({len(value)} in all)"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {entry}" for key, entry in value.items())
-    return str(value)
+def _data_rows(found: dict[str, Any], prefix: str = "") -> list[list[str]]:
+    """The description of a data set as rows, nested keys joined; long lists are cut with their length told."""
+    rows: list[list[str]] = []
+    for key, value in found.items():
+        if key == "counts" or value in (None, {}, []):
+            continue
+        if isinstance(value, dict):
+            rows += _data_rows(value, f"{prefix}{key} ")
+        elif isinstance(value, list):
+            more = f", … ({len(value)} in all)" if len(value) > 20 else ""
+            rows.append([f"{prefix}{key}", ", ".join(map(str, value[:20])) + more])
+        else:
+            rows.append([f"{prefix}{key}", str(value)])
+    return rows
 
 
 @app.command()
@@ -248,15 +255,28 @@ def compare(
     found = side_by_side.compare(directories)
     page = side_by_side.write_compare(directories, out)
     if json:
-        terminal.print_json([dataclasses.asdict(row) for row in found.rows])
+        terminal.print_json(found.to_dict())
         return
-    columns = [field.name for field in dataclasses.fields(found.rows[0])]
-    terminal.print_table("", columns, [[_cell(getattr(row, key)) for key in columns] for row in found.rows])
+    rows = [
+        [
+            row.name,
+            row.method,
+            row.status,
+            numbers.percent(row.accuracy),
+            numbers.percent(row.label_accuracy),
+            numbers.epsilon(row.epsilon) if row.guarantee_status else "–",
+            numbers.delta(row.delta) if row.guarantee_status else "–",
+            row.meaning or "–",
+            numbers.size(row.bytes_up),
+            numbers.seconds(row.wall_s),
+        ]
+        for row in found.rows
+    ]
+    columns = ("run", "method", "status", "accuracy", "labels", "ε", "δ", "what ε speaks of", "bytes up", "time")
+    terminal.print_table("", columns, rows)
+    for note in found.notes:
+        terminal.out.print(escape(note))
     print(page)
-
-
-def _cell(value: Any) -> str:
-    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _leave(code: int) -> None:

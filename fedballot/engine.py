@@ -6,7 +6,7 @@ import dataclasses
 import importlib.util
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -18,11 +18,12 @@ from flwr.common import Context
 from flwr.server import Server, ServerAppComponents, ServerConfig, SimpleClientManager
 from flwr.server.history import History
 
+from fedballot import __version__
 from fedballot.clients.base import Party
 from fedballot.datasets.federation import FederatedData, FederationSpec, build
 from fedballot.errors import FedballotError, RunError
 from fedballot.files import write_json
-from fedballot.learners.registry import LEARNERS
+from fedballot.learners.registry import LEARNERS, make_learner
 from fedballot.methods import Method, get_method
 from fedballot.metrics import accuracy, mean_and_std
 from fedballot.progress import Progress
@@ -49,6 +50,28 @@ def needs_torch(settings: CommonSettings) -> bool:
     """Whether any learner of the settings is a torch one."""
     names = (*settings.client_models, settings.server_model)
     return any(LEARNERS[name].needs_torch if name in LEARNERS else not name.startswith("sklearn.") for name in names)
+
+
+def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
+    """Refuse learners that do not exist, lack their library, or do not fit the data, before anything starts.
+
+    Raises
+    ------
+    SettingsError
+        Naming the learner and what is allowed.
+    """
+    data = federated_data(settings)
+    for name in dict.fromkeys(names):
+        make_learner(
+            name,
+            n_classes=len(data.classes),
+            input_shape=data.public_x.shape[1:],
+            seed=0,
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+            lr=settings.lr,
+            role="teacher",
+        )
 
 
 def resolve_device(settings: CommonSettings) -> str:
@@ -156,6 +179,7 @@ class Recorder:
                 "agent_sizes": [int(part.size) for part in data.parts],
             },
         }
+        folder.save()
         write_json(folder.result, self.result)
 
     def failed(self, error: BaseException) -> None:
@@ -214,8 +238,8 @@ class Recorder:
 
 def versions() -> dict[str, str]:
     """Versions of what a result may depend on; packages that are not installed are left out."""
-    names = ("fedballot", "flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch")
-    out = {"python": ".".join(map(str, sys.version_info[:3]))}
+    names = ("flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch")
+    out = {"fedballot": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
     for name in names:
         try:
             out[name] = metadata.version(name)
@@ -234,7 +258,6 @@ def make_server(
 ) -> tuple[ServerAppComponents, Recorder]:
     """Flower's server side of a run, and the recorder that holds its result."""
     data = federated_data(settings)
-    recorder = Recorder(folder, method, settings, data, workers)
     strategy = method.strategy(
         settings,
         data=data,
@@ -244,6 +267,7 @@ def make_server(
         request_id=folder.request,
         progress=progress,
     )
+    recorder = Recorder(folder, method, settings, data, workers)
 
     def finish(error: BaseException | None) -> None:
         progress.stop()

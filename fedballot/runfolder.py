@@ -66,7 +66,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path, method: str, settings: Mapping[str, Any], *, resume: bool) -> RunFolder:
-        """Start a new run in ``path``, or take up the one that is there.
+        """A new run in ``path``, on disk only after :meth:`save`; or the one that is there, to be taken up.
 
         Raises
         ------
@@ -77,12 +77,7 @@ class RunFolder:
         if not record.exists():
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise SettingsError(f"--out {path}: exists and holds no fedballot run; name a new folder")
-            run = cls(path, method, settings, secrets.token_hex(16), datetime.now(UTC).isoformat(timespec="seconds"))
-            write_json(
-                record,
-                {"method": method, "settings": settings, "request": run.request, "started": run.started},
-            )
-            return run
+            return cls(path, method, settings, secrets.token_hex(16), datetime.now(UTC).isoformat(timespec="seconds"))
         run = cls.read(path)
         if not resume:
             raise SettingsError(
@@ -109,6 +104,11 @@ class RunFolder:
         """
         record = read_json(path / "run.json")
         return cls(path, record["method"], record["settings"], record["request"], record["started"])
+
+    def save(self) -> None:
+        """Put the run's record on disk."""
+        record = {"method": self.method, "settings": self.settings, "request": self.request, "started": self.started}
+        write_json(self.path / "run.json", record)
 
     def agent(self, index: int) -> AgentFolder:
         """The folder of agent ``index``."""

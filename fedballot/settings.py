@@ -89,7 +89,7 @@ class CommonSettings:
         """Refuse combinations that cannot work; methods extend it."""
         if self.min_agents > self.agents:
             raise SettingsError(
-                f"min_agents={self.min_agents} is more than agents={self.agents}: it can be at most the number of agents"
+                f"min_agents={self.min_agents} is more than agents={self.agents}: ask for at most all of them"
             )
 
     @property

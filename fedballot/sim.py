@@ -21,7 +21,7 @@ from flwr.common import Context
 from flwr.server import ServerApp, ServerAppComponents
 from flwr.simulation import run_simulation
 
-from fedballot.engine import make_client, make_server, resolve_device
+from fedballot.engine import check_learners, make_client, make_server, resolve_device
 from fedballot.errors import FedballotError, RunError
 from fedballot.methods import get_method
 from fedballot.progress import Progress
@@ -60,6 +60,7 @@ def simulate(
         If the run started and failed.
     """
     method = get_method(method_name)
+    check_learners(settings, (*settings.client_models, settings.server_model))
     folder = RunFolder.open(out, method_name, settings.to_dict(), resume=resume)
     nodes = method.nodes(settings)
     workers = min(settings.worker_count, nodes)

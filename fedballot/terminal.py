@@ -84,17 +84,3 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for row in rows:
         table.add_row(*row)
     out.print(table)
-
-
-def megabytes(count: float) -> str:
-    """A number of bytes in words."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
-        count /= 1000
-    raise AssertionError("unreachable")
-
-
-def percent(value: float | None) -> str:
-    """A share as a percentage, or a dash."""
-    return "–" if value is None else f"{100 * value:.1f} %"

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from flwr.client import NumPyClient
 from flwr.common import Scalar
 
+from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.datasets.sources import Examples
 from fedballot.errors import FedballotError
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner

@@ -17,7 +17,7 @@ from flwr.common import Scalar
 from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
-from fedballot.privacy.noise import NoiseSource, os_noise, seeded_noise
+from fedballot.privacy.randomness import NoiseSource, os_noise, seeded_noise
 from fedballot.privacy.votes import NoisyVotes, limit_votes
 from fedballot.settings import CommonSettings, setting
 from fedballot.wire import pack_integers, pack_labels

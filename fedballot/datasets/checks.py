@@ -27,8 +27,7 @@ def checked_x(x: Array, where: str) -> Array:
         return _features(x, where)
     if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] != 3):
         raise DataError(
-            f"{where}: shape {x.shape}; expected images (n, height, width) or (n, height, width, 3), "
-            "or features (n, d)"
+            f"{where}: shape {x.shape}; expected images (n, height, width) or (n, height, width, 3), or features (n, d)"
         )
     if x.dtype != np.uint8:
         raise DataError(f"{where}: images of dtype {x.dtype}; expected uint8 with values 0..255")

@@ -80,4 +80,5 @@ def _standardised(x: Array) -> NDArray[np.float32]:
     centred = x - x.mean(0, dtype=np.float64)
     spread = centred.std(0)
     # A constant column says nothing about likeness: it becomes 0 instead of 0/0.
-    return (centred / np.where(spread > 0, spread, 1)).astype(np.float32)
+    standardised: NDArray[np.float32] = (centred / np.where(spread > 0, spread, 1)).astype(np.float32)
+    return standardised

@@ -80,9 +80,7 @@ def _assemble(name: str, paths: list[Path], raws: list[Raw], one_party_each: boo
     )
 
 
-def _groups(
-    paths: list[Path], raws: list[Raw], one_party_each: bool
-) -> tuple[Indices | None, tuple[str, ...]]:
+def _groups(paths: list[Path], raws: list[Raw], one_party_each: bool) -> tuple[Indices | None, tuple[str, ...]]:
     if one_party_each:
         parents = [str(path.parent) for path in paths]
         same_folder = len(set(parents)) == 1

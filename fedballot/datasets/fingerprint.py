@@ -25,5 +25,5 @@ def fingerprint(x: Array) -> str:
     rows = np.atleast_1d(x)
     step = max(1, _CHUNK_BYTES // max(1, rows[:1].nbytes))
     for start in range(0, len(rows), step):
-        digest.update(np.ascontiguousarray(rows[start : start + step], dtype=little))
+        digest.update(np.ascontiguousarray(rows[start : start + step], dtype=little).data)
     return f"sha256:{digest.hexdigest()}"

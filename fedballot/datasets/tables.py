@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ def read_csv(path: Path) -> Raw:
         raise DataError(f"{path}: cannot be read as CSV ({error}); expected comma-separated UTF-8 text") from error
 
 
-def _parse(reader: "csv._reader", path: Path) -> Raw:
+def _parse(reader: Any, path: Path) -> Raw:
     header = [name.strip() for name in next(reader, [])]
     features = _feature_columns(header, path)
     at = [header.index(name) for name in features]
@@ -86,7 +87,7 @@ def _numbers(cells: Sequence[str], columns: Sequence[str], line: str) -> NDArray
 
 def _is_number(cell: str) -> bool:
     try:
-        return abs(float(cell)) <= np.finfo(np.float32).max
+        return bool(abs(float(cell)) <= np.finfo(np.float32).max)
     except ValueError:
         return False
 
@@ -118,12 +119,14 @@ def read_parquet(path: Path) -> Raw:
             raise DataError(f"{path}: column {name} has type {kind}; expected numbers")
         values[:, i] = _column(table, name, path)
     x = checked_x(values, f"{path}: features {', '.join(features[:4])}...")
-    groups = label_texts(_column(table, "group", path), f"{path}: column group") if "group" in table.column_names else None
+    groups = (
+        label_texts(_column(table, "group", path), f"{path}: column group") if "group" in table.column_names else None
+    )
     return Raw(x, label_texts(_column(table, "label", path), f"{path}: column label"), groups, features)
 
 
-def _column(table: "object", name: str, path: Path) -> Array:
-    cells = table.column(name)  # type: ignore[attr-defined]
+def _column(table: Any, name: str, path: Path) -> Array:
+    cells = table.column(name)
     if cells.null_count:
         row = cells.is_null().index(True).as_py()
         raise DataError(f"{path}: row {row}, column {name}: null; expected a value (fill or drop the row)")

@@ -31,6 +31,8 @@ SETS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 def read(name: str) -> dict[str, Array]:
     """Both splits of a set as `x_train, y_train, x_test, y_test`: uint8 images (n, h, w[, 3]) and int64 labels.
 
+    Where torchvision knows the names of the classes, they are under `classes`.
+
     Looks into `$FEDBALLOT_DATA` first, then downloads into the cache folder's `torchvision`.
 
     Raises
@@ -62,9 +64,7 @@ def read(name: str) -> dict[str, Array]:
         ) from error
 
 
-def _arrays(
-    make: Any, root: Path, train: dict[str, Any], test: dict[str, Any], download: bool
-) -> dict[str, Array]:
+def _arrays(make: Any, root: Path, train: dict[str, Any], test: dict[str, Any], download: bool) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(_TIMEOUT_S)  # torchvision sets none: a dead connection would hang
@@ -73,6 +73,8 @@ def _arrays(
             with contextlib.redirect_stdout(sys.stderr):
                 loaded = make(str(root), download=download, **options)
             arrays[f"x_{part}"], arrays[f"y_{part}"] = _images(loaded), _labels(loaded)
+        if hasattr(loaded, "classes"):
+            arrays["classes"] = np.array(loaded.classes)
     finally:
         socket.setdefaulttimeout(before)
     return arrays

@@ -51,9 +51,7 @@ class Augmenter:
         coefficients[:, :, :3] = self._affine(n, x.device)
         if self.augmentation.elastic:
             # the sampling grid spans [-1, 1], so a share of the width counts twice
-            coefficients[:, :, 3:] = torch.randn(n, 2, _KNOTS**2, device=x.device) * (
-                2 * self.augmentation.elastic
-            )
+            coefficients[:, :, 3:] = torch.randn(n, 2, _KNOTS**2, device=x.device) * (2 * self.augmentation.elastic)
         grid = (coefficients @ self._basis).reshape(n, 2, self.h, self.w).permute(0, 2, 3, 1)
         return F.grid_sample(x, grid, align_corners=False)
 

@@ -123,17 +123,13 @@ def check_labels(y: IntArray, n: int, n_classes: int, *, what: str = "y") -> Non
         raise SettingsError(f"{what}[{row}] is {y[row]}, but labels run from 0 to {n_classes - 1}")
 
 
-def check_targets(
-    targets: FloatArray, n: int, n_classes: int, weights: FloatArray | None
-) -> NDArray[np.float64]:
+def check_targets(targets: FloatArray, n: int, n_classes: int, weights: FloatArray | None) -> NDArray[np.float64]:
     """Refuse soft labels or weights that cannot be trained on; return the targets times the weights."""
     if n == 0:
         raise SettingsError("the training set is empty: a learner needs at least 1 example")
     if targets.shape != (n, n_classes):
         raise SettingsError(f"targets have shape {targets.shape}, but must be ({n}, {n_classes})")
-    if not (
-        np.isfinite(targets).all() and (targets >= 0).all() and np.allclose(targets.sum(1), 1, atol=1e-3)
-    ):
+    if not (np.isfinite(targets).all() and (targets >= 0).all() and np.allclose(targets.sum(1), 1, atol=1e-3)):
         raise SettingsError("targets must be soft labels: finite, at least 0, every row with sum 1")
     if weights is None:
         return np.asarray(targets, dtype=np.float64)

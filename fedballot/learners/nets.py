@@ -72,9 +72,7 @@ class _Residual(nn.Module):
         self.norm1 = nn.BatchNorm2d(out)
         self.conv2 = nn.Conv2d(out, out, 3, padding=1, bias=False)
         self.norm2 = nn.BatchNorm2d(out)
-        self.shortcut = (
-            nn.Conv2d(channels, out, 1, stride=stride, bias=False) if stride > 1 else nn.Identity()
-        )
+        self.shortcut = nn.Conv2d(channels, out, 1, stride=stride, bias=False) if stride > 1 else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.norm1(self.conv1(x)))
@@ -120,9 +118,7 @@ def mlp(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
     size = 1
     for length in (*input_shape[:2], _channels(input_shape) if len(input_shape) > 1 else 1):
         size *= length
-    return nn.Sequential(
-        nn.Flatten(), nn.LayerNorm(size), nn.Linear(size, 128), nn.ReLU(), nn.Linear(128, n_outputs)
-    )
+    return nn.Sequential(nn.Flatten(), nn.LayerNorm(size), nn.Linear(size, 128), nn.ReLU(), nn.Linear(128, n_outputs))
 
 
 _BUILDERS: dict[str, Callable[[int, tuple[int, ...]], nn.Module]] = {
@@ -140,14 +136,10 @@ def _user_module(path: str, n_outputs: int, input_shape: tuple[int, ...]) -> nn.
     try:
         factory = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(
-            f"learner {path!r} cannot be imported: {error}; give 'package.module:factory'"
-        ) from error
+        raise SettingsError(f"learner {path!r} cannot be imported: {error}; give 'package.module:factory'") from error
     net = factory(n_classes=n_outputs, input_shape=input_shape)
     if not isinstance(net, nn.Module):
-        raise SettingsError(
-            f"learner {path!r} returned a {type(net).__name__}, but must return a torch.nn.Module"
-        )
+        raise SettingsError(f"learner {path!r} returned a {type(net).__name__}, but must return a torch.nn.Module")
     return net
 
 

@@ -138,8 +138,7 @@ def _check_known(name: str, input_shape: tuple[int, ...]) -> None:
     if LEARNERS[name].shapes == "images" and len(input_shape) == 1:
         fitting = ", ".join(other for other, info in LEARNERS.items() if info.shapes == "any")
         raise SettingsError(
-            f"learner {name!r} takes images, but the data are vectors of {input_shape[0]} features; "
-            f"use {fitting}"
+            f"learner {name!r} takes images, but the data are vectors of {input_shape[0]} features; use {fitting}"
         )
 
 
@@ -147,6 +146,5 @@ def _check_torch(name: str) -> None:
     if importlib.util.find_spec("torch") is None:
         without = ", ".join(other for other, info in LEARNERS.items() if not info.needs_torch)
         raise SettingsError(
-            f"learner {name!r} needs torch: pip install 'fedballot[torch]'. "
-            f"Without torch these work: {without}"
+            f"learner {name!r} needs torch: pip install 'fedballot[torch]'. Without torch these work: {without}"
         )

@@ -1,14 +1,18 @@
 """Any scikit-learn classifier behind the Learner protocol."""
 
 import importlib
+import math
+import warnings
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import skops.io
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
 
 from fedballot.errors import DataError, RunError, SettingsError
@@ -20,17 +24,11 @@ _FLOOR = 1e-12
 _FOLDS = 3
 _REFITS = 2
 
-# what skops must build beside its own default list, per estimator of the table; nothing that can run code
+# what the learners of the table hold beside the types that skops itself trusts; none of them can run code
 _TRUSTED = [
-    "sklearn._loss.link.Interval",
-    "sklearn._loss.link.LogitLink",
-    "sklearn._loss.link.MultinomialLogit",
-    "sklearn._loss.loss.HalfBinomialLoss",
-    "sklearn._loss.loss.HalfMultinomialLoss",
-    "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.metrics._dist_metrics.EuclideanDistance64",
-    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.tree._tree.Tree",
 ]
 
 
@@ -154,9 +152,7 @@ class ScikitLearner:
         content = skops.io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
         foreign = sorted(set(skops.io.get_untrusted_types(data=content)) - set(_TRUSTED))
         if foreign:
-            raise SettingsError(
-                f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}"
-            )
+            raise SettingsError(f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}")
         write_atomic(path, lambda file: file.write(content))
 
     def load(self, path: Path) -> Self:
@@ -188,13 +184,9 @@ class ScikitLearner:
     def _fitted(self, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64]) -> Any:
         # most estimators refuse a single class, which a party may well have
         estimator = DummyClassifier() if len(np.unique(y)) == 1 else clone(self._template)
-        if self._weighted and (weights != 1).any():
-            return estimator.fit(flat, y, sample_weight=weights)
-        return _fit_few(estimator, flat, y)
+        return _fit(estimator, flat, y, weights if self._weighted and (weights != 1).any() else None)
 
-    def _out_of_fold(
-        self, flat: NDArray[Any], labels: IntArray, believed: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def _out_of_fold(self, flat: NDArray[Any], labels: IntArray, believed: NDArray[np.bool_]) -> NDArray[np.float64]:
         fold = np.random.default_rng(self._seed).permutation(len(flat)) % _FOLDS
         p = np.zeros((len(flat), self.n_classes))
         for number in range(_FOLDS):
@@ -211,29 +203,34 @@ class ScikitLearner:
             return p
         if hasattr(estimator, "predict_proba"):
             p[:, estimator.classes_] = estimator.predict_proba(flat)
+        elif hasattr(estimator, "decision_function"):
+            scores = estimator.decision_function(flat)
+            pairs = scores if scores.ndim == 2 else np.stack([-scores, scores], axis=1)
+            p[:, estimator.classes_] = softmax(pairs, axis=1)
         else:
             p[np.arange(len(flat)), estimator.predict(flat)] = 1
         return p
 
     def _trained(self) -> Any:
         if self._estimator is None:
-            raise RunError(
-                f"learner {self.name!r} has not been trained: call fit, distill, semi_supervise or load"
-            )
+            raise RunError(f"learner {self.name!r} has not been trained: call fit, distill, semi_supervise or load")
         return self._estimator
 
     def _flat(self, x: Inputs, *, what: str = "x") -> NDArray[Any]:
         base.check_inputs(x, self.input_shape, what=what)
         if x.dtype == np.uint8:
-            return x.reshape(len(x), -1).astype(np.float32) / 255
+            return x.reshape(len(x), math.prod(self.input_shape)).astype(np.float32) / 255
         return np.asarray(x)
 
 
-def _fit_few(estimator: Any, flat: NDArray[Any], y: IntArray) -> Any:
-    """Fit; a neighbour search over fewer examples than neighbours uses them all."""
-    if getattr(estimator, "n_neighbors", 0) > len(flat):
-        estimator.set_params(n_neighbors=len(flat))
-    return estimator.fit(flat, y)
+def _fit(estimator: Any, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64] | None) -> Any:
+    """Fit with parameters that suit few examples, and without the warning that the epochs asked for are few."""
+    for parameter in ("n_neighbors", "batch_size"):
+        if getattr(estimator, parameter, 0) > len(flat):
+            estimator.set_params(**{parameter: len(flat)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(flat, y) if weights is None else estimator.fit(flat, y, sample_weight=weights)
 
 
 def _estimator(name: str, seed: int, epochs: int, batch_size: int, lr: float) -> Any:
@@ -253,13 +250,9 @@ def _estimator(name: str, seed: int, epochs: int, batch_size: int, lr: float) ->
     try:
         estimator = getattr(importlib.import_module(module), attribute)()
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise SettingsError(
-            f"learner {name!r} cannot be made: {error}; give 'sklearn.module:Class'"
-        ) from error
+        raise SettingsError(f"learner {name!r} cannot be made: {error}; give 'sklearn.module:Class'") from error
     if not is_classifier(estimator):
-        raise SettingsError(
-            f"learner {name!r} is no classifier; give a scikit-learn class with fit and predict"
-        )
+        raise SettingsError(f"learner {name!r} is no classifier; give a scikit-learn class with fit and predict")
     if "random_state" in estimator.get_params():
         parameters["random_state"] = seed % 2**32
     return estimator.set_params(**parameters)

@@ -31,6 +31,5 @@ def check_owner(path: Path, found: Mapping[str, object], expected: Mapping[str, 
     for key, value in expected.items():
         if found.get(key) != value:
             raise DataError(
-                f"{path}: saved by a learner whose {key} is {found.get(key, 'missing')}, "
-                f"but this one has {value}"
+                f"{path}: saved by a learner whose {key} is {found.get(key, 'missing')}, but this one has {value}"
             )

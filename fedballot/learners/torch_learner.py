@@ -56,7 +56,7 @@ class TorchLearner:
         """See ``Learner.fit``."""
         base.check_inputs(x, self.input_shape)
         base.check_labels(y, len(x), self.n_classes)
-        hard = self._tensor(y)
+        hard = self._tensor(y.astype(np.int64))
         if unknown is None:
             targets = F.one_hot(hard, self.n_classes).float()
             return self._train_on(self._data(x), targets)
@@ -104,7 +104,7 @@ class TorchLearner:
         base.check_labels(labels, len(x), self.n_classes, what="labels")
         believed = self._tensor(base.most_confident(confidence, len(x)))
         data = self._data(x)
-        given = F.one_hot(self._tensor(labels), self.n_classes).float() * believed[:, None]
+        given = F.one_hot(self._tensor(labels.astype(np.int64)), self.n_classes).float() * believed[:, None]
         warm_up = self._epochs // 3 if self_train else self._epochs
 
         def plan(epoch: int, best: nn.Module) -> training.Epoch:
@@ -138,9 +138,7 @@ class TorchLearner:
 
     def save(self, path: Path) -> None:
         """Write safetensors. See ``Learner.save``."""
-        state = {
-            key: value.detach().cpu().contiguous() for key, value in self._trained().state_dict().items()
-        }
+        state = {key: value.detach().cpu().contiguous() for key, value in self._trained().state_dict().items()}
         metadata = self._identity() | {"outputs": str(self._outputs), "fits": str(self._fits)}
         write_atomic(path, lambda file: file.write(safetensors.torch.save(state, metadata)))
 
@@ -176,9 +174,7 @@ class TorchLearner:
         epoch = training.Epoch(torch.arange(len(data), device=self.device), targets)
         return self._train(data, lambda number, best: epoch, self.n_classes)
 
-    def _train(
-        self, data: Tensor, plan: training.Plan, outputs: int, progress: Progress | None = None
-    ) -> Self:
+    def _train(self, data: Tensor, plan: training.Plan, outputs: int, progress: Progress | None = None) -> Self:
         # each fit of a learner has a stream of its own, also after a save and a load
         stream = hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()
         with training.seeded(int.from_bytes(stream[:8], "big", signed=True), self.device):
@@ -210,9 +206,7 @@ class TorchLearner:
 
     def _trained(self) -> nn.Module:
         if self._net is None:
-            raise RunError(
-                f"learner {self.name!r} has not been trained: call fit, distill, semi_supervise or load"
-            )
+            raise RunError(f"learner {self.name!r} has not been trained: call fit, distill, semi_supervise or load")
         return self._net
 
     def _data(self, x: Inputs) -> Tensor:
@@ -248,7 +242,5 @@ def _device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise SettingsError(f"device is {name!r}, but must be cpu, cuda or cuda:N")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise SettingsError(
-            f"device is {name!r}, but torch sees {torch.cuda.device_count()} CUDA devices; use cpu"
-        )
+        raise SettingsError(f"device is {name!r}, but torch sees {torch.cuda.device_count()} CUDA devices; use cpu")
     return device

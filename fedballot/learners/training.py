@@ -128,11 +128,7 @@ def _batches(order: Tensor, size: int) -> Iterator[Tensor]:
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Within the block torch's global generators start from ``seed``; afterwards they are as before."""
-    cuda = (
-        [device.index if device.index is not None else torch.cuda.current_device()]
-        if device.type == "cuda"
-        else []
-    )
+    cuda = [device.index if device.index is not None else torch.cuda.current_device()] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
         torch.manual_seed(seed)
         yield

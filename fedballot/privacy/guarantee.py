@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from fedballot.errors import SettingsError
 
@@ -171,6 +171,10 @@ class Guarantee:
         if self.unit == "record":
             found.append("Only single records are protected, not everything that a participant or a person holds.")
         return found
+
+    def worded(self) -> dict[str, Any]:
+        """Return `to_dict` with the sentence and the warnings, as results hold it."""
+        return {**self.to_dict(), "sentence": self.sentence(), "warnings": self.warnings()}
 
     def to_dict(self) -> dict[str, str | float | int | None]:
         """Return plain JSON values; an infinite epsilon becomes None."""

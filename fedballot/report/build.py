@@ -1,11 +1,22 @@
 """`report.html` of one run: a single file, nothing fetched from outside."""
 
 from pathlib import Path
+from typing import Any
 
 from fedballot.report import view
 from fedballot.report.html import write_page
-from fedballot.report.load import load_release, load_result
+from fedballot.report.load import Release, load_release, load_result
 from fedballot.report.pictures import pictures
+
+# What a run that is not done may lack.
+_EMPTY: dict[str, Any] = {
+    "error": None,
+    "started": "",
+    "classes": [],
+    "rounds": [],
+    "guarantees": [],
+    **{key: {} for key in ("metrics", "communication", "clients", "timing", "versions", "data")},
+}
 
 
 def write_report(run_dir: Path) -> Path:
@@ -27,8 +38,10 @@ def write_report(run_dir: Path) -> Path:
         The folder holds no usable result (see `load_result` and `load_release`).
     """
     run_dir = Path(run_dir)
-    result, release = load_result(run_dir), load_release(run_dir)
-    classes = [str(name) for name in result.get("classes", [])]
+    result = _EMPTY | load_result(run_dir)
+    # A release beside an unfinished result is an earlier run's, or not whole.
+    release = load_release(run_dir) if result["status"] == "done" else Release()
+    classes = [str(name) for name in result["classes"]]
     values = {
         "result": result,
         "name": run_dir.resolve().name,
@@ -38,7 +51,7 @@ def write_report(run_dir: Path) -> Path:
         "guarantees": view.guarantee_rows(result),
         "seeded": view.is_seeded(result),
         "accuracy_plots": view.accuracy_plots(result),
-        "margin_plot": view.margin_plot(result, release),
+        "lead_plot": view.lead_plot(result, release),
         "pictures": pictures(release, classes),
         "agents": view.agents(result),
         "time_parts": view.time_parts(result),

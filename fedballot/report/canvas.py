@@ -80,7 +80,7 @@ def percent_axis(axes: Axes, which: str, low: float, high: float) -> None:
 
 def whole_ticks(axes: Axes, which: str, most: int = 9) -> None:
     """Put ticks on whole numbers only."""
-    (axes.xaxis if which == "x" else axes.yaxis).set_major_locator(MaxNLocator(most, integer=True))
+    (axes.xaxis if which == "x" else axes.yaxis).set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]))
 
 
 def short(name: str) -> str:

@@ -43,11 +43,10 @@ def write_page(template: str, values: Mapping[str, Any], path: Path) -> Path:
         numbers.seconds,
         numbers.epsilon,
         numbers.delta,
+        numbers.votes,
         numbers.scalar,
     ):
         environment.filters[formatter.__name__] = formatter
-    page = environment.get_template(template).render(
-        light=LIGHT, dark=DARK, version=fedballot.__version__, **values
-    )
+    page = environment.get_template(template).render(light=LIGHT, dark=DARK, version=fedballot.__version__, **values)
     write_atomic(path, lambda stream: stream.write(page.encode("utf-8")))
     return path

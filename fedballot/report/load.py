@@ -54,7 +54,7 @@ class Release:
     noisy_labels : int64 array (Q,)
         Argmax of `histogram`.
     margins : float32 array (Q,)
-        Noisy votes of the first class less those of the second.
+        How sure the server was of each label, in the method's own units.
     true_labels : int64 array (Q,)
         For measuring only; -1 where unknown.
     images : uint8 array (k, h, w) or (k, h, w, 3)
@@ -71,6 +71,18 @@ class Release:
     true_labels: NDArray[Any] | None = None
     images: NDArray[Any] | None = None
     image_rows: NDArray[Any] | None = None
+
+    @property
+    def leads(self) -> NDArray[np.float64] | None:
+        """Noisy votes (Q,) for the released label less those for the best other class; negative where it lost."""
+        if self.histogram is None or self.labels is None or self.histogram.shape[1] < 2:
+            return None
+        votes = self.histogram.astype(np.float64)
+        rows = np.arange(len(votes))
+        own = votes[rows, self.labels]
+        votes[rows, self.labels] = -np.inf
+        lead: NDArray[np.float64] = own - votes.max(axis=1)
+        return lead
 
 
 def load_result(run_dir: Path) -> dict[str, Any]:
@@ -97,9 +109,7 @@ def load_result(run_dir: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise DataError(f"{path}: expected an object, found {type(document).__name__}; is this a run folder?")
     if "schema" not in document:
-        raise DataError(
-            f"{path}: no key 'schema', so not a result of fedballot; name a folder that a run wrote."
-        )
+        raise DataError(f"{path}: no key 'schema', so not a result of fedballot; name a folder that a run wrote.")
     if document["schema"] != SCHEMA:
         raise DataError(
             f"{path}: schema {document['schema']!r}, but this version of fedballot reads {SCHEMA!r}; "
@@ -147,9 +157,7 @@ def load_release(run_dir: Path) -> Release:
 
 def _read_json(path: Path) -> Any:
     def refuse(constant: str) -> NoReturn:
-        raise DataError(
-            f"{path}: has {constant}, which is no JSON number; what was not measured must be null."
-        )
+        raise DataError(f"{path}: has {constant}, which is no JSON number; what was not measured must be null.")
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -200,9 +208,7 @@ def _check_metrics(path: Path, metrics: dict[str, Any]) -> None:
         values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
         for number in values:
             if number is not None and (not _is_number(number) or not 0 <= number <= 1):
-                raise DataError(
-                    f"{path}: metrics.{name} holds {number!r}, expected a fraction in 0..1 or null."
-                )
+                raise DataError(f"{path}: metrics.{name} holds {number!r}, expected a fraction in 0..1 or null.")
 
 
 def _is_number(value: Any) -> bool:
@@ -221,6 +227,11 @@ def _check_release(path: Path, release: Release) -> None:
             raise DataError(f"{path}: {name} has shape {array.shape}, expected {dimensions} dimension(s).")
         if name in ("margins", "histogram") and not np.isfinite(array).all():
             raise DataError(f"{path}: {name} holds values that are not finite.")
+    for name in ("labels", "noisy_labels"):
+        classes = None if release.histogram is None else release.histogram.shape[1]
+        array = per_query.get(name)
+        if array is not None and classes and len(array) and not 0 <= array.min() <= array.max() < classes:
+            raise DataError(f"{path}: {name} must lie in 0..{classes - 1}, the columns of the histogram.")
     lengths = {name: len(array) for name, array in per_query.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"{path}: arrays differ in the number of queries: {lengths}.")
@@ -228,9 +239,7 @@ def _check_release(path: Path, release: Release) -> None:
     if images is None:
         return
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] != 3):
-        raise DataError(
-            f"{path}: images are {images.dtype} {images.shape}, expected uint8 (k, h, w) or (k, h, w, 3)."
-        )
+        raise DataError(f"{path}: images are {images.dtype} {images.shape}, expected uint8 (k, h, w) or (k, h, w, 3).")
     queries = next(iter(lengths.values()), 0)
     if rows is None or rows.shape != (len(images),):
         raise DataError(f"{path}: image_rows must give one position for each of the {len(images)} images.")

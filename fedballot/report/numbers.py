@@ -12,8 +12,8 @@ def percent(fraction: float | None, digits: int = 1) -> str:
 
 
 def count(value: float | int | None) -> str:
-    """Write a whole number with thin spaces between thousands; None is a dash."""
-    return "–" if value is None else f"{round(value):,}".replace(",", NBSP)
+    """Write a whole number with commas between thousands; None is a dash."""
+    return "–" if value is None else f"{round(value):,}"
 
 
 def size(n_bytes: float | int | None) -> str:
@@ -60,6 +60,12 @@ def delta(value: float | None) -> str:
     power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
     mantissa = mantissa.rstrip("0").rstrip(".")
     return power if mantissa == "1" else f"{mantissa}×{power}"
+
+
+def votes(value: float) -> str:
+    """Write a lead in votes with its sign: +35, −8.2."""
+    written = f"{value:+.0f}" if abs(value) >= 9.5 else f"{value:+.1f}"
+    return written.replace("-", "−")
 
 
 def scalar(value: object) -> str:

@@ -38,5 +38,7 @@ SERIES: tuple[tuple[str, str], ...] = (
     ("green", "^"),
     ("purple", "D"),
     ("amber", "v"),
-    ("sky", "P"),
+    ("faint", "P"),
 )
+# The markers as characters, for tables beside the plots.
+MARKS: dict[str, str] = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}

@@ -24,12 +24,12 @@ class Picture:
     alt: str
     label: str
     truth: str | None
-    margin: float | None
+    lead: float | None
     wrong: bool
 
 
 def pictures(release: Release, classes: Sequence[str]) -> list[Picture]:
-    """Pair the images of a release with their labels, margins and, where known, true labels.
+    """Pair the images of a release with their labels, leads and, where known, true labels.
 
     Parameters
     ----------
@@ -45,18 +45,16 @@ def pictures(release: Release, classes: Sequence[str]) -> list[Picture]:
     """
     if release.images is None or release.image_rows is None or release.labels is None:
         return []
-    found = []
+    found, leads = [], release.leads
     for image, row in zip(release.images[:MOST_PICTURES], release.image_rows, strict=False):
         label = class_name(classes, int(release.labels[row]))
         known = release.true_labels is not None and release.true_labels[row] >= 0
         truth = class_name(classes, int(release.true_labels[row])) if known else None  # type: ignore[index]
-        margin = None if release.margins is None else float(release.margins[row])
+        lead = None if leads is None else float(leads[row])
         alt = f"Public image of query {int(row) + 1}, released as {label}"
         if truth is not None:
             alt += ", correctly" if truth == label else f", in truth {truth}"
-        found.append(
-            Picture(data_uri(image), alt, label, truth, margin, truth is not None and truth != label)
-        )
+        found.append(Picture(data_uri(image), alt, label, truth, lead, truth is not None and truth != label))
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fedballot.errors import DataError
@@ -59,7 +60,7 @@ def partition_figure(counts: NDArray[Any], classes: Sequence[str]) -> Figure:
         else:
             norm = PowerNorm(0.5, vmin=0, vmax=max(top, 1))
             image = matrix.imshow(counts.T, aspect="auto", interpolation="nearest", cmap=_RAMP, norm=norm)
-            bar = figure.colorbar(image, ax=matrix, pad=0.015, aspect=18)
+            bar = figure.colorbar(image, ax=matrix, pad=0.015, aspect=18, ticks=MaxNLocator(6, integer=True))
             bar.outline.set_visible(False)
             title = "records of each class (square-root scale)"
         matrix.set_title(title, loc="left", fontsize=10)
@@ -69,9 +70,7 @@ def partition_figure(counts: NDArray[Any], classes: Sequence[str]) -> Figure:
         matrix.set_ylabel("class")
         matrix.tick_params(length=0, labelbottom=False)
         sizes = counts.sum(axis=1)
-        totals.bar(
-            np.arange(agents), sizes, width=0.8 if agents <= 150 else 1.0, color=LIGHT["sky"], linewidth=0
-        )
+        totals.bar(np.arange(agents), sizes, width=0.8 if agents <= 150 else 1.0, color=LIGHT["sky"], linewidth=0)
         totals.set_xlabel("agent")
         totals.set_ylabel("records")
         for axes in (matrix, totals):
@@ -110,14 +109,10 @@ def class_figure(counts: NDArray[Any], classes: Sequence[str]) -> Figure:
     with style(white=True):
         figure, axes = canvas(min(5.5, 0.7 + 0.26 * n_classes))
         rows = np.arange(n_classes)
-        axes.barh(
-            rows, counts, height=0.7 if n_classes <= MOST_NAMES else 1.0, color=LIGHT["sky"], linewidth=0
-        )
+        axes.barh(rows, counts, height=0.7 if n_classes <= MOST_NAMES else 1.0, color=LIGHT["sky"], linewidth=0)
         if n_classes <= MOST_NAMES:
             for row, number in enumerate(counts):
-                axes.annotate(
-                    f"{number:,}", (number, row), xytext=(4, 0), textcoords="offset points", va="center"
-                )
+                axes.annotate(f"{number:,}", (number, row), xytext=(4, 0), textcoords="offset points", va="center")
         step = -(-n_classes // MOST_NAMES)
         axes.set_yticks(rows[::step], [short(name) for name in classes[::step]])
         axes.set_ylim(n_classes - 0.5, -0.5)

@@ -13,9 +13,7 @@ from fedballot.report.palette import LIGHT
 MANY_CLASSES = 24
 
 
-def per_class_figure(
-    accuracy: Sequence[float | None], classes: Sequence[str], overall: float | None
-) -> Figure:
+def per_class_figure(accuracy: Sequence[float | None], classes: Sequence[str], overall: float | None) -> Figure:
     """Draw the accuracy of each class, as dots hanging from the overall accuracy.
 
     Parameters
@@ -102,19 +100,17 @@ def per_agent_figure(accuracy: Sequence[float | None], server: float | None) -> 
         return figure
 
 
-def margin_figure(
-    margins: NDArray[Any], correct: NDArray[np.bool_] | None, noise_sigma: float | None = None
-) -> Figure:
-    """Draw how clearly the first class won each vote, right and wrong labels stacked.
+def lead_figure(leads: NDArray[Any], correct: NDArray[np.bool_] | None, noise_sigma: float | None = None) -> Figure:
+    """Draw by how many noisy votes each released label led, right and wrong labels stacked.
 
     Parameters
     ----------
-    margins : float array (Q,)
-        Noisy votes of the first class less those of the second.
+    leads : float array (Q,)
+        Noisy votes of the released label less those of the best other class, Q >= 1.
     correct : bool array (Q,) or None
         Whether the released label is right, where the truth is known.
     noise_sigma : float or None
-        Standard deviation of the noise on one class sum, in votes; a margin carries √2 times as much.
+        Standard deviation of the noise on one class sum, in votes; a difference carries √2 times as much.
 
     Returns
     -------
@@ -122,34 +118,35 @@ def margin_figure(
         A stacked histogram.
     """
     with style():
-        figure, axes = canvas(2.9)
-        span = (float(margins.min()), float(margins.max())) if len(margins) else (0.0, 1.0)
-        if span[0] == span[1]:
-            span = (span[0] - 0.5, span[1] + 0.5)
-        edges = np.linspace(min(0.0, span[0]), span[1], 31).tolist()
+        figure, axes = canvas(3.0)
+        low, high = min(0.0, float(leads.min())), max(0.0, float(leads.max()))
+        if low == high:
+            low, high = -1.0, 1.0
+        width = (high - low) / 32
+        edges = (width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)).tolist()
+        if noise_sigma:
+            # Noise of ±1σ around no lead at all: what lies in the band may have won or lost by chance.
+            band = np.sqrt(2) * noise_sigma
+            axes.axvspan(-band, band, color=LIGHT["faint"], alpha=0.16, linewidth=0, label="±σ of the noise")
         if correct is None:
-            axes.hist(margins, edges, color=LIGHT["blue"], rwidth=0.9)
+            axes.hist(leads, edges, color=LIGHT["sky"], rwidth=0.9)
         else:
             # Wrong labels lie at the bottom: the few of them are what the reader looks for.
             axes.hist(
-                [margins[~correct], margins[correct]],
+                [leads[~correct], leads[correct]],
                 edges,
                 stacked=True,
                 rwidth=0.9,
                 color=[LIGHT["vermilion"], LIGHT["sky"]],
                 label=["label wrong", "label right"],
             )
-        if noise_sigma:
-            axes.axvspan(0, np.sqrt(2) * noise_sigma, color=LIGHT["faint"], alpha=0.16, linewidth=0,
-                         label="within one σ of its noise")  # fmt: skip
-            axes.set_xlim(edges[0], edges[-1])
+        axes.set_xlim(edges[0], edges[-1])
+        axes.axvline(0, color=LIGHT["faint"], linewidth=1)
         if correct is not None or noise_sigma:
-            axes.legend(
-                loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=3, handlelength=1, columnspacing=1.2
-            )
-        whole_ticks(axes, "y")
+            axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, handlelength=1, columnspacing=1.2)
+        whole_ticks(axes, "y", 6)
         axes.grid(axis="y")
         bare(axes, "left")
-        axes.set_xlabel("margin of the vote (first less second, noisy votes)")
+        axes.set_xlabel("lead of the released label, in noisy votes")
         axes.set_ylabel("queries")
         return figure

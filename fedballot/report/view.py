@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from fedballot.report.load import Release
 from fedballot.report.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
-from fedballot.report.run_plots import margin_figure, per_agent_figure, per_class_figure
+from fedballot.report.run_plots import lead_figure, per_agent_figure, per_class_figure
 from fedballot.report.svg import inline_svg
 
 # Settings worth a place at the top, in this order, where the method has them.
@@ -50,30 +50,28 @@ class Plot:
 
 def agents(result: Mapping[str, Any]) -> int | None:
     """Count the parties of a run."""
-    sizes = result.get("data", {}).get("agent_sizes")
-    return len(sizes) if sizes else result.get("clients", {}).get("asked")
+    sizes = result["data"].get("agent_sizes")
+    return len(sizes) if sizes else result["clients"].get("asked")
 
 
 def summary(result: Mapping[str, Any], release: Release) -> str:
     """Say in one plain sentence what was run."""
-    data = result.get("data", {})
+    data = result["data"]
     if not data:
         return ""
     parties, queries = agents(result), release.query_indices
     who = "One party" if parties == 1 else f"{count(parties)} agents" if parties else "The agents"
-    text = (
-        f"{who} held {count(data.get('n_private'))} private records of {data.get('dataset', 'unnamed data')}"
-    )
+    text = f"{who} held {count(data.get('n_private'))} private records of {data.get('dataset', 'unnamed data')}"
     public = data.get("public_dataset") or data.get("dataset")
     apart = "" if public == data.get("dataset") else f" of {public}"
     if data.get("n_public"):
         pool = f"{count(data['n_public'])} public records{apart}"
-        asked = queries is not None and len(queries) < data["n_public"]
-        text += (
-            f" and voted on {count(len(queries))} of {pool}"
-            if asked and queries is not None
-            else f" beside {pool}"
-        )
+        if queries is None:
+            text += f"; {pool} served everybody"
+        elif len(queries) < data["n_public"]:
+            text += f" and voted on {count(len(queries))} of {pool}"
+        else:
+            text += f" and voted on {pool}"
     if data.get("n_test"):
         text += f"; accuracy is measured on {count(data['n_test'])} other records{apart}"
     return text + "."
@@ -93,25 +91,23 @@ def key_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def headlines(result: Mapping[str, Any]) -> list[Headline]:
     """Choose the large figures: accuracy, labels, ε, bytes. What was not measured is left out."""
-    metrics = result.get("metrics", {})
+    metrics = result["metrics"]
     found = []
     server, client = metrics.get("server_accuracy"), metrics.get("client_accuracy")
     alone = "" if not client else f"agents alone {_spread(client)}"
     if server is not None:
-        tested = result.get("data", {}).get("n_test")
+        tested = result["data"].get("n_test")
         remark = alone or (f"on {count(tested)} test records" if tested else "")
         found.append(Headline("Server accuracy", percent(server), remark))
     elif client:
-        found.append(
-            Headline("Agents’ accuracy", percent(client["mean"]), f"± {percent(client['std'])} over agents")
-        )
+        found.append(Headline("Agents’ accuracy", percent(client["mean"]), f"± {percent(client['std'])} over agents"))
     labels = metrics.get("label_accuracy")
     if labels is not None:
-        majority = metrics.get("majority_accuracy")
-        remark = "" if majority is None else f"noiseless majority {percent(majority)}"
+        winners = metrics.get("noisy_label_accuracy")
+        remark = "" if winners is None else f"the noisy winners alone {percent(winners)}"
         found.append(Headline("Released labels right", percent(labels), remark))
     found.extend(_privacy(result))
-    up = result.get("communication", {}).get("bytes_up")
+    up = result["communication"].get("bytes_up")
     if up is not None:
         parties = agents(result)
         remark = f"{size(up / parties)} from each agent" if parties and up else ""
@@ -121,7 +117,7 @@ def headlines(result: Mapping[str, Any]) -> list[Headline]:
 
 def is_seeded(result: Mapping[str, Any]) -> bool:
     """Whether any noise of the run came from a known seed, so that it protects nobody."""
-    return any(str(guarantee["status"]).startswith("seeded") for guarantee in result.get("guarantees", []))
+    return any(str(guarantee["status"]).startswith("seeded") for guarantee in result["guarantees"])
 
 
 def tone(status: str) -> str:
@@ -154,23 +150,19 @@ def guarantee_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
             "tone": tone(entry["status"]),
             "warnings": entry.get("warnings") or [],
         }
-        for entry in result.get("guarantees", [])
+        for entry in result["guarantees"]
     ]
 
 
 def accuracy_plots(result: Mapping[str, Any]) -> list[Plot]:
     """Draw accuracy by class and by agent, where it was measured."""
-    metrics, classes = result.get("metrics", {}), [str(name) for name in result.get("classes", [])]
+    metrics, classes = result["metrics"], [str(name) for name in result["classes"]]
     server, plots = metrics.get("server_accuracy"), []
     by_class = metrics.get("server_accuracy_per_class")
     if by_class and len(by_class) == len(classes) and any(value is not None for value in by_class):
-        worst, name = min(
-            (value, name) for value, name in zip(by_class, classes, strict=True) if value is not None
-        )
+        worst, name = min((value, name) for value, name in zip(by_class, classes, strict=True) if value is not None)
         caption = f"Weakest class: {name}, {percent(worst)}. The line is the accuracy over all classes."
-        svg = inline_svg(
-            per_class_figure(by_class, classes, server), "class", "Server accuracy by class. " + caption
-        )
+        svg = inline_svg(per_class_figure(by_class, classes, server), "class", "Server accuracy by class. " + caption)
         plots.append(Plot("By class", Markup(svg), caption))
     by_agent = [value for value in metrics.get("client_accuracy_per_agent") or [] if value is not None]
     if by_agent:
@@ -179,45 +171,37 @@ def accuracy_plots(result: Mapping[str, Any]) -> list[Plot]:
         if server is not None:
             better = sum(value < server for value in by_agent)
             caption += f" The server does better than {count(better)} of {count(len(by_agent))} agents."
-        svg = inline_svg(
-            per_agent_figure(by_agent, server), "agent", "Accuracy of each agent's own model. " + caption
-        )
+        svg = inline_svg(per_agent_figure(by_agent, server), "agent", "Accuracy of each agent's own model. " + caption)
         plots.append(Plot("By agent", Markup(svg), caption))
     return plots
 
 
-def margin_plot(result: Mapping[str, Any], release: Release) -> Plot | None:
-    """Draw the vote margins of the released labels."""
-    if release.margins is None or not len(release.margins):
+def lead_plot(result: Mapping[str, Any], release: Release) -> Plot | None:
+    """Draw by how much each released label led in the noisy votes."""
+    leads, labels, truth = release.leads, release.labels, release.true_labels
+    if leads is None or labels is None or not len(leads):
         return None
-    known, correct = None, None
-    if release.true_labels is not None and release.labels is not None:
-        known = release.true_labels >= 0
-        correct = (release.labels == release.true_labels)[known]
-    margins = release.margins if known is None or not known.any() else release.margins[known]
-    sigma = result.get("metrics", {}).get("released_noise_sigma")
-    caption = f"{count(len(margins))} queries; median margin {float(np.median(margins)):.3g} votes."
-    if correct is not None and len(correct):
-        caption += f" {count(int((~correct).sum()))} released labels are wrong."
-    else:
-        correct = None
-    if release.noisy_labels is not None and release.labels is not None:
-        changed = int((release.noisy_labels != release.labels).sum())
-        if changed:
-            caption += f" The server’s post-processing changed {count(changed)} labels from the noisy winner."
-    svg = inline_svg(
-        margin_figure(margins, correct, sigma), "margin", "Histogram of vote margins. " + caption
-    )
+    known = np.zeros(len(leads), bool) if truth is None else truth >= 0
+    correct = None
+    caption = f"{count(len(leads))} queries, median lead {float(np.median(leads)):.3g} votes."
+    if truth is not None and known.all():
+        correct = labels == truth
+        caption += f" Of the labels, {count(int((~correct).sum()))} are wrong."
+    lost = int((leads < 0).sum())
+    if lost:
+        caption += f" Left of zero: {count(lost)} labels that the server chose against the noisy votes."
+    sigma = result["metrics"].get("released_noise_sigma")
+    svg = inline_svg(lead_figure(leads, correct, sigma), "lead", "Histogram of vote margins. " + caption)
     return Plot("How clear the votes were", Markup(svg), caption)
 
 
 def time_parts(result: Mapping[str, Any]) -> list[tuple[str, str, float]]:
     """Split the wall time: (name, written, share of the whole)."""
-    timing = result.get("timing", {})
+    timing = result["timing"]
     wall = timing.get("wall_s")
     if not wall:
         return []
-    rounds = sum(entry.get("wall_s") or 0.0 for entry in result.get("rounds", []))
+    rounds = sum(entry.get("wall_s") or 0.0 for entry in result["rounds"])
     parts = [("start", timing.get("startup_s")), ("rounds", rounds), ("distilling", timing.get("distill_s"))]
     known = [(name, float(value)) for name, value in parts if value]
     rest = wall - sum(value for _, value in known)
@@ -228,13 +212,9 @@ def time_parts(result: Mapping[str, Any]) -> list[tuple[str, str, float]]:
 
 
 def _privacy(result: Mapping[str, Any]) -> list[Headline]:
-    guarantees = result.get("guarantees", [])
+    guarantees = result["guarantees"]
     if not guarantees:
-        return (
-            [Headline("Privacy", "none", "no mechanism was applied", "warn")]
-            if result["status"] == "done"
-            else []
-        )
+        return [Headline("Privacy", "none", "no mechanism was applied", "warn")] if result["status"] == "done" else []
     first = guarantees[0]
     if first["epsilon"] is None:
         return [Headline("Privacy", "none", f"no finite ε: {first['status']}", "bad")]

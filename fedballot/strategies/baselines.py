@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.metrics import accuracy, accuracy_per_class, mean_and_std
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
 from fedballot.settings import CommonSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 from fedballot.wire import WireError
@@ -48,4 +50,18 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
             }
         else:
             metrics = {"client_accuracy": mean_and_std(accuracies), "client_accuracy_per_agent": accuracies}
-        return {"metrics": metrics, "guarantees": [], "distill_s": 0.0}
+        return {"metrics": metrics, "guarantees": [self._no_guarantee().worded()], "distill_s": 0.0}
+
+    def _no_guarantee(self) -> Guarantee:
+        """What is measured here is not a release: the one pools all records, the other shares nothing but accuracies."""
+        return Guarantee(
+            mechanism="Pooling all records in one place" if self.nodes == 1 else "Accuracies told for comparison",
+            unit="record",
+            adjacency="replace-one",
+            epsilon=math.inf,
+            delta=0.0,
+            view="output only",
+            trust=TRUSTED_AGGREGATOR,
+            status="none",
+            accountant="none",
+        )

@@ -112,7 +112,7 @@ class PateStrategy(BallotStrategy[PateSettings]):
                 "released_noise_sigma": float(share * np.sqrt(len(answers))),
                 "votes_cast_mean": float(histogram.sum() / len(answers)),
             },
-            "guarantees": [self._worded(guarantee) for guarantee in self._guarantees()],
+            "guarantees": [guarantee.worded() for guarantee in self._guarantees()],
             "distill_s": time.perf_counter() - clock,
         }
         return {"label_accuracy": self._outcome["metrics"]["label_accuracy"]}
@@ -152,10 +152,6 @@ class PateStrategy(BallotStrategy[PateSettings]):
         if settings.noise_seed is not None:
             found = [replace(guarantee, status="seeded") for guarantee in found]
         return found
-
-    @staticmethod
-    def _worded(guarantee: Guarantee) -> dict[str, Any]:
-        return {**guarantee.to_dict(), "sentence": guarantee.sentence(), "warnings": guarantee.warnings()}
 
     def outcome(self) -> Mapping[str, Any]:
         return self._outcome

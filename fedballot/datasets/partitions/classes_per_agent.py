@@ -13,9 +13,7 @@ _SCALING_ROUNDS = 500
 _NEAR = 1e-6  # a share this close to an integer counts as one
 
 
-def classes_per_agent(
-    y: Indices, n_agents: int, classes_per_agent: int, rng: np.random.Generator
-) -> list[Indices]:
+def classes_per_agent(y: Indices, n_agents: int, classes_per_agent: int, rng: np.random.Generator) -> list[Indices]:
     """Deal out all records so that each agent holds cyclically consecutive classes and sizes are as even as can be.
 
     The non-IID row of "Voting-based approaches for differentially private federated learning": the sorted MNIST
@@ -62,7 +60,7 @@ def classes_per_agent(
 def _shares(held: NDArray[np.bool_], supply: Indices) -> NDArray[np.float64]:
     """Shares on the held cells with column sums `supply` and row sums as equal as alternate scaling makes them."""
     target = supply.sum() / len(held)
-    shares = held * (supply / held.sum(0))
+    shares: NDArray[np.float64] = held * (supply / held.sum(0))
     for _ in range(_SCALING_ROUNDS):
         rows = shares.sum(1, keepdims=True)
         if np.abs(rows - target).max() <= 1e-9 * target:

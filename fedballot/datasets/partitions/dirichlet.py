@@ -9,9 +9,7 @@ from fedballot.datasets.partitions.dealing import deal
 from fedballot.errors import SettingsError
 
 
-def dirichlet(
-    y: Indices, n_agents: int, alpha: float, min_size: int, rng: np.random.Generator
-) -> list[Indices]:
+def dirichlet(y: Indices, n_agents: int, alpha: float, min_size: int, rng: np.random.Generator) -> list[Indices]:
     """Deal each class out in proportions drawn from a symmetric Dirichlet(alpha), then fill agents up to `min_size`.
 
     The smaller alpha, the fewer agents hold a class. Agents below `min_size` are filled deterministically from the

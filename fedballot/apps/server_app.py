@@ -1,0 +1,20 @@
+"""The ServerApp for `flwr run` and deployments."""
+
+from flwr.common import Context
+from flwr.server import ServerApp, ServerAppComponents
+
+from fedballot.apps.config import from_run_config
+from fedballot.engine import make_server
+from fedballot.progress import LogProgress
+from fedballot.runfolder import RunFolder
+
+
+def server_fn(context: Context) -> ServerAppComponents:
+    """The server of a run; the result goes to the run-config's ``out``."""
+    method, settings, out = from_run_config(context.run_config)
+    folder = RunFolder.open(out, method.name, settings.to_dict(), resume=True)
+    components, _ = make_server(method, settings, folder, workers=method.nodes(settings), progress=LogProgress())
+    return components
+
+
+app = ServerApp(server_fn=server_fn)

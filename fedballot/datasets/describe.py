@@ -1,0 +1,74 @@
+"""What a data set holds and how a partition of it looks, as JSON values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedballot.datasets.examples import Examples, Indices, Source
+from fedballot.datasets.federation import FederationSpec, build
+from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.sources import load
+
+
+def describe(what: Source | FederationSpec) -> dict[str, Any]:
+    """Describe a source, or a federation built from one.
+
+    Returns
+    -------
+    dict with `name, shape, dtype, classes, train, test, fingerprint, groups`, where `train` and `test` hold
+    `records` and `per_class`; `fingerprint` is that of the training records; `groups` maps names to records. For a
+    spec also `partition`: `scheme, agents, records, size, classes_per_agent, counts, public, test`, where `size` and
+    `classes_per_agent` hold `min, median, max` over agents and `counts` is the agents x classes matrix.
+    """
+    if isinstance(what, Source):
+        return _source(what)
+    data = build(what)
+    counts = label_counts(data.private.y, data.parts, len(data.classes))
+    return _source(load(what.dataset)) | {
+        "partition": {
+            "scheme": what.partition,
+            "agents": what.agents,
+            "records": int(counts.sum()),
+            "size": _spread(counts.sum(1)),
+            "classes_per_agent": _spread((counts > 0).sum(1)),
+            "counts": counts.tolist(),
+            "public": {
+                "records": len(data.public_y),
+                "per_class": np.bincount(data.public_y, minlength=len(data.classes)).tolist(),
+                "fingerprint": data.public_fingerprint,
+            },
+            "test": {
+                "records": len(data.test_y),
+                "per_class": np.bincount(data.test_y, minlength=len(data.classes)).tolist(),
+            },
+        }
+    }
+
+
+def label_counts(y: Indices, parts: Sequence[Indices], n_classes: int) -> Indices:
+    """Records per agent and class, int64 (agents, classes)."""
+    return np.stack([np.bincount(y[part], minlength=n_classes) for part in parts]).astype(np.int64)
+
+
+def _source(source: Source) -> dict[str, Any]:
+    groups = source.train.groups
+    sizes = [] if groups is None else np.bincount(groups, minlength=len(source.group_names)).tolist()
+    return {
+        "name": source.name,
+        "shape": list(source.train.x.shape[1:]),
+        "dtype": str(source.train.x.dtype),
+        "classes": list(source.classes),
+        "train": _examples(source.train, len(source.classes)),
+        "test": None if source.test is None else _examples(source.test, len(source.classes)),
+        "fingerprint": fingerprint(source.train.x),
+        "groups": dict(zip(source.group_names, sizes, strict=True)),
+    }
+
+
+def _examples(examples: Examples, n_classes: int) -> dict[str, Any]:
+    return {"records": len(examples), "per_class": np.bincount(examples.y, minlength=n_classes).tolist()}
+
+
+def _spread(values: Indices) -> dict[str, float]:
+    return {"min": int(values.min()), "median": float(np.median(values)), "max": int(values.max())}

@@ -1,0 +1,218 @@
+"""One experiment's data: private records dealt out to agents, a public pool, and test records."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedballot.datasets.examples import Array, Examples, Indices, Source
+from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.images import transfer
+from fedballot.datasets.partitions import partition
+from fedballot.datasets.sources import load
+from fedballot.errors import SettingsError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationSpec:
+    """What to build; every field but the sizes with a 0 that means "all that remains" is given.
+
+    Attributes
+    ----------
+    dataset : source of the private records (see `sources.load`).
+    public_dataset : source of public and test records; "" for the same source.
+    private_size, public_size, test_size : numbers of records.
+    agents, partition, alpha, classes_per_agent, min_size : see `partitions.partition`.
+    seed : fixes the split and the partition.
+    """
+
+    dataset: str
+    public_dataset: str = ""
+    private_size: int = 0
+    public_size: int
+    test_size: int = 0
+    agents: int
+    partition: str
+    alpha: float
+    classes_per_agent: int
+    min_size: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedData:
+    """Data of one experiment, shared read-only by everything in the process.
+
+    Attributes
+    ----------
+    classes : names of the classes.
+    private : the private source; records that are in no part belong to nobody in this experiment.
+    parts : per agent, sorted int64 indices into `private`.
+    public_x : public pool in the shape and dtype of `private.x`.
+    public_y : its labels, int64, held back: for measuring only.
+    test_x, test_y : test records, likewise.
+    public_fingerprint : fingerprint of `public_x`.
+    group_names : name of each group id of `private.groups`.
+    """
+
+    classes: tuple[str, ...]
+    private: Examples
+    parts: tuple[Indices, ...]
+    public_x: Array
+    public_y: Indices
+    test_x: Array
+    test_y: Indices
+    public_fingerprint: str
+    group_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Indices of the private records into the private source, of public and test ones into the public pool."""
+
+    private: Indices
+    public: Indices
+    test: Indices
+
+
+@lru_cache(maxsize=4)
+def build(spec: FederationSpec) -> FederatedData:
+    """Load, split and partition; built once per process and spec.
+
+    Private records come from the training split of `dataset`, or from all of it where it has none. Public and test
+    records come from the test split of the same source, or from all of another source. A source without a split that
+    serves all three is cut in three.
+
+    Raises
+    ------
+    DataError
+        See `sources.load`.
+    SettingsError
+        Sizes that do not fit, sources that do not match or share records, or a partition that cannot be made.
+    """
+    _check(spec)
+    private = load(spec.dataset)
+    public = load(spec.public_dataset or spec.dataset)
+    same = public.name == private.name
+    if not same:
+        _check_match(private, public)
+    pool = _public_pool(public, same)
+    splits, dealing = (np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2))
+    shared = same and private.test is None
+    split = split_records(len(private.train), sum(map(len, pool)), shared, spec, splits)
+    groups = private.train.groups
+    parts = partition(
+        spec.partition,
+        private.train.y[split.private],
+        None if groups is None else groups[split.private],
+        spec.agents,
+        alpha=spec.alpha,
+        min_size=spec.min_size,
+        classes_per_agent=spec.classes_per_agent,
+        rng=dealing,
+    )
+    public_x, public_y = _take(pool, split.public, public, private)
+    test_x, test_y = _take(pool, split.test, public, private)
+    return FederatedData(
+        private.classes,
+        private.train,
+        tuple(_frozen(split.private[part]) for part in parts),
+        _frozen(public_x),
+        _frozen(public_y),
+        _frozen(test_x),
+        _frozen(test_y),
+        fingerprint(public_x),
+        private.group_names,
+    )
+
+
+def split_records(n_private: int, n_pool: int, shared: bool, spec: FederationSpec, rng: np.random.Generator) -> Split:
+    """Draw private, public and test records without overlap.
+
+    Parameters
+    ----------
+    n_private, n_pool : records of the private source and of the pool for public and test records.
+    shared : both are the same records.
+
+    Returns
+    -------
+    Split with sorted private indices; public and test indices are in random order.
+
+    Raises
+    ------
+    SettingsError
+        A size that exceeds what is there, or nothing left for testing.
+    """
+    order = rng.permutation(n_pool)
+    if shared and not spec.test_size:
+        raise SettingsError(
+            f"test_size: 0, but {spec.dataset!r} has no test split and all {n_pool} records could be private or test; "
+            "set test_size"
+        )
+    asked = spec.public_size + spec.test_size + (spec.private_size or 1 if shared else 0)
+    if asked > n_pool or (not spec.test_size and spec.public_size == n_pool):
+        private = f" + private_size={spec.private_size or 'at least 1'}" if shared else ""
+        raise SettingsError(
+            f"public_size={spec.public_size} + test_size={spec.test_size or 'at least 1'}{private} exceed the "
+            f"{n_pool} records of {spec.public_dataset or spec.dataset!r} that they are taken from"
+        )
+    public, rest = order[: spec.public_size], order[spec.public_size :]
+    test = rest[: spec.test_size or None]
+    private_order = rest[spec.test_size :] if shared else rng.permutation(n_private)
+    if spec.private_size > len(private_order):
+        raise SettingsError(
+            f"private_size={spec.private_size} exceeds the {len(private_order)} private records of {spec.dataset!r}"
+        )
+    return Split(np.sort(private_order[: spec.private_size or None]), public, test)
+
+
+def _check(spec: FederationSpec) -> None:
+    for key, least in (("private_size", 0), ("public_size", 1), ("test_size", 0), ("agents", 1), ("seed", 0)):
+        if getattr(spec, key) < least:
+            raise SettingsError(f"{key}: {getattr(spec, key)}; expected at least {least}")
+
+
+def _check_match(private: Source, public: Source) -> None:
+    if private.origin & public.origin:
+        raise SettingsError(
+            f"public_dataset: {public.name!r} and the private {private.name!r} hold the same records "
+            f"({', '.join(sorted(private.origin & public.origin))}); use a source of other records"
+        )
+    if len(private.classes) != len(public.classes):
+        raise SettingsError(
+            f"public_dataset: {public.name!r} has {len(public.classes)} classes, the private {private.name!r} has "
+            f"{len(private.classes)}; expected the same classes"
+        )
+    shape, wanted = public.train.x.shape[1:], private.train.x.shape[1:]
+    if (len(shape) == 1 or len(wanted) == 1) and shape != wanted:
+        raise SettingsError(
+            f"public_dataset: {public.name!r} has records of shape {shape}, the private {private.name!r} of {wanted}; "
+            "expected the same features, or images on both sides"
+        )
+
+
+def _public_pool(public: Source, same: bool) -> list[Examples]:
+    if public.test is None:
+        return [public.train]
+    return [public.test] if same else [public.train, public.test]
+
+
+def _take(pool: list[Examples], chosen: Indices, public: Source, private: Source) -> tuple[Array, Indices]:
+    """Records of the concatenated pool, in the private source's layout."""
+    first = len(pool[0])
+    head = chosen < first
+    wanted = private.train.x
+    x = np.empty((len(chosen), *pool[0].x.shape[1:]), pool[0].x.dtype)
+    y = np.empty(len(chosen), np.int64)
+    x[head], y[head] = pool[0].x[chosen[head]], pool[0].y[chosen[head]]
+    if len(pool) > 1:
+        x[~head], y[~head] = pool[1].x[chosen[~head] - first], pool[1].y[chosen[~head] - first]
+    if wanted.ndim > 2:
+        x = transfer(x, public.margin, wanted.shape[1:], private.margin)
+    return x, y
+
+
+def _frozen(array: NDArray[np.generic]) -> Array:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,37 @@
+"""What many tests share: small settings on real digits, and where paper-scale data lie."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fedballot.clients.pate import PateSettings
+from fedballot.settings import build
+
+SMALL = {
+    "dataset": "digits",
+    "agents": 8,
+    "private_size": 800,
+    "public_size": 300,
+    "test_size": 300,
+    "client_models": "logistic-regression",
+    "server_model": "logistic-regression",
+    "workers": 2,
+}
+
+
+@pytest.fixture
+def small() -> PateSettings:
+    """Eight agents with 100 real 8x8 digits each, scikit-learn models, a budget at which it works."""
+    return build(PateSettings, SMALL, {"epsilon": 20, "delta": 1e-3})
+
+
+@pytest.fixture
+def paper_data() -> Path:
+    """The folder with paper-scale data sets; the test is skipped without it."""
+    folder = os.environ.get("FEDBALLOT_DATA", "")
+    if not folder or not (Path(folder) / "mnist.npz").exists():
+        pytest.skip("needs mnist.npz in $FEDBALLOT_DATA")
+    return Path(folder)

@@ -1,0 +1,114 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedballot.errors import SettingsError
+from fedballot.learners.registry import LEARNERS, make_learner
+
+GOOD = {"n_classes": 3, "input_shape": (28, 28), "seed": 0, "epochs": 1, "batch_size": 8, "lr": 1e-3, "role": "teacher"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_classes": 1}, "n_classes is 1"),
+        ({"input_shape": (28, 28, 1)}, r"\(h, w, 3\)"),
+        ({"input_shape": ()}, "input_shape"),
+        ({"input_shape": (0,)}, "input_shape"),
+        ({"epochs": -1}, "epochs is -1"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"lr": 0.0}, "lr is 0"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"role": "judge"}, "teacher, student"),
+        ({"input_shape": (20,)}, "20 features"),
+        ({"device": "abacus"}, "cpu, cuda"),
+        ({"device": "meta"}, "cpu, cuda"),
+        ({"device": "cuda:99"}, "CUDA devices"),
+    ],
+)
+def test_refuses(change, message):
+    with pytest.raises(SettingsError, match=message):
+        make_learner("cnn", **GOOD | change)
+
+
+def test_too_small_images_are_refused_before_training():
+    with pytest.raises(SettingsError, match="at least 8x8"):
+        make_learner("cnn", **GOOD | {"input_shape": (7, 9)})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cn-small", "did you mean 'cnn-small'"),
+        ("xyz", "Known: cnn-small"),
+        ("sklearn.nowhere:Thing", "cannot be made"),
+        ("sklearn.linear_model:Ridge", "no classifier"),
+        ("sklearn.ensemble:VotingClassifier", "cannot be made"),
+        ("no_such_package:net", "cannot be imported"),
+        ("json:no_such_name", "cannot be imported"),
+        ("math:sqrt", "cannot be built"),
+        ("builtins:dict", "must return a torch.nn.Module"),
+    ],
+)
+def test_wrong_names(name, message):
+    with pytest.raises(SettingsError, match=message):
+        make_learner(name, **GOOD)
+
+
+def test_a_scikit_learn_class_by_path():
+    x = np.random.default_rng(0).integers(0, 256, (30, 28, 28)).astype(np.uint8)
+    learner = make_learner("sklearn.svm:SVC", **GOOD).fit(x, np.arange(30) % 2)
+    logits = learner.predict_logits(x)
+    assert logits.shape == (30, 3)
+    # the class that it has not seen comes last, by far
+    assert (logits[:, 2] < logits[:, :2].min(axis=1) - 5).all()
+    assert (logits.argmax(1) == np.arange(30) % 2).mean() > 0.9
+
+
+def test_a_torch_module_by_path(tmp_path, monkeypatch):
+    (tmp_path / "their_models.py").write_text(
+        "from torch import nn\n"
+        "def tiny(n_classes, input_shape):\n"
+        "    h, w = input_shape\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(h * w, n_classes))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    x = np.random.default_rng(0).integers(0, 256, (12, 28, 28)).astype(np.uint8)
+    learner = make_learner("their_models:tiny", **GOOD).fit(x, np.arange(12) % 3, unknown=x)
+    assert learner.predict_logits(x).shape == (12, 4)
+    learner.save(tmp_path / "model")
+    loaded = make_learner("their_models:tiny", **GOOD).load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_logits(x), learner.predict_logits(x))
+
+
+def test_without_torch_the_rest_works_and_the_error_says_how_to_get_it():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import numpy as np\n"
+        "from fedballot.learners.registry import make_learner\n"
+        "from fedballot.errors import SettingsError\n"
+        f"good = {GOOD!r}\n"
+        "x = np.zeros((4, 28, 28), np.uint8); x[2:] = 200\n"
+        "print(make_learner('knn', **good).fit(x, np.array([0, 0, 1, 1])).predict_logits(x).argmax(1).tolist())\n"
+        "try:\n    make_learner('cnn', **good)\n"
+        "except SettingsError as error:\n    print(error)\n"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
+    answers, error = done.stdout.splitlines()
+    assert answers == "[0, 0, 0, 0]" or answers == "[0, 0, 1, 1]"
+    assert "pip install 'fedballot[torch]'" in error and "random-forest" in error
+
+
+def test_table_says_which_learners_need_torch():
+    assert {name for name, info in LEARNERS.items() if not info.needs_torch} == {
+        "logistic-regression",
+        "random-forest",
+        "gradient-boosting",
+        "mlp",
+        "knn",
+    }
+    assert all(info.summary for info in LEARNERS.values())

@@ -1,0 +1,121 @@
+import copy
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from fedballot.learners import training  # noqa: E402
+from fedballot.learners.augment import COLOUR, GREY, Augmentation, Augmenter  # noqa: E402
+from fedballot.learners.torch_learner import _pseudo_labels  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+def small_net():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.BatchNorm1d(7), torch.nn.Linear(7, 3))
+
+
+@pytest.mark.slow
+def test_adamw_takes_the_steps_of_torch():
+    ours, theirs = small_net(), small_net()
+    x, y = torch.randn(20, 5), torch.randint(0, 3, (20,))
+    optimiser = training.AdamW(ours, decay=0.1)
+    reference = torch.optim.AdamW(theirs.parameters(), weight_decay=0.1)
+    for step in range(30):
+        lr = 0.01 * (1 + math.cos(step))
+        torch.nn.functional.cross_entropy(ours(x), y).backward()
+        optimiser.step(lr)
+        for group in reference.param_groups:
+            group["lr"] = lr
+        reference.zero_grad()
+        torch.nn.functional.cross_entropy(theirs(x), y).backward()
+        reference.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_average_tends_to_the_network_and_counts_its_batches():
+    net = small_net()
+    average = training.Average(net)
+    with torch.no_grad():
+        for p in net.parameters():
+            p.fill_(2.0)
+    net[1].num_batches_tracked.fill_(5)
+    average.update(net)
+    assert all((p != 2).any() for p in average.net.parameters())
+    for _ in range(2000):
+        average.update(net)
+    for p in average.net.parameters():
+        torch.testing.assert_close(p, torch.full_like(p, 2.0))
+    assert average.net[1].num_batches_tracked == 5
+
+
+def test_training_leaves_the_global_generator_alone():
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    with training.seeded(1, CPU):
+        inside = torch.rand(3)
+    assert torch.equal(torch.rand(3), expected)
+    with training.seeded(1, CPU):
+        assert torch.equal(torch.rand(3), inside)
+
+
+def test_plan_is_asked_each_epoch_and_a_lone_last_row_is_trained_on():
+    net, x = small_net(), torch.randn(9, 5)
+    asked, seen, done = [], [], []
+
+    def plan(epoch, best):
+        asked.append((epoch, best is net))
+        return training.Epoch(torch.arange(9), torch.eye(3)[torch.arange(9) % 3])
+
+    def inputs(rows):
+        seen.append(len(rows))
+        return x[rows]
+
+    before = copy.deepcopy(net.state_dict())
+    result = training.train(
+        net, inputs, plan, epochs=2, batch_size=4, lr=0.1, average=False, progress=lambda *step: done.append(step)
+    )
+    assert result is net and asked == [(0, True), (1, True)]
+    assert seen == [4, 4, 2] * 2
+    assert done == [(1, 2), (2, 2)]
+    assert any((before[key] != value).any() for key, value in net.state_dict().items())
+
+
+def test_no_change_is_the_identity():
+    x = torch.rand(3, 1, 9, 12)
+    torch.testing.assert_close(Augmenter(Augmentation(), 9, 12, CPU)(x), x, rtol=0, atol=1e-5)
+
+
+def test_flip_mirrors_about_half_of_the_images():
+    x = torch.rand(64, 3, 8, 8)
+    out = Augmenter(Augmentation(flip=True), 8, 8, CPU)(x)
+    same = torch.isclose(out, x, atol=1e-5).flatten(1).all(1)
+    mirrored = torch.isclose(out, x.flip(3), atol=1e-5).flatten(1).all(1)
+    assert (same ^ mirrored).all()
+    assert 16 < int(same.sum()) < 48
+
+
+@pytest.mark.parametrize("kind", [GREY, COLOUR, Augmentation(elastic=0.03)])
+def test_augmented_images_stay_near_and_in_range(kind):
+    x = torch.zeros(200, 1, 28, 28)
+    x[:, :, 10:18, 10:18] = 1
+    out = Augmenter(kind, 28, 28, CPU)(x)
+    assert out.min() >= 0 and out.max() <= 1 + 1e-5
+    assert (out != x).flatten(1).any(1).float().mean() > 0.9
+    mass = out.flatten(1).sum(1) / x.flatten(1).sum(1)
+    assert abs(float(mass.mean()) - 1) < 0.1
+    column = (out.sum(2).squeeze(1) * torch.arange(28.0)).sum(1) / out.flatten(1).sum(1)
+    assert abs(float(column.mean()) - 13.5) < 0.5 and float(column.std()) > 0.1
+
+
+def test_pseudo_labels_are_aligned_and_thresholded():
+    # class 0 is favoured everywhere: alignment takes the favour off, and rows without an opinion get no label
+    logits = torch.tensor([[5.0, 1, 0], [3, 6, 0], [4, 0, 7], [3, 0.9, 0.8]])
+    kept = _pseudo_labels(logits)
+    assert kept[:3].argmax(1).tolist() == [0, 1, 2]
+    assert kept[:3].sum(1).tolist() == [1, 1, 1]
+    assert kept[3].sum() == 0

@@ -1,0 +1,196 @@
+"""The page of a run: what it says, that it says so for every kind of run, and that it stands alone."""
+
+import html
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedballot.errors import DataError
+from fedballot.report.build import write_report
+from fedballot.report.numbers import NBSP
+
+Write = Callable[..., Path]
+SECTIONS = {"result", "guarantee", "accuracy", "votes", "traffic", "time", "details"}
+
+
+class Page(HTMLParser):
+    """Ids, references, alternative texts, and whether every element is closed."""
+
+    VOID = frozenset({"meta", "link", "img", "br", "hr"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.images: list[dict[str, str | None]] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.ids += [values["id"]] if values.get("id") else []  # type: ignore[list-item]
+        self.references += [
+            value or "" for name, value in attrs if re.fullmatch(r"(xlink:)?href|src(set)?|action|data", name)
+        ]
+        self.images += [values] if tag == "img" else []
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+
+def read(path: Path) -> tuple[str, Page]:
+    text = path.read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def words(text: str) -> str:
+    body = re.sub(r"<style>.*?</style>|<svg.*?</svg>", " ", text, flags=re.S)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split()).replace(NBSP, " ")
+
+
+def test_a_finished_run_shows_every_section(write_run: Write, result: dict[str, Any]) -> None:
+    folder = write_run("my-run")
+    text, page = read(write_report(folder))
+    assert set(page.ids) >= SECTIONS
+    said = words(text)
+    assert "97.1 %" in said and "980 kB" in said and "Privacy loss ε 4.3" in said.replace(" ", " ")
+    assert result["guarantees"][0]["sentence"] in said
+    assert "Holds for one record of one agent" in said
+    assert "rejected: not finite" in said and "3 of 5,000 counts are NaN" in said
+    assert "voted on 500 of 1,000 public records" in said
+    assert "classes_per_agent" in said and "flwr" in said and "my-run" in said
+    assert not page.open
+    assert not list(folder.glob(".report*"))
+
+
+def test_the_page_stands_alone(write_run: Write) -> None:
+    text, page = read(write_report(write_run()))
+    assert all(reference.startswith(("data:", "#")) for reference in page.references)
+    assert "http:" not in text and "https:" not in text and "@import" not in text
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
+    assert "script" not in page.tags and not re.search(r"\son\w+=", text)
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
+    assert len(text) < 500_000
+
+
+def test_the_page_is_accessible(write_run: Write) -> None:
+    text, page = read(write_report(write_run()))
+    assert len(page.images) == 48 and all(image["alt"] for image in page.images)
+    assert len(page.ids) == len(set(page.ids))
+    assert text.count('role="img" aria-label="') == 3
+    assert '<html lang="en">' in text and page.tags.count("h1") == 1
+
+
+def test_wrong_labels_are_marked_with_the_truth(write_run: Write, release: dict[str, Any]) -> None:
+    text = write_report(write_run()).read_text()
+    shown = release["image_rows"]
+    wrong = int((release["labels"][shown] != release["true_labels"][shown]).sum())
+    assert wrong > 0 and text.count('<li class="wrong">') == wrong
+    first = shown[release["labels"][shown] != release["true_labels"][shown]][0]
+    label, truth = release["labels"][first], release["true_labels"][first]
+    assert f'alt="Public image of query {first + 1}, released as {label}, in truth {truth}"' in text
+
+
+def test_unknown_truth_marks_nothing(write_run: Write, release: dict[str, Any]) -> None:
+    text = write_report(write_run(arrays=release | {"true_labels": np.full(500, -1)})).read_text()
+    assert 'class="wrong"' not in text and "label right" not in text and "in truth" not in text
+
+
+def test_colour_images_are_shown(write_run: Write, release: dict[str, Any]) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (48, 32, 32, 3), dtype=np.uint8)
+    _, page = read(write_report(write_run(arrays=release | {"images": images})))
+    assert len(page.images) == 48
+
+
+def test_a_seeded_run_is_stamped_before_anything_else(write_run: Write, result: dict[str, Any]) -> None:
+    seeded = result["guarantees"][0] | {"status": "seeded"}
+    text = words(write_report(write_run(guarantees=[seeded])).read_text())
+    assert text.index("Seeded: not private") < text.index("pate-fl", text.index("seed 0"))
+    clean = words(write_report(write_run("clean")).read_text())
+    assert "Seeded" not in clean
+
+
+def test_no_finite_epsilon_is_said_in_the_large_figures(write_run: Write, result: dict[str, Any]) -> None:
+    none = result["guarantees"][0] | {"epsilon": None, "status": "none", "sentence": ""}
+    text = words(write_report(write_run(guarantees=[none])).read_text())
+    assert "Privacy none no finite ε: none" in text and "no finite privacy guarantee" in text
+
+
+def test_a_baseline_without_release_or_server(write_run: Write, result: dict[str, Any]) -> None:
+    metrics = {"server_accuracy": None, "label_accuracy": None, "client_accuracy": {"mean": 0.55, "std": 0.03}}
+    folder = write_run(arrays=None, method="standalone", guarantees=[], metrics=metrics)
+    text, page = read(write_report(folder))
+    assert "votes" not in page.ids and "accuracy" not in page.ids
+    assert "this run guarantees nothing" in words(text) and "55.0 %" in words(text)
+
+
+@pytest.mark.parametrize("status", ["running", "failed"])
+def test_an_unfinished_run_says_so(tmp_path: Path, status: str) -> None:
+    document = {"schema": "1", "status": status, "method": "pate-fl", "settings": {"agents": 100}, "seed": 3}
+    document["error"] = "71 of 100 <agents> answered"
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    text, page = read(write_report(tmp_path))
+    said = words(text)
+    assert ("This run failed" in said) == (status == "failed")
+    assert ("This run is not finished" in said) == (status == "running")
+    assert ("71 of 100 <agents> answered" in said) == (status == "failed")
+    assert "guarantee" not in page.ids and "agents 100" in said
+
+
+def test_a_stale_release_beside_an_unfinished_run_is_left_out(write_run: Write) -> None:
+    _, page = read(write_report(write_run(status="failed", error="stopped")))
+    assert "votes" not in page.ids and not page.images
+
+
+def test_what_comes_from_files_cannot_become_markup(write_run: Write, result: dict[str, Any]) -> None:
+    evil = "<script>alert(1)</script>\"'><img src=x>"
+    folder = write_run(
+        classes=[evil] * 10,
+        method=evil,
+        settings={evil: evil, "student": evil},
+        clients={"asked": 1, "answered": 0, "rejected": {evil: 1}},
+        guarantees=[result["guarantees"][0] | {"sentence": evil, "warnings": [evil], "unit": evil}],
+    )
+    text, page = read(write_report(folder))
+    assert "script" not in page.tags and "<script" not in text
+    assert all(reference.startswith(("data:", "#")) for reference in page.references)
+
+
+def test_a_thousand_agents_and_a_hundred_classes(write_run: Write, result: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    metrics = result["metrics"] | {
+        "client_accuracy_per_agent": rng.random(1000).tolist(),
+        "server_accuracy_per_class": [None, *rng.random(99).tolist()],
+    }
+    path = write_report(write_run(arrays=None, classes=[f"class {i}" for i in range(100)], metrics=metrics))
+    assert path.stat().st_size < 800_000 and 'aria-label="Server accuracy by class' in path.read_text()
+
+
+def test_many_rounds_become_a_table(write_run: Write, result: dict[str, Any]) -> None:
+    rounds = [result["rounds"][0] | {"round": i, "metrics": {"loss": i / 10}} for i in range(1, 21)]
+    said = words(write_report(write_run(rounds=rounds)).read_text())
+    assert "20 rounds" in said and "loss 1.7" in said
+
+
+def test_a_damaged_run_is_refused_and_leaves_no_page(write_run: Write) -> None:
+    folder = write_run()
+    (folder / "result.json").write_text('{"schema": "1", "status"')
+    with pytest.raises(DataError):
+        write_report(folder)
+    assert not (folder / "report.html").exists()

@@ -1,0 +1,133 @@
+"""The server's checks, on real Flower messages: every kind of bad answer is counted, too few good ones are an error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters
+from flwr.server import SimpleClientManager
+from flwr.server.client_proxy import ClientProxy
+
+from fedballot.clients.pate import PateSettings
+from fedballot.engine import federated_data
+from fedballot.errors import RunError
+from fedballot.progress import Silent
+from fedballot.settings import build
+from fedballot.strategies.pate import PateStrategy
+
+
+class Party(ClientProxy):
+    """A connected party that the test answers for."""
+
+    fit = get_properties = get_parameters = evaluate = reconnect = None
+
+
+Party.__abstractmethods__ = frozenset()
+
+
+def strategy(settings: PateSettings) -> PateStrategy:
+    data = federated_data(settings)
+    return PateStrategy(
+        settings,
+        data=data,
+        device="cpu",
+        nodes=settings.agents,
+        fingerprint=data.public_fingerprint,
+        request_id="r",
+        progress=Silent(),
+    )
+
+
+def answer(agent: int, *arrays: np.ndarray, **metrics: object) -> tuple[ClientProxy, FitRes]:
+    known = {"agent": agent, "began": 1.0, "compute_s": 0.5, "refused": "", "detail": "", **metrics}
+    return Party(str(agent)), FitRes(Status(Code.OK, ""), ndarrays_to_parameters(list(arrays)), 1, known)
+
+
+def ballot(dtype: type = np.int8) -> np.ndarray:
+    votes = np.zeros((300, 10), dtype=dtype)
+    votes[:, 3] = 1
+    return votes
+
+
+def test_every_kind_of_bad_answer_is_counted_and_the_rest_is_used(small):
+    one = strategy(build(PateSettings, small.to_dict(), {"agents": 20, "min_agents": 3, "server_epochs": 0}))
+    results = [
+        answer(0, ballot()),
+        answer(1, ballot(np.int16)),
+        answer(2, ballot(np.int32)),
+        answer(3, ballot(np.float64) * np.nan),
+        answer(4, ballot(np.float64)),
+        answer(5, ballot()[:-1]),
+        answer(6, ballot(), ballot()),
+        answer(7),
+        answer(2, ballot()),
+        answer(99, ballot()),
+        answer(8, refused="fingerprint", detail="another public set"),
+        answer(9, refused="raised", detail="ValueError"),
+    ]
+    one.aggregate_fit(1, results, [RuntimeError("node is gone")])
+    assert one.counts.answered == 3
+    assert dict(one.counts.rejected) == {
+        "non-finite": 1,
+        "dtype": 1,
+        "shape": 1,
+        "count": 2,
+        "duplicate": 1,
+        "agent": 1,
+        "fingerprint": 1,
+        "raised": 1,
+        "no answer": 1,
+    }
+    assert np.array_equal(one.histogram, 3 * ballot(np.int64))
+    assert one.outcome()["metrics"]["released_noise_sigma"] > 0
+    assert one.round_records[0]["answered"] == 3
+
+
+def test_damaged_bytes_are_unreadable_not_a_crash(small):
+    one = strategy(build(PateSettings, small.to_dict(), {"min_agents": 8}))
+    party, reply = answer(0, ballot())
+    reply.parameters.tensors[0] = reply.parameters.tensors[0][:50]
+    with pytest.raises(RunError, match="unreadable: 1"):
+        one.aggregate_fit(1, [(party, reply)], [])
+
+
+def test_pickled_objects_are_not_opened(small):
+    one = strategy(build(PateSettings, small.to_dict(), {"min_agents": 8}))
+    party, reply = answer(0, ballot())
+    import io
+
+    stream = io.BytesIO()
+    np.save(stream, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    reply.parameters.tensors[0] = stream.getvalue()
+    with pytest.raises(RunError, match="unreadable: 1"):
+        one.aggregate_fit(1, [(party, reply)], [])
+
+
+def test_too_few_good_answers_are_an_error_that_says_why(small):
+    one = strategy(small)
+    with pytest.raises(RunError) as error:
+        one.aggregate_fit(1, [answer(0, ballot()), answer(1, refused="empty", detail="no records")], [])
+    assert "only 1 of 2 parties" in str(error.value)
+    assert "8 are required" in str(error.value)
+    assert "empty: 1 (first: no records)" in str(error.value)
+
+
+def test_the_wrong_number_of_parties_is_an_error(small, monkeypatch):
+    monkeypatch.setattr("fedballot.strategies.base.JOIN_TIMEOUT_S", 1)
+    manager = SimpleClientManager()
+    for agent in range(3):
+        manager.register(Party(str(agent)))
+    with pytest.raises(RunError, match="3 parties are connected, but agents=8"):
+        strategy(small).configure_fit(1, ndarrays_to_parameters([]), manager)
+
+
+def test_every_party_is_asked_the_same_and_bytes_are_counted(small):
+    one, manager = strategy(small), SimpleClientManager()
+    for agent in range(8):
+        manager.register(Party(str(agent)))
+    asked = one.configure_fit(1, ndarrays_to_parameters([]), manager)
+    assert len(asked) == 8
+    instructions = [ins for _, ins in asked]
+    assert all(isinstance(ins, FitIns) and ins is not None for ins in instructions)
+    assert {ins.config["fingerprint"] for ins in instructions} == {one.fingerprint}
+    assert one.counts.bytes_down == 8 * sum(len(t) for t in instructions[0].parameters.tensors) > 8 * 300 * 4

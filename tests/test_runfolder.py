@@ -1,0 +1,47 @@
+"""The run's folder: new, resumed, refused."""
+
+import numpy as np
+import pytest
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.runfolder import RunFolder
+
+
+def test_a_new_folder_is_recorded_and_can_be_taken_up(tmp_path):
+    first = RunFolder.open(tmp_path / "r", "pate-fl", {"agents": 3, "workers": 1}, resume=False)
+    assert not (tmp_path / "r").exists()
+    first.save()
+    again = RunFolder.open(tmp_path / "r", "pate-fl", {"agents": 3, "workers": 2}, resume=True)
+    assert again.request == first.request
+    other = RunFolder.open(tmp_path / "s", "pate-fl", {"agents": 3}, resume=False)
+    assert other.request != first.request
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "resume", "words"),
+    [
+        ("pate-fl", {"agents": 3}, False, "--resume"),
+        ("standalone", {"agents": 3}, True, "holds a run of pate-fl"),
+        ("pate-fl", {"agents": 4}, True, r"agents \(3 there\)"),
+    ],
+)
+def test_another_run_is_refused(tmp_path, method, settings, resume, words):
+    RunFolder.open(tmp_path / "r", "pate-fl", {"agents": 3}, resume=False).save()
+    with pytest.raises(SettingsError, match=words):
+        RunFolder.open(tmp_path / "r", method, settings, resume=resume)
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(SettingsError, match="holds no fedballot run"):
+        RunFolder.open(tmp_path, "pate-fl", {}, resume=False)
+    with pytest.raises(DataError):
+        RunFolder.read(tmp_path)
+
+
+def test_the_same_request_gets_the_same_release(tmp_path):
+    agent = RunFolder.open(tmp_path / "r", "pate-fl", {}, resume=False).agent(7)
+    assert agent.stored("a/1") is None
+    agent.store("a/1", np.arange(6).reshape(2, 3))
+    assert np.array_equal(agent.stored("a/1"), np.arange(6).reshape(2, 3))
+    assert agent.stored("a/2") is None

@@ -1,0 +1,256 @@
+"""Real runs on Flower's Ray-backed engine: a whole result, faults that are counted, a kill -9 that loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SMALL
+from flwr.client import ClientApp
+from flwr.common import Context
+from flwr.server import ServerApp
+from flwr.simulation import run_simulation
+
+from fedballot.clients.pate import PateSettings
+from fedballot.engine import make_client, make_server
+from fedballot.errors import RunError, SettingsError
+from fedballot.files import read_arrays
+from fedballot.methods import METHODS
+from fedballot.progress import Silent
+from fedballot.runfolder import RunFolder
+from fedballot.settings import CommonSettings, build
+from fedballot.sim import simulate
+
+pytestmark = pytest.mark.slow
+
+
+class Counting(Silent):
+    """Progress that is written down."""
+
+    def __init__(self) -> None:
+        self.stages: list[list[object]] = []
+
+    def start(self, label: str, total: int) -> None:
+        self.stages.append([label, total, 0])
+
+    def advance(self, steps: int = 1) -> None:
+        self.stages[-1][2] += steps
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """One whole PATE-FL run on real digits, with two kinds of scikit-learn learners."""
+    out, progress = tmp_path_factory.mktemp("runs") / "pate", Counting()
+    settings = build(
+        PateSettings, SMALL, {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn"}
+    )
+    return out, settings, simulate("pate-fl", settings, out, resume=False, progress=progress), progress
+
+
+def test_a_run_writes_a_whole_result(run):
+    out, settings, result, progress = run
+    assert result == json.loads((out / "result.json").read_text())
+    assert result["status"] == "done"
+    assert result["settings"] == settings.to_dict()
+    assert result["clients"] == {"asked": 8, "answered": 8, "rejected": {}, "first_details": {}}
+    assert result["communication"]["messages"] == 16
+    ballots = 8 * 300 * 10
+    assert ballots < result["communication"]["bytes_up"] <= 2 * ballots + 8 * 200
+    timing = result["timing"]
+    assert 0 <= timing["engine_overhead"] < 1
+    assert timing["client_compute_s"] <= timing["workers"] * timing["train_s"]
+    assert timing["startup_s"] + timing["train_s"] + timing["distill_s"] <= timing["wall_s"] * 1.02
+    assert result["metrics"]["client_accuracy"]["mean"] > 0.7
+    assert [stage[1:] for stage in progress.stages][0] == [8, 8]
+    assert (out / "server-model-0").exists()
+
+
+def test_the_accuracy_is_far_above_chance(run):
+    assert run[2]["metrics"]["server_accuracy"] > 0.8
+    assert run[2]["metrics"]["label_accuracy"] > 0.8
+
+
+def test_the_release_holds_the_tally(run):
+    out, _, result, _ = run
+    release = read_arrays(out / "release.npz")
+    assert release["histogram"].shape == (300, 10)
+    shares = [read_arrays(path)["release"] for path in sorted((out / "agents").glob("*/release-*.npz"))]
+    assert len(shares) == 8
+    assert np.array_equal(release["histogram"], np.sum(shares, axis=0))
+    accuracy = np.mean(release["labels"] == release["true_labels"])
+    assert accuracy == pytest.approx(result["metrics"]["label_accuracy"])
+
+
+def test_guarantees_name_unit_view_and_trust(run):
+    found = run[2]["guarantees"]
+    headline = found[0]
+    assert (headline["unit"], headline["view"], headline["trust"]) == ("agent", "output only", "trusted aggregator")
+    assert headline["status"] == "proved"
+    assert headline["epsilon"] <= 40
+    assert {guarantee["unit"] for guarantee in found} == {"agent", "record"}
+    server = next(guarantee for guarantee in found if guarantee["view"] == "server's view")
+    assert server["epsilon"] > headline["epsilon"]
+    assert all(guarantee["sentence"] for guarantee in found)
+
+
+def test_resuming_a_finished_run_changes_no_release(run):
+    out, settings, result, _ = run
+    before = {path: path.read_bytes() for path in (out / "agents").rglob("release-*")}
+    again = simulate("pate-fl", settings, out, resume=True, progress=Silent())
+    assert {path: path.read_bytes() for path in (out / "agents").rglob("release-*")} == before
+    assert again["metrics"] == result["metrics"]
+
+
+@pytest.mark.parametrize("method", ["standalone", "centralized"])
+def test_baselines_have_the_same_result_format(method, tmp_path):
+    result = simulate(method, build(CommonSettings, SMALL), tmp_path / "r", resume=False, progress=Silent())
+    kind = "server_accuracy" if method == "centralized" else "client_accuracy"
+    value = result["metrics"][kind]
+    assert (value["mean"] if isinstance(value, dict) else value) > 0.8
+    assert result["guarantees"][0]["status"] == "none"
+
+
+def _broken_client(settings, root: Path, context: Context):
+    """A real client, damaged in its own way by its number."""
+    agent = int(context.node_config["partition-id"])
+    client = make_client("pate-fl", settings, root, context)
+    inner = client.numpy_client
+    good = inner.fit
+
+    def fit(parameters, config):
+        if agent == 0:
+            raise RuntimeError("a party's program broke")
+        if agent == 1:
+            config = {**config, "fingerprint": "sha256:other"}
+        if agent == 2:
+            inner.answer = lambda arrays, config: (_ for _ in ()).throw(ValueError("record 17 of patient X"))
+        arrays, n, metrics = good(parameters, config)
+        if agent == 3:
+            arrays = [np.full((300, 10), np.nan)]
+        if agent == 4:
+            arrays = [arrays[0][:10]]
+        if agent == 5:
+            metrics["agent"] = 6
+        return arrays, n, metrics
+
+    inner.fit = fit
+    return client
+
+
+def _run_broken(out: Path, min_agents: int):
+    settings = build(PateSettings, SMALL, {"epsilon": 40, "min_agents": min_agents, "agents": 12})
+    folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
+    components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+    run_simulation(
+        server_app=ServerApp(server_fn=lambda context: components),
+        client_app=ClientApp(client_fn=partial(_broken_client, settings, out / "agents")),
+        num_supernodes=12,
+        backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
+    )
+    return recorder.result
+
+
+def test_broken_parties_are_counted_and_the_run_goes_on(tmp_path):
+    result = _run_broken(tmp_path / "r", min_agents=6)
+    assert result["status"] == "done"
+    assert result["clients"]["answered"] == 7 - 1 + 0 or result["clients"]["answered"] == 6
+    rejected = result["clients"]["rejected"]
+    assert rejected == {
+        "no answer": 1,
+        "fingerprint": 1,
+        "raised": 1,
+        "non-finite": 1,
+        "shape": 1,
+        "duplicate": 1,
+    }
+    told = json.dumps(result["clients"]["first_details"])
+    assert "patient" not in told
+    assert "patient" in (tmp_path / "r" / "agents" / "00002" / "errors.txt").read_text()
+
+
+def test_too_many_broken_parties_are_a_clear_error(tmp_path):
+    with pytest.raises(RunError, match="only 6 of 12 parties"):
+        _run_broken(tmp_path / "r", min_agents=10)
+    result = json.loads((tmp_path / "r" / "result.json").read_text())
+    assert result["status"] == "failed"
+    assert "min_agents" in result["error"]
+
+
+def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
+    out = tmp_path / "r"
+    words = [f"{key}={value}" for key, value in {**SMALL, "agents": 40, "client_models": "random-forest"}.items()]
+    command = [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", "--out", str(out), "--quiet"]
+    assignments = [part for word in [*words, "epsilon=40"] for part in ("--set", word)]
+    process = subprocess.Popen([*command, *assignments], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 120
+        while len(list((out / "agents").glob("*/release-*.npz"))) < 5:
+            assert process.poll() is None, "the run ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+    time.sleep(2)  # Ray's workers notice that their driver is gone
+    assert json.loads((out / "result.json").read_text())["status"] == "running"
+    kept = {path: path.read_bytes() for path in out.glob("agents/*/release-*.npz")}
+    models = {path: path.stat().st_mtime_ns for path in out.glob("agents/*/model")}
+    assert 5 <= len(kept) < 40
+    subprocess.run([*command, "--resume"], check=True, timeout=180)
+    assert json.loads((out / "result.json").read_text())["status"] == "done"
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in models.items())
+    assert len(list(out.glob("agents/*/release-*.npz"))) == 40
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"agents": 1, "private_size": 100},
+        {"partition": "classes-per-agent", "classes_per_agent": 1},
+        {"queries": 50},
+        {"epsilon": "inf"},
+        {"vote_fraction": 1, "abstain": "false", "student": "argmax"},
+        {"passes": 2},
+        {"noise_seed": 3},
+        {"sigma": 30, "student": "propagated"},
+    ],
+    ids=lambda change: "-".join(change),
+)
+def test_corners_run(change, tmp_path):
+    result = simulate(
+        "pate-fl",
+        build(PateSettings, SMALL, {"epsilon": 40, "agents": 3, "evaluate_agents": "false"}, change),
+        tmp_path / "r",
+        resume=False,
+        progress=Silent(),
+    )
+    assert result["status"] == "done"
+    assert 0 <= result["metrics"]["server_accuracy"] <= 1
+    assert result["metrics"]["client_accuracy"] is None
+    headline = result["guarantees"][0]
+    if change.get("epsilon") == "inf":
+        assert (headline["epsilon"], headline["status"]) == (None, "none")
+        assert result["communication"]["bytes_up"] == 3 * (128 + 150)
+    if "noise_seed" in change:
+        assert headline["status"] == "seeded"
+        assert "NOT PRIVATE" in headline["sentence"]
+
+
+def test_settings_that_cannot_work_are_refused_before_anything_starts(tmp_path):
+    for change, words in (
+        ({"public_size": 3000}, "1,797|1797"),
+        ({"client_models": "cnn-smal"}, "cnn-small"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            simulate("pate-fl", build(PateSettings, SMALL, change), tmp_path / "r", resume=False, progress=Silent())
+        assert not (tmp_path / "r" / "agents").exists()
