@@ -88,8 +88,11 @@ def run(
     try:
         result = simulate(method, resolved, folder, resume=resume, progress=terminal.watcher(quiet=quiet))
     except KeyboardInterrupt:
-        terminal.err.print(f"stopped; go on with: fedballot run {method} --out {folder} --resume")
+        terminal.err.print(f"stopped; go on with: fedballot run {method} --out {folder} --resume", soft_wrap=True)
         _leave(1)
+    except RunError:
+        write_report(folder)
+        raise
     page = write_report(folder)
     if json:
         terminal.print_json(result)
@@ -141,7 +144,9 @@ def methods(
     from fedballot.methods import METHODS, get_method
 
     if settings_of is not None:
-        rows = [_setting_row(field) for field in dataclasses.fields(get_method(settings_of).settings)]
+        kind = get_method(settings_of).settings
+        choices = settings.choices_of(kind)
+        rows = [_setting_row(field, choices.get(field.name, ())) for field in dataclasses.fields(kind)]
         if json:
             terminal.print_json([dict(zip(("name", "default", "allowed", "help"), row, strict=True)) for row in rows])
         else:
@@ -155,11 +160,11 @@ def methods(
         terminal.print_table("", ("method", "what it does", "sends", "protects", "from whom", "source"), table)
 
 
-def _setting_row(field: dataclasses.Field[Any]) -> list[str]:
+def _setting_row(field: dataclasses.Field[Any], choices: tuple[str, ...]) -> list[str]:
     words = {"low": "≥ {:g}", "high": "≤ {:g}", "above": "> {:g}", "below": "< {:g}"}
     limits = field.metadata["limits"]
     allowed = ", ".join(words[key].format(bound) for key, bound in limits.items() if bound is not None)
-    allowed = allowed or ", ".join(field.metadata["choices"])
+    allowed = allowed or ", ".join(choices)
     default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
     return [field.name, default, allowed, field.metadata["help"]]
 

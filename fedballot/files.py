@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +18,8 @@ from fedballot.errors import DataError
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let ``write`` fill a file that replaces ``path`` only when it is complete and on disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as stream:
             write(stream)
@@ -26,7 +27,7 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
             os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -54,7 +55,7 @@ def read_json(path: Path) -> Any:
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Arrays as a compressed ``.npz``, no pickle."""
-    write_atomic(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **arrays))  # type: ignore[arg-type]
+    write_atomic(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **arrays))
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:

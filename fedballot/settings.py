@@ -9,15 +9,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import operator
 import os
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fedballot.errors import SettingsError
 
@@ -32,14 +33,15 @@ def setting(
     high: float | None = None,
     above: float | None = None,
     below: float | None = None,
-    choices: Sequence[str] = (),
+    infinite: bool = False,
 ) -> Any:
     """A dataclass field with its help text and what it may hold.
 
-    ``low`` and ``high`` are inclusive bounds, ``above`` and ``below`` exclusive ones; ``choices`` lists allowed words.
+    ``low`` and ``high`` are inclusive bounds, ``above`` and ``below`` exclusive ones; ``infinite`` allows infinity.
+    What words a setting may hold is its Literal type.
     """
     limits = {"low": low, "high": high, "above": above, "below": below}
-    return dataclasses.field(default=default, metadata={"help": help, "limits": limits, "choices": tuple(choices)})
+    return dataclasses.field(default=default, metadata={"help": help, "limits": limits, "infinite": infinite})
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,8 @@ class CommonSettings:
     public_size: int = setting(1000, "records in the public pool", low=1)
     test_size: int = setting(0, "test records; 0: all that remain", low=0)
     agents: int = setting(100, "number of agents (parties)", low=1)
-    partition: str = setting(
-        "iid",
-        "how private records go to agents",
-        choices=("iid", "dirichlet", "classes-per-agent", "by-group"),
+    partition: Literal["iid", "dirichlet", "classes-per-agent", "by-group"] = setting(
+        "iid", "how private records go to agents"
     )
     alpha: float = setting(0.5, "concentration of the Dirichlet partition", above=0)
     classes_per_agent: int = setting(6, "classes that an agent holds (classes-per-agent partition)", low=1)
@@ -74,15 +74,14 @@ class CommonSettings:
     min_agents: int = setting(0, "fewest good answers for a result; 0: nine in ten of the agents", low=0)
     seed: int = setting(0, "seed of splits, partitions and initial weights; never of privacy noise", low=0)
     workers: int = setting(0, "parallel workers; 0: as many as cores", low=0)
-    device: str = setting(
-        "auto", "where torch learners train; auto: cuda if there is one", choices=("auto", "cpu", "cuda")
-    )
+    device: Literal["auto", "cpu", "cuda"] = setting("auto", "where torch learners train; auto: cuda if there is one")
     gpu_fraction: float = setting(0.25, "share of a GPU per worker, when on cuda", above=0, high=1)
     round_timeout_s: float = setting(3600.0, "longest wait for the answers of a round, in seconds", above=0)
 
     def __post_init__(self) -> None:
+        choices = choices_of(type(self))
         for field in dataclasses.fields(self):
-            _check_limits(field, getattr(self, field.name))
+            _check_limits(field, getattr(self, field.name), choices.get(field.name, ()))
         self.check()
 
     def check(self) -> None:
@@ -115,24 +114,29 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _check_limits(field: dataclasses.Field[Any], value: Any) -> None:
-    choices: tuple[str, ...] = field.metadata.get("choices", ())
+def choices_of(settings_type: type[Any]) -> dict[str, tuple[str, ...]]:
+    """The words that each setting with a Literal type may hold, by name."""
+    kinds = typing.get_type_hints(settings_type)
+    return {name: typing.get_args(kind) for name, kind in kinds.items() if typing.get_origin(kind) is Literal}
+
+
+def _check_limits(field: dataclasses.Field[Any], value: Any, choices: tuple[str, ...]) -> None:
     if choices and value not in choices:
         raise SettingsError(f"{field.name}={value!r} is not one of {', '.join(choices)}{_nearest(str(value), choices)}")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
-    if math.isnan(value):
-        raise SettingsError(f"{field.name} is not a number (nan)")
+    if math.isnan(value) or (math.isinf(value) and not field.metadata.get("infinite")):
+        raise SettingsError(f"{field.name}={value} is not a finite number")
     limits = field.metadata.get("limits", {})
-    tests = (
-        ("low", lambda bound: value >= bound, "at least"),
-        ("high", lambda bound: value <= bound, "at most"),
-        ("above", lambda bound: value > bound, "more than"),
-        ("below", lambda bound: value < bound, "less than"),
+    tests: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
+        ("low", operator.ge, "at least"),
+        ("high", operator.le, "at most"),
+        ("above", operator.gt, "more than"),
+        ("below", operator.lt, "less than"),
     )
     for key, holds, words in tests:
         bound = limits.get(key)
-        if bound is not None and not holds(bound):
+        if bound is not None and not holds(value, bound):
             raise SettingsError(f"{field.name}={value} is out of range: it must be {words} {bound:g}")
 
 
@@ -153,6 +157,8 @@ def _convert(name: str, kind: Any, value: Any) -> Any:
             return None
         kind = next(part for part in typing.get_args(kind) if part is not type(None))
     text = value.strip() if isinstance(value, str) else value
+    if typing.get_origin(kind) is Literal:
+        kind = str
     try:
         if kind is bool:
             if isinstance(text, bool):

@@ -23,6 +23,12 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
 
 
+def test_a_file_has_the_mode_that_open_would_give_it(tmp_path):
+    write_json(tmp_path / "value.json", 1)
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "value.json").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_damage_is_named(tmp_path):
     path = tmp_path / "value.json"
     path.write_text('{"a": ')

@@ -49,9 +49,7 @@ class Counting(Silent):
 def run(tmp_path_factory):
     """One whole PATE-FL run on real digits, with two kinds of scikit-learn learners."""
     out, progress = tmp_path_factory.mktemp("runs") / "pate", Counting()
-    settings = build(
-        PateSettings, SMALL, {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn"}
-    )
+    settings = build(PateSettings, SMALL, {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn"})
     return out, settings, simulate("pate-fl", settings, out, resume=False, progress=progress), progress
 
 
@@ -69,7 +67,7 @@ def test_a_run_writes_a_whole_result(run):
     assert timing["client_compute_s"] <= timing["workers"] * timing["train_s"]
     assert timing["startup_s"] + timing["train_s"] + timing["distill_s"] <= timing["wall_s"] * 1.02
     assert result["metrics"]["client_accuracy"]["mean"] > 0.7
-    assert [stage[1:] for stage in progress.stages][0] == [8, 8]
+    assert progress.stages[0][1:] == [8, 8]
     assert (out / "server-model-0").exists()
 
 
@@ -161,7 +159,7 @@ def _run_broken(out: Path, min_agents: int):
 def test_broken_parties_are_counted_and_the_run_goes_on(tmp_path):
     result = _run_broken(tmp_path / "r", min_agents=6)
     assert result["status"] == "done"
-    assert result["clients"]["answered"] == 7 - 1 + 0 or result["clients"]["answered"] == 6
+    assert result["clients"]["answered"] == 6
     rejected = result["clients"]["rejected"]
     assert rejected == {
         "no answer": 1,
@@ -216,7 +214,7 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     "change",
     [
         {"agents": 1, "private_size": 100},
-        {"partition": "classes-per-agent", "classes_per_agent": 1},
+        {"partition": "classes-per-agent", "classes_per_agent": 1, "agents": 10},
         {"queries": 50},
         {"epsilon": "inf"},
         {"vote_fraction": 1, "abstain": "false", "student": "argmax"},

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import cast
+from functools import lru_cache, partial
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +28,9 @@ class PateSettings(CommonSettings):
     """Settings of PATE-FL; each piece of the default recipe can be switched off on its own."""
 
     queries: int = setting(0, "public records that agents vote on; 0: the whole pool", low=0)
-    epsilon: float = setting(4.3, "privacy target; `inf`: votes without noise, no guarantee", above=0)
+    epsilon: float = setting(4.3, "privacy target; `inf`: votes without noise, no guarantee", above=0, infinite=True)
     delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
-    unit: str = setting("agent", "whom the target protects", choices=("agent", "record"))
+    unit: Literal["agent", "record"] = setting("agent", "whom the target protects")
     sigma: float = setting(0.0, "standard deviation of the noise on each sum; 0: solve it for epsilon", low=0)
     colluders: int = setting(0, "agents that may tell others their noise; the rest must add up to sigma", low=0)
     noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
@@ -38,17 +38,13 @@ class PateSettings(CommonSettings):
     vote_fraction: float = setting(
         0.55, "most queries an agent may vote on, as a share; the surest ones", above=0, high=1
     )
-    student: str = setting(
-        "self-train",
-        "how the server learns: the paper's argmax labels, propagated labels, or those and self-training",
-        choices=("argmax", "propagated", "self-train"),
+    student: Literal["argmax", "propagated", "self-train"] = setting(
+        "self-train", "how the server learns: the paper's argmax labels, propagated labels, or those and self-training"
     )
     passes: int = setting(1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2)
     neighbours: int = setting(5, "neighbours of a record in the propagation graph", low=1)
     spread: float = setting(0.99, "share of a record's label that comes from its neighbours", low=0, below=1)
-    graph_features: str = setting(
-        "pixels", "what the graph compares; deskew: upright digits", choices=("pixels", "deskew")
-    )
+    graph_features: Literal["pixels", "deskew"] = setting("pixels", "what the graph compares; deskew: upright digits")
 
     def check(self) -> None:
         super().check()
@@ -81,15 +77,16 @@ def mechanism(settings: PateSettings) -> NoisyVotes | None:
     """The noisy-votes mechanism that the settings describe, or None for votes without noise."""
     if math.isinf(settings.epsilon):
         return None
-    shape = {
-        "queries": settings.query_count,
-        "max_votes": settings.max_votes,
-        "contributors": settings.required_agents,
-        "colluders": settings.colluders,
-    }
+    given = partial(
+        NoisyVotes if settings.sigma else NoisyVotes.solve,
+        queries=settings.query_count,
+        max_votes=settings.max_votes,
+        contributors=settings.required_agents,
+        colluders=settings.colluders,
+    )
     if settings.sigma:
-        return NoisyVotes(sigma=settings.sigma, **shape)
-    return NoisyVotes.solve(settings.epsilon, settings.delta, unit=settings.unit, **shape)
+        return given(sigma=settings.sigma)
+    return given(epsilon=settings.epsilon, delta=settings.delta, unit=settings.unit)
 
 
 def noise_source(settings: PateSettings, agent: int) -> NoiseSource:
@@ -149,4 +146,4 @@ class PateClient(PartyClient[PateSettings]):
         noisy = mechanism(settings)
         if noisy is None:
             return votes.astype(np.int32)
-        return cast("npt.NDArray[np.int32]", noisy.release(votes, noise_source(settings, party.agent)))
+        return noisy.release(votes, noise_source(settings, party.agent))

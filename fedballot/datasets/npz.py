@@ -48,9 +48,10 @@ def read_arrays(path: Path) -> dict[str, Array]:
         Missing, truncated or damaged file, no .npz file, or an array that needs pickle.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(f"{path}: not an .npz archive; expected one written by numpy.savez ({_EXPECTED})")
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise DataError(f"{path}: a single array; expected an archive written by numpy.savez ({_EXPECTED})")
+        with archive:
             return {key: archive[key] for key in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise DataError(

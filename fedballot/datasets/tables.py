@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedballot.datasets.checks import checked_x, label_texts
-from fedballot.datasets.examples import Array
+from fedballot.datasets.checks import label_texts
 from fedballot.datasets.raw import Raw
 from fedballot.errors import DataError
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def read_csv(path: Path) -> Raw:
@@ -87,7 +88,7 @@ def _numbers(cells: Sequence[str], columns: Sequence[str], line: str) -> NDArray
 
 def _is_number(cell: str) -> bool:
     try:
-        return bool(abs(float(cell)) <= np.finfo(np.float32).max)
+        return abs(float(cell)) <= _LARGEST
     except ValueError:
         return False
 
@@ -112,23 +113,28 @@ def read_parquet(path: Path) -> Raw:
     features = _feature_columns(table.column_names, path)
     if not table.num_rows:
         raise DataError(f"{path}: no rows; expected at least one")
-    values = np.empty((table.num_rows, len(features)), np.float64)
+    x = np.empty((table.num_rows, len(features)), np.float32)
     for i, name in enumerate(features):
-        kind = table.schema.field(name).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise DataError(f"{path}: column {name} has type {kind}; expected numbers")
-        values[:, i] = _column(table, name, path)
-    x = checked_x(values, f"{path}: features {', '.join(features[:4])}...")
-    groups = (
-        label_texts(_column(table, "group", path), f"{path}: column group") if "group" in table.column_names else None
-    )
-    return Raw(x, label_texts(_column(table, "label", path), f"{path}: column label"), groups, features)
+        cells = _filled(table, name, path)
+        if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_boolean(cells.type)):
+            raise DataError(f"{path}: column {name} has type {cells.type}; expected numbers")
+        with np.errstate(over="ignore"):
+            x[:, i] = cells.to_numpy()
+        bad = np.flatnonzero(~np.isfinite(x[:, i]))
+        if len(bad):
+            raise DataError(f"{path}: row {bad[0]}, column {name}: {cells[bad[0]]}; expected a finite float32 number")
+    texts = {}
+    for name in {"label", "group"} & set(table.column_names):
+        cells = _filled(table, name, path)
+        if pa.types.is_nested(cells.type):
+            raise DataError(f"{path}: column {name} has type {cells.type}; expected integers or text")
+        texts[name] = label_texts(np.asarray(cells.to_pylist()), f"{path}: column {name}")
+    return Raw(x, texts["label"], texts.get("group"), features)
 
 
-def _column(table: Any, name: str, path: Path) -> Array:
+def _filled(table: Any, name: str, path: Path) -> Any:
     cells = table.column(name)
     if cells.null_count:
         row = cells.is_null().index(True).as_py()
         raise DataError(f"{path}: row {row}, column {name}: null; expected a value (fill or drop the row)")
-    values = np.asarray(cells.to_pylist()) if name in ("label", "group") else cells.to_numpy()
-    return np.asarray(values)
+    return cells

@@ -9,9 +9,11 @@ from torch import Tensor, nn
 
 from fedballot.errors import SettingsError
 
+Builder = Callable[[int], nn.Module]
 
-def build(name: str, n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
-    """A network with fresh weights from torch's global generator.
+
+def builder(name: str, input_shape: tuple[int, ...]) -> Builder:
+    """The function (number of outputs) -> network with fresh weights from torch's global generator.
 
     Raises
     ------
@@ -19,14 +21,14 @@ def build(name: str, n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
         If the input is too small for the network, or ``name`` is an import path that does not lead to one.
     """
     if name not in _BUILDERS:
-        return _user_module(name, n_outputs, input_shape)
+        return _user_module(name, input_shape)
     smallest = 8 if name.startswith(("cnn", "resnet")) else 16
-    if len(input_shape) > 1 and name != "mlp-torch" and min(input_shape[:2]) < smallest:
+    if name != "mlp-torch" and min(input_shape[:2]) < smallest:
         raise SettingsError(
             f"learner {name!r} needs images of at least {smallest}x{smallest}, but they are "
             f"{input_shape[0]}x{input_shape[1]}; use mlp-torch or a scikit-learn learner"
         )
-    return _BUILDERS[name](n_outputs, input_shape)
+    return lambda n_outputs: _BUILDERS[name](n_outputs, input_shape)
 
 
 def cnn_small(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
@@ -131,16 +133,23 @@ _BUILDERS: dict[str, Callable[[int, tuple[int, ...]], nn.Module]] = {
 }
 
 
-def _user_module(path: str, n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
+def _user_module(path: str, input_shape: tuple[int, ...]) -> Builder:
     module_name, _, attribute = path.partition(":")
     try:
         factory = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingsError(f"learner {path!r} cannot be imported: {error}; give 'package.module:factory'") from error
-    net = factory(n_classes=n_outputs, input_shape=input_shape)
-    if not isinstance(net, nn.Module):
-        raise SettingsError(f"learner {path!r} returned a {type(net).__name__}, but must return a torch.nn.Module")
-    return net
+
+    def build(n_outputs: int) -> nn.Module:
+        try:
+            net = factory(n_classes=n_outputs, input_shape=input_shape)
+        except Exception as error:  # foreign code: whatever it raises, the setting names it
+            raise SettingsError(f"learner {path!r} cannot be built: {type(error).__name__}: {error}") from error
+        if not isinstance(net, nn.Module):
+            raise SettingsError(f"learner {path!r} returned a {type(net).__name__}, but must return a torch.nn.Module")
+        return net
+
+    return build
 
 
 def _channels(input_shape: tuple[int, ...]) -> int:

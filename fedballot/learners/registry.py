@@ -1,7 +1,6 @@
 """The table of learners: name -> what it is; ``make_learner`` builds one."""
 
 import difflib
-import importlib.util
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -93,9 +92,15 @@ def make_learner(
             batch_size=batch_size,
             lr=lr,
         )
-    _check_torch(name)
-    from fedballot.learners.torch_learner import TorchLearner
-
+    try:
+        from fedballot.learners.torch_learner import TorchLearner
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("torch", "torchvision"):
+            raise
+        without = ", ".join(other for other, info in LEARNERS.items() if not info.needs_torch)
+        raise SettingsError(
+            f"learner {name!r} needs torch: pip install 'fedballot[torch]'. Without torch these work: {without}"
+        ) from error
     return TorchLearner(
         name,
         n_classes=n_classes,
@@ -139,12 +144,4 @@ def _check_known(name: str, input_shape: tuple[int, ...]) -> None:
         fitting = ", ".join(other for other, info in LEARNERS.items() if info.shapes == "any")
         raise SettingsError(
             f"learner {name!r} takes images, but the data are vectors of {input_shape[0]} features; use {fitting}"
-        )
-
-
-def _check_torch(name: str) -> None:
-    if importlib.util.find_spec("torch") is None:
-        without = ", ".join(other for other, info in LEARNERS.items() if not info.needs_torch)
-        raise SettingsError(
-            f"learner {name!r} needs torch: pip install 'fedballot[torch]'. Without torch these work: {without}"
         )

@@ -43,6 +43,10 @@ class TorchLearner:
         self.device = _device(device)
         self._seed, self._epochs, self._batch_size, self._lr = seed, epochs, batch_size, lr
         self._student = role == "student"
+        self._build = nets.builder(name, input_shape)
+        if ":" in name:
+            with training.seeded(seed, self.device):
+                self._build(n_classes)  # foreign code: fail before the run, not in it
         self._net: nn.Module | None = None
         self._outputs = n_classes
         self._fits = 0
@@ -154,7 +158,7 @@ class TorchLearner:
         storage.check_owner(path, metadata, self._identity())
         try:
             self._outputs, self._fits = int(metadata["outputs"]), int(metadata["fits"])
-            net = nets.build(self.name, self._outputs, self.input_shape)
+            net = self._build(self._outputs)
             net.load_state_dict(state)
         except (KeyError, ValueError, RuntimeError) as error:
             raise DataError(f"{path}: does not fit the network {self.name!r}: {error}") from error
@@ -179,7 +183,7 @@ class TorchLearner:
         stream = hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()
         with training.seeded(int.from_bytes(stream[:8], "big", signed=True), self.device):
             if self._net is None or outputs != self._outputs:
-                self._net = nets.build(self.name, outputs, self.input_shape).to(self.device)
+                self._net = self._build(outputs).to(self.device)
             self._outputs = outputs
             self._net = training.train(
                 self._net,

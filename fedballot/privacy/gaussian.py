@@ -96,7 +96,7 @@ def mu(epsilon: float, delta: float) -> float:
         high *= 2
     root = math.exp(
         brentq(
-            lambda x: log_delta(math.exp(x), epsilon) - target, math.log(low), math.log(high), xtol=1e-15, rtol=1e-15
+            lambda x: log_delta(math.exp(x), epsilon) - target, math.log(low), math.log(high), xtol=1e-15, rtol=1e-14
         )
     )
     while log_delta(root, epsilon) > target:
@@ -108,6 +108,23 @@ def sigma(sensitivity: float, epsilon: float, delta: float) -> float:
     """Return the smallest sigma that makes an L2 sensitivity (epsilon, delta)-DP."""
     check_positive("sensitivity", sensitivity)
     return sensitivity / mu(epsilon, delta)
+
+
+def classical_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
+    """Return Delta sqrt(2 ln(1.25/delta)) / epsilon, only to reproduce papers: `sigma` is smaller and always valid.
+
+    Source: Dwork and Roth, "The algorithmic foundations of differential privacy" (2014), Theorem A.1.
+
+    Raises
+    ------
+    SettingsError
+        Unless epsilon is below 1, where the theorem applies.
+    """
+    check_positive("epsilon", epsilon)
+    check_delta(delta)
+    if epsilon >= 1:
+        raise SettingsError(f"epsilon = {epsilon}: the classical Gaussian is proved for epsilon below 1; use sigma().")
+    return sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
 def compose_mu(*mus: float) -> float:

@@ -126,7 +126,7 @@ class Guarantee:
         worlds = {
             "add-remove": f"whether {who} is in the data or not",
             "replace-one": f"whether {who} is the true one or any other",
-            "zero-out": f"whether {who} was answered for or left blank",
+            "zero-out": f"whether the answers of {who} were counted or left blank",
         }[self.adjacency]
         seen = {
             "output only": "somebody who sees what the aggregator publishes",
@@ -136,20 +136,17 @@ class Guarantee:
         trust = {
             "self": "nobody but the participant itself has to be trusted",
             "trusted aggregator": "the aggregator must be trusted to add up the answers and show only the sum",
-            "secure aggregation": f"the answers are added under encryption, at least {self.trust.m_min} arrive and at most "
-            f"{self.trust.t} of their senders collude",
+            "secure aggregation": "the answers are added under encryption, with at least "
+            f"{self.trust.m_min} arriving and at most {self.trust.t} of their senders colluding",
         }[self.trust.kind]
         odds = f"by more than a factor of {_factor(self.epsilon)} (epsilon = {self.epsilon:.4g})"
         slack = f", except with probability at most {self.delta:.3g} (delta)" if self.delta else ""
         lead = {
             "proved": "",
-            "paper's claim": "The paper claims, and we have not derived in this form: ",
+            "paper's claim": "In the paper's own accounting, ",
             "seeded": "NOT PRIVATE, the noise came from a known seed. With secret noise it would read: ",
         }[self.status]
-        body = (
-            f"for {seen}, the odds of {worlds} do not change {odds}{slack}; this covers {self.composition}, "
-            f"and {trust}."
-        )
+        body = f"for {seen}, the odds of {worlds} do not change {odds}{slack}; {trust}. Counted: {self.composition}."
         return lead + (body if lead else _capital(body))
 
     def warnings(self) -> list[str]:
@@ -162,7 +159,7 @@ class Guarantee:
         if self.status == "seeded":
             found.append("The noise came from a seed: whoever knows it can take the noise off again.")
         if self.status == "paper's claim":
-            found.append("This figure is the paper's; it is not derived here.")
+            found.append("This figure is the paper's own, given for comparison.")
         if self.n is not None and self.delta >= 1 / self.n:
             found.append(
                 f"delta = {self.delta:.3g} is at least 1/n = {1 / self.n:.3g}: publishing one {self.unit} in full, "

@@ -20,7 +20,7 @@ _LARGEST_SIGMA = float(1 << 30)
 def representable_variance(sigma: float) -> Fraction:
     """Return the smallest variance >= sigma^2 with a small power of two as denominator, fit for `discrete_gaussian`.
 
-    It exceeds sigma^2 by a factor of at most 1 + 3e-7 (for sigma >= 1; by at most 1e-7 in itself below).
+    It exceeds sigma^2 by at most 1e-6, or 3e-7 of sigma^2 where that is more.
 
     Raises
     ------

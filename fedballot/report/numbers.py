@@ -69,8 +69,8 @@ def votes(value: float) -> str:
 
 
 def scalar(value: object) -> str:
-    """Write any setting or measure: numbers to six digits, lists in short, None as a dash."""
-    if value is None:
+    """Write any setting or measure: numbers to six digits, lists in short, nothing as a dash."""
+    if value is None or value == "":
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"

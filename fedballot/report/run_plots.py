@@ -76,22 +76,22 @@ def per_agent_figure(accuracy: Sequence[float | None], server: float | None) -> 
         ranks = np.arange(1, len(values) + 1)
         bottom, top = values.min(), max(values.max(), server or 0.0)
         percent_axis(axes, "y", bottom, top)
-        low = axes.get_ylim()[0]
-        width = 0.78 if len(values) <= 150 else 1.0
-        axes.bar(ranks, values - low, bottom=low, width=width, color=LIGHT["sky"], linewidth=0)
+        axes.plot(ranks, values, "o", color=LIGHT["sky"], markersize=max(2.0, min(6.0, 240 / len(values))))
         if server is not None:
             axes.axhline(server, color=LIGHT["blue"], linewidth=1.6)
-            below = server > np.mean(axes.get_ylim())
+            # Where the dots are not: below a high line on the left, above a low one on the right.
+            below = server > np.median(values)
             axes.annotate(
                 f"server {100 * server:.1f} %",
-                (0.01, server),
+                (0.01 if below else 0.99, server),
                 xycoords=axes.get_yaxis_transform(),
                 xytext=(0, -4 if below else 4),
                 textcoords="offset points",
                 va="top" if below else "bottom",
+                ha="left" if below else "right",
                 color=LIGHT["blue"],
             )
-        axes.set_xlim(0.4, len(values) + 0.6)
+        axes.set_xlim(1 - 0.02 * len(values) - 0.2, 1.02 * len(values) + 0.2)
         whole_ticks(axes, "x")
         axes.grid(axis="y")
         bare(axes, "left")

@@ -67,7 +67,7 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
     if data.get("n_public"):
         pool = f"{count(data['n_public'])} public records{apart}"
         if queries is None:
-            text += f"; {pool} served everybody"
+            text += f" beside {pool}"
         elif len(queries) < data["n_public"]:
             text += f" and voted on {count(len(queries))} of {pool}"
         else:
@@ -217,7 +217,11 @@ def _privacy(result: Mapping[str, Any]) -> list[Headline]:
         return [Headline("Privacy", "none", "no mechanism was applied", "warn")] if result["status"] == "done" else []
     first = guarantees[0]
     if first["epsilon"] is None:
-        return [Headline("Privacy", "none", f"no finite ε: {first['status']}", "bad")]
+        claim = "" if first["status"] == "none" else f" ({first['status']})"
+        return [Headline("Privacy", "none", f"no finite ε{claim}", "bad")]
+    if is_seeded(result):
+        remark = f"the noise was seeded; with secret noise ε{NBSP}={NBSP}{epsilon(first['epsilon'])}"
+        return [Headline("Privacy", "none", remark, "bad")]
     mark = {"good": "", "warn": "warn", "bad": "bad"}[tone(first["status"])]
     remark = f"δ{NBSP}={NBSP}{delta(first['delta'])}, for one {first['unit']}, {first['status']}"
     return [Headline("Privacy loss ε", epsilon(first["epsilon"]), remark, mark)]

@@ -26,4 +26,5 @@ def tally(ballots: Iterable[npt.NDArray[np.integer]], shape: tuple[int, int]) ->
 
 def votes_of(labels: npt.NDArray[np.integer], n_classes: int) -> npt.NDArray[np.int32]:
     """One-hot votes (Q, C), int32, of labels (Q,); the label ``n_classes`` is an abstention and votes for nothing."""
-    return (labels[:, None] == np.arange(n_classes)).astype(np.int32)
+    votes: npt.NDArray[np.int32] = (labels[:, None] == np.arange(n_classes)).astype(np.int32)
+    return votes

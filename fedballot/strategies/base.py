@@ -186,7 +186,7 @@ class BallotStrategy(Strategy, Generic[S]):
         if not self.required <= len(proxies) <= self.nodes:
             raise RunError(
                 f"{len(proxies)} parties are connected, but agents={self.nodes} and at least {self.required} must "
-                "answer: start that many SuperNodes (in a simulation: num-supernodes), or change `agents` or `min_agents`"
+                "answer: start that many SuperNodes (in a simulation: num-supernodes), or change `agents`"
             )
         sent = ndarrays_to_parameters(self.request(server_round))
         config: dict[str, Scalar] = {
@@ -233,8 +233,8 @@ class BallotStrategy(Strategy, Generic[S]):
         self.counts.answered += len(good)
         if len(good) < self.required:
             raise RunError(
-                f"only {len(good)} of {len(results) + len(failures)} parties gave a good answer in round {server_round}, "
-                f"and {self.required} are required (min_agents). Rejected: {self.counts.why() or 'none'}"
+                f"only {len(good)} of {len(results) + len(failures)} parties gave a good answer in round {server_round} "
+                "and {self.required} are required (min_agents). Rejected: {self.counts.why() or 'none'}"
             )
         wall_s = self._clock(results, good)
         metrics = self.combine(server_round, good)

@@ -53,10 +53,10 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
         return {"metrics": metrics, "guarantees": [self._no_guarantee().worded()], "distill_s": 0.0}
 
     def _no_guarantee(self) -> Guarantee:
-        """What is measured here is not a release: the one pools all records, the other shares nothing but accuracies."""
+        """Measurements, not releases: the one pools all records, the other tells nothing but accuracies."""
         return Guarantee(
             mechanism="Pooling all records in one place" if self.nodes == 1 else "Accuracies told for comparison",
-            unit="record",
+            unit="agent",
             adjacency="replace-one",
             epsilon=math.inf,
             delta=0.0,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +85,7 @@ class PateStrategy(BallotStrategy[PateSettings]):
         )
         self.learners = learners
         matrix = confusion_matrix(data.test_y, predict(learners, data.test_x), self.shape[1])
-        noisy, margins = argmax_labels(histogram)
+        noisy, margins = argmax_labels(histogram.astype(np.float64))
         truth = np.asarray(data.public_y)
         on_queries = np.searchsorted(known.rows, self.queries)
         released = known.labels[on_queries]
@@ -148,10 +147,8 @@ class PateStrategy(BallotStrategy[PateSettings]):
                     n=settings.agents,
                 )
             ]
-        found = self.mechanism.guarantees(settings.delta, agents=settings.agents)
-        if settings.noise_seed is not None:
-            found = [replace(guarantee, status="seeded") for guarantee in found]
-        return found
+        seeded = settings.noise_seed is not None
+        return self.mechanism.guarantees(settings.delta, seeded=seeded, agents=settings.agents)
 
     def outcome(self) -> Mapping[str, Any]:
         return self._outcome

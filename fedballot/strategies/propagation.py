@@ -77,7 +77,7 @@ def propagate(
     neighbours
         Degree of the graph before it is made symmetric, at least 1.
     alpha
-        In (0, 1): how far labels travel, about 1 / (1 - alpha) steps.
+        In [0, 1): how far labels travel, about 1 / (1 - alpha) steps.
 
     Returns
     -------
@@ -97,8 +97,8 @@ def propagate(
         raise SettingsError("features hold a value that is not finite; every entry must be a number")
     if neighbours < 1:
         raise SettingsError(f"neighbours is {neighbours}, but must be at least 1")
-    if not 0 < alpha < 1:
-        raise SettingsError(f"alpha is {alpha}, but must lie strictly between 0 and 1")
+    if not 0 <= alpha < 1:
+        raise SettingsError(f"alpha is {alpha}, but must be at least 0 and below 1")
     if len(histogram) < 2:
         return argmax_labels(histogram)
 

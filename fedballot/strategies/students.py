@@ -58,7 +58,7 @@ def label_pool(
         Features of the whole pool (P, d), or None for the paper's argmax.
     """
     if features is None:
-        labels, _ = argmax_labels(histogram)
+        labels, _ = argmax_labels(histogram.astype(np.float64))
         return PoolLabels(queries, labels, None)
     labels, confidence = propagate(
         features, pool_histogram(histogram, queries, pool_size), neighbours=neighbours, alpha=spread
@@ -120,4 +120,5 @@ def predict(learners: list[Learner], x: npt.NDArray[np.generic]) -> npt.NDArray[
         total = probabilities if total is None else total + probabilities
     if total is None:
         raise ValueError("no learner to predict with")
-    return total.argmax(axis=1)
+    best: npt.NDArray[np.int64] = total.argmax(axis=1)
+    return best

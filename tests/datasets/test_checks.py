@@ -62,7 +62,7 @@ def test_integers_sort_as_numbers_and_words_as_text() -> None:
     assert encode(np.array(["b10", "b9", "a"]))[1] == ("a", "b10", "b9")
 
 
-@given(st.lists(st.text("abc019-", min_size=1, max_size=3), min_size=1))
+@given(st.lists(st.text("abc019-", min_size=1, max_size=3), min_size=1) | st.lists(st.integers().map(str), min_size=1))
 def test_encoding_is_lossless(labels: list[str]) -> None:
     indices, names = encode(np.array(labels))
     assert [names[i] for i in indices] == labels

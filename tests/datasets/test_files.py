@@ -87,7 +87,7 @@ def test_one_class_is_refused(tmp_path: Path) -> None:
         ("a,c,label\n1,2,0\n", "feature column 1 is 'c', in .*1.csv 'b'"),
         ("b,a,label\n1,2,0\n", "feature column 0 is 'b', in .*1.csv 'a'"),
         ("a,label\n1,0\n", r"rows of shape \(1,\) .* has \(2,\)"),
-        ("a,b,label,group\n1,2,0,n\n", "each file of a pattern is one party"),
+        ("a,b,label,group\n1,2,0,n\n", "holds groups or a test split of its own, but each file"),
     ],
 )
 def test_files_that_do_not_fit_together(tmp_path: Path, second: str, message: str) -> None:

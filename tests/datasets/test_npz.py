@@ -77,8 +77,8 @@ def test_flipped_bytes(tmp_path: Path) -> None:
 def test_single_array_and_text(tmp_path: Path) -> None:
     with (tmp_path / "one.npz").open("wb") as file:
         np.save(file, X)
-    with pytest.raises(DataError, match="not an .npz archive"):
+    with pytest.raises(DataError, match="a single array"):
         read_npz(tmp_path / "one.npz")
     (tmp_path / "text.npz").write_text("x,y\n1,2\n")
-    with pytest.raises(DataError, match="cannot be read as .npz"):
+    with pytest.raises(DataError, match="cannot be read as"):
         read_npz(tmp_path / "text.npz")

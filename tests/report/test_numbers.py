@@ -60,6 +60,7 @@ def test_delta_is_rounded_up_by_less_than_one_percent(value: float) -> None:
         (votes(2.65), "+2.6"),
         (scalar(True), "yes"),
         (scalar({}), "–"),
+        (scalar(""), "–"),
         (scalar({"mean": 0.5}), "mean 0.5"),
         (scalar(list(range(20))), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … (20 in all)"),
     ],

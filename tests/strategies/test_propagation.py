@@ -104,7 +104,7 @@ def test_empty_pool():
         ({"histogram": np.zeros((5, 1))}, "C at least 2"),
         ({"neighbours": 0}, "neighbours is 0"),
         ({"alpha": 1.0}, "alpha is 1.0"),
-        ({"alpha": 0.0}, "alpha is 0.0"),
+        ({"alpha": -0.1}, "alpha is -0.1"),
     ],
 )
 def test_refuses(change, message):

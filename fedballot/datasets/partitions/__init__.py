@@ -12,6 +12,8 @@ from fedballot.datasets.partitions.dirichlet import dirichlet
 from fedballot.datasets.partitions.iid import iid
 from fedballot.errors import SettingsError
 
+__all__ = ["PARTITIONS", "by_group", "classes_per_agent", "dirichlet", "iid", "partition"]
+
 
 @dataclass(frozen=True, eq=False)
 class Request:

@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedballot.datasets.describe import label_counts
@@ -37,16 +37,15 @@ def test_disjoint_complete_and_exactly_k_classes(labels: list[int], n_agents: in
     except SettingsError:
         n_classes, smallest = len(set(labels)), np.bincount(y)[np.unique(y)].min()
         assert k > n_classes or k * n_agents < n_classes or smallest < n_agents * k
-        assume(False)
+        return
     assert len(parts) == n_agents
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(y)))
     assert all(len(np.unique(y[part])) == k for part in parts)
     assert all(part.dtype == np.int64 and (np.diff(part) > 0).all() for part in parts)
 
 
-@given(st.integers(1, 30), st.integers(1, 5), st.integers(10, 40))
+@given(st.sampled_from(range(5, 31, 5)), st.integers(1, 5), st.integers(10, 40))
 def test_equal_classes_give_even_sizes(n_agents: int, k: int, per_class: int) -> None:
-    assume(n_agents % 5 == 0)
     y = np.tile(np.arange(5), per_class * 6)
     sizes = [len(part) for part in classes_per_agent(y, n_agents, k, np.random.default_rng(0))]
     assert max(sizes) - min(sizes) <= 1

@@ -67,5 +67,5 @@ def test_bad_alpha(alpha: float) -> None:
 
 
 def test_impossible_min_size_gives_the_numbers() -> None:
-    with pytest.raises(SettingsError, match="min_size: 4 x 30 agents = 120, .* 100 "):
+    with pytest.raises(SettingsError, match=r"min_size: 4 x 30 agents = 120, .* 100 "):
         dirichlet(np.zeros(100, np.int64), 30, 1.0, 4, np.random.default_rng(0))

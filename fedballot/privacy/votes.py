@@ -1,0 +1,297 @@
+"""Noisy votes: agents answer public queries with one-hot ballots, and only noisy counts per class are released.
+
+Source: "Voting-based approaches for differentially private federated learning", Algorithms 1 and 2 and Theorem 3, with
+integer noise, and with exact accounting in place of Renyi bounds.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.privacy import discrete, gaussian
+from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, Unit, secure_aggregation
+from fedballot.privacy.noise import discrete_gaussian, representable_variance
+from fedballot.privacy.papers import votes_rho
+from fedballot.privacy.randomness import NoiseSource
+
+
+@dataclass(frozen=True)
+class NoisyVotes:
+    """One release of the noisy vote counts of all queries.
+
+    Parameters
+    ----------
+    queries : int
+        Q, the number of public queries.
+    max_votes : int
+        M: an agent answers at most M of them and leaves the others blank, 0 < M <= Q.
+    sigma : float
+        Standard deviation of the noise on the *sum*, per query and class, in ballots (one ballot = one agent's full
+        vote on one query; for kNN, k neighbours make one ballot).
+    contributors : int
+        Agents whose answers are guaranteed to be in the sum; a run with fewer must be aborted.
+    colluders : int
+        Contributors that may take their own noise off again.
+    k : int, optional
+        Private-kNN-FL: public number of neighbours of each agent; votes are then counts that add up to k.
+
+    Raises
+    ------
+    SettingsError
+        For values out of range, and for noise shares below 2, where integer noise does not add up as accounted.
+    """
+
+    queries: int
+    max_votes: int
+    sigma: float
+    contributors: int
+    colluders: int = 0
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.max_votes <= self.queries:
+            raise SettingsError(
+                f"max_votes = {self.max_votes}: must lie between 1 and the number of queries, {self.queries}."
+            )
+        if not 0 <= self.colluders < self.contributors:
+            raise SettingsError(
+                f"colluders = {self.colluders}: must be at least 0 and below contributors, {self.contributors}."
+            )
+        if self.k is not None and self.k < 1:
+            raise SettingsError(f"k = {self.k}: must be at least 1 neighbour.")
+        gaussian.check_positive("sigma", self.sigma)
+        discrete.check_share(self.share_sigma, self.honest)
+
+    @property
+    def honest(self) -> int:
+        """Number of noise shares that are sure to be in the sum and unknown to the adversary."""
+        return self.contributors - self.colluders
+
+    @property
+    def ballot(self) -> int:
+        """Integer that a full vote adds to: 1, or k for kNN."""
+        return self.k or 1
+
+    @property
+    def share_variance(self) -> Fraction:
+        """Parameter s^2 of each agent's discrete Gaussian share, in counts: (ballot sigma)^2 / honest, rounded up."""
+        return representable_variance(self.ballot * self.sigma / math.sqrt(self.honest))
+
+    @property
+    def share_sigma(self) -> float:
+        """Square root of `share_variance`, in counts."""
+        return math.sqrt(self.share_variance)
+
+    def sensitivity(self, unit: Unit) -> float:
+        """Return the L2 sensitivity of the sum in ballots.
+
+        Agent (zero-out): sqrt(M). Record (replace-one): sqrt(2 M), for one record may change every vote of its agent;
+        with kNN sqrt(2 M)/k, for it can swap one neighbour per query.
+        """
+        return math.sqrt(self.max_votes) if unit == "agent" else math.sqrt(2 * self.max_votes) / self.ballot
+
+    def epsilon(self, delta: float, unit: Unit = "agent") -> float:
+        """Return epsilon for whoever sees the sum: exact for integer noise, and never below the continuous value."""
+        if unit == "agent" and self.k is not None and self.k > 1:
+            cells = self.max_votes * self.k  # up to k classes of a query change
+            reach = self.k * self.sensitivity(unit)
+            return discrete.epsilon_integer_shifts(delta, reach, cells, self.share_sigma, self.honest)
+        cells = self.max_votes if unit == "agent" else 2 * self.max_votes
+        return discrete.epsilon_unit_shifts(delta, cells, self.share_sigma, self.honest)
+
+    def epsilon_share(self, delta: float) -> float:
+        """Return epsilon, replacing one agent's answers, for whoever sees its own noisy answer and not only the sum."""
+        if self.k is not None and self.k > 1:
+            reach = self.k * math.sqrt(2 * self.max_votes)
+            return discrete.epsilon_integer_shifts(delta, reach, 2 * self.max_votes * self.k, self.share_sigma)
+        return discrete.epsilon_unit_shifts(delta, 2 * self.max_votes, self.share_sigma)
+
+    def guarantees(
+        self,
+        delta: float,
+        *,
+        secure: bool = False,
+        seeded: bool = False,
+        agents: int | None = None,
+        records: int | None = None,
+    ) -> list[Guarantee]:
+        """Return every statement that a report has to make about this release.
+
+        Parameters
+        ----------
+        delta : float
+        secure : bool
+            Whether the sum is formed by secure aggregation, so that the server sees nothing but the sum.
+        seeded : bool
+            Whether any noise came from a seed.
+        agents, records : int, optional
+            Numbers of agents and of records of the smallest agent, where they are public.
+
+        Returns
+        -------
+        list of Guarantee
+            Agent level and record level for the sum; without secure aggregation, agent level for the server's own view;
+            then the paper's Theorem 3 for both levels with its Renyi conversion.
+        """
+        proved: Status = "seeded" if seeded else "proved"
+        claim: Status = "seeded" if seeded else "paper's claim"
+        name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
+        releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each participant"
+        trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
+        agent = Guarantee(
+            mechanism=name,
+            unit="agent",
+            adjacency="zero-out",
+            epsilon=self.epsilon(delta, "agent"),
+            delta=delta,
+            view="server's view" if secure else "output only",
+            trust=trust,
+            status=proved,
+            accountant="exact (sum of discrete Gaussians)",
+            n=agents,
+            composition=releases,
+        )
+        record = replace(
+            agent, unit="record", adjacency="replace-one", epsilon=self.epsilon(delta, "record"), n=records
+        )
+        found = [agent, record]
+        if not secure:
+            found.append(
+                replace(
+                    agent,
+                    adjacency="replace-one",
+                    epsilon=self.epsilon_share(delta),
+                    view="server's view",
+                    trust=SELF,
+                    mechanism="one participant's own noisy votes",
+                )
+            )
+        for exact in (agent, record):
+            rho = votes_rho(exact.unit, self.max_votes, self.sigma, self.k)
+            found.append(
+                replace(
+                    exact,
+                    epsilon=gaussian.epsilon_rdp(rho, delta),
+                    status=claim,
+                    accountant="Renyi DP, Theorem 3 of the paper, improved conversion",
+                )
+            )
+        return found
+
+    @classmethod
+    def solve(
+        cls,
+        epsilon: float,
+        delta: float,
+        *,
+        queries: int,
+        max_votes: int,
+        contributors: int,
+        colluders: int = 0,
+        k: int | None = None,
+        unit: Unit = "agent",
+    ) -> "NoisyVotes":
+        """Return the mechanism with the smallest sigma whose reported epsilon is at most the target.
+
+        Raises
+        ------
+        SettingsError
+            As the constructor; where the target needs less noise than integer shares allow, the smallest allowed sigma
+            is taken, and epsilon comes out smaller than asked.
+        """
+        gaussian.check_positive("epsilon", epsilon)
+        start = cls(queries, max_votes, 1e6 * math.sqrt(contributors), contributors, colluders, k)
+        low = gaussian.sigma(start.sensitivity(unit), epsilon, delta)
+        if start.honest > 1:
+            low = max(low, discrete.SMALLEST_SHARE * math.sqrt(start.honest) / start.ballot)
+
+        def fits(sigma: float) -> bool:
+            return replace(start, sigma=sigma).epsilon(delta, unit) <= epsilon
+
+        if fits(low):
+            return replace(start, sigma=low)
+        step = 1e-7
+        while not fits(low * (1 + step)):
+            step *= 4
+        high, low = low * (1 + step), low * (1 + step / 4) if step > 1e-7 else low
+        while high > low * (1 + 1e-9):
+            middle = (low + high) / 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return replace(start, sigma=high)
+
+    def release(self, votes: NDArray[np.integer], noise: NoiseSource) -> NDArray[np.int32]:
+        """Add one agent's noise share to its votes.
+
+        Parameters
+        ----------
+        votes : ndarray of int, shape (Q, C)
+            One-hot rows and blank rows; for kNN, counts that add up to k, and blank rows.
+        noise : NoiseSource
+
+        Returns
+        -------
+        ndarray of int32, shape (Q, C)
+
+        Raises
+        ------
+        DataError
+            If a row is neither blank nor a ballot, or there are more than `max_votes` ballots.
+        """
+        votes = np.asarray(votes)
+        if votes.ndim != 2 or len(votes) != self.queries or not np.issubdtype(votes.dtype, np.integer):
+            raise DataError(
+                f"votes: expected integers of shape ({self.queries}, classes), got {votes.dtype} {votes.shape}."
+            )
+        totals = votes.sum(axis=1, dtype=np.int64)
+        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ((totals != 0) & (totals != self.ballot)))
+        if len(bad):
+            raise DataError(
+                f"votes: row {bad[0]} adds up to {totals[bad[0]]}; a row must hold non-negative counts that add up to "
+                f"{self.ballot}, or to 0 for no answer."
+            )
+        cast = int(np.count_nonzero(totals))
+        if cast > self.max_votes:
+            raise DataError(f"votes: {cast} rows are answered, max_votes allows {self.max_votes}; see limit_votes.")
+        share = discrete_gaussian(self.share_variance, votes.size, noise)
+        return (votes + share.reshape(votes.shape)).astype(np.int32)
+
+
+def limit_votes(scores: NDArray[np.floating], max_votes: int, n_classes: int) -> NDArray[np.int8]:
+    """Turn an agent's scores into at most `max_votes` one-hot ballots, its most confident ones.
+
+    Parameters
+    ----------
+    scores : ndarray of float, shape (Q, n_classes) or (Q, n_classes + 1)
+        Logits or probabilities; a last extra column is "unknown", and the agent abstains where it wins.
+    max_votes : int
+        Ballots kept: those with the largest margin between best and second best score, ties by query index.
+    n_classes : int
+
+    Returns
+    -------
+    ndarray of int8, shape (Q, n_classes)
+
+    Raises
+    ------
+    DataError
+        If the shape is wrong or a score is not a number.
+    """
+    scores = np.asarray(scores)
+    if scores.ndim != 2 or scores.shape[1] not in (n_classes, n_classes + 1) or scores.shape[1] < 2:
+        raise DataError(f"scores: expected shape (queries, {n_classes} or {n_classes + 1}), got {scores.shape}.")
+    if max_votes < 1:
+        raise SettingsError(f"max_votes = {max_votes}: must be at least 1.")
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
+        raise DataError(f"scores: row {row} holds a value that is not finite.")
+    best = scores.argmax(axis=1)
+    second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+    answered = np.flatnonzero(best < n_classes)
+    kept = answered[np.argsort(second[answered] - first[answered], kind="stable")[:max_votes]]
+    votes = np.zeros((len(scores), n_classes), dtype=np.int8)
+    votes[kept, best[kept]] = 1
+    return votes
