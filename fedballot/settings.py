@@ -52,7 +52,7 @@ class CommonSettings:
     public_dataset: str = setting("", "public data and test data; empty: the same source as the private data")
     private_size: int = setting(0, "private records used in all; 0: all that remain", low=0)
     public_size: int = setting(1000, "records in the public pool", low=1)
-    test_size: int = setting(0, "test records; 0: all that remain", low=0)
+    test_size: int = setting(1000, "test records; 0: all that remain", low=0)
     agents: int = setting(100, "number of agents (parties)", low=1)
     partition: Literal["iid", "dirichlet", "classes-per-agent", "by-group"] = setting(
         "iid", "how private records go to agents"

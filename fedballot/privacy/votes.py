@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import discrete, gaussian
+from fedballot.privacy.costs import IntegerCost
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, Unit, secure_aggregation
 from fedballot.privacy.noise import discrete_gaussian, representable_variance
 from fedballot.privacy.papers import votes_rho
@@ -94,21 +95,23 @@ class NoisyVotes:
         """
         return math.sqrt(self.max_votes) if unit == "agent" else math.sqrt(2 * self.max_votes) / self.ballot
 
+    def cost(self, unit: Unit = "agent") -> IntegerCost:
+        """Return what the release costs towards whoever sees the sum: votes change by one, but k at once for kNN agents."""
+        reach = self.ballot * self.sensitivity(unit)
+        if unit == "agent" and self.ballot > 1:
+            return IntegerCost(reach, self.max_votes * self.ballot, self.share_sigma, self.honest)
+        cells = self.max_votes if unit == "agent" else 2 * self.max_votes
+        return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=True)
+
+    def cost_alone(self) -> IntegerCost:
+        """Return what replacing all answers of an agent costs towards whoever sees them with the agent's noise only."""
+        reach = self.ballot * math.sqrt(2 * self.max_votes)
+        cells = 2 * self.max_votes * self.ballot
+        return IntegerCost(reach, cells, self.share_sigma, unit_shifts=self.ballot == 1)
+
     def epsilon(self, delta: float, unit: Unit = "agent") -> float:
         """Return epsilon for whoever sees the sum: exact for integer noise, and never below the continuous value."""
-        if unit == "agent" and self.k is not None and self.k > 1:
-            cells = self.max_votes * self.k  # up to k classes of a query change
-            reach = self.k * self.sensitivity(unit)
-            return discrete.epsilon_integer_shifts(delta, reach, cells, self.share_sigma, self.honest)
-        cells = self.max_votes if unit == "agent" else 2 * self.max_votes
-        return discrete.epsilon_unit_shifts(delta, cells, self.share_sigma, self.honest)
-
-    def epsilon_share(self, delta: float) -> float:
-        """Return epsilon, replacing one agent's answers, for whoever sees its own noisy answer and not only the sum."""
-        if self.k is not None and self.k > 1:
-            reach = self.k * math.sqrt(2 * self.max_votes)
-            return discrete.epsilon_integer_shifts(delta, reach, 2 * self.max_votes * self.k, self.share_sigma)
-        return discrete.epsilon_unit_shifts(delta, 2 * self.max_votes, self.share_sigma)
+        return self.cost(unit).epsilon(delta)
 
     def guarantees(
         self,
@@ -164,7 +167,7 @@ class NoisyVotes:
                 replace(
                     agent,
                     adjacency="replace-one",
-                    epsilon=self.epsilon_share(delta),
+                    epsilon=self.cost_alone().epsilon(delta),
                     view="server's view",
                     trust=SELF,
                     mechanism="one participant's own noisy votes",

@@ -233,8 +233,8 @@ class BallotStrategy(Strategy, Generic[S]):
         self.counts.answered += len(good)
         if len(good) < self.required:
             raise RunError(
-                f"only {len(good)} of {len(results) + len(failures)} parties gave a good answer in round {server_round} "
-                "and {self.required} are required (min_agents). Rejected: {self.counts.why() or 'none'}"
+                f"only {len(good)} of {len(results) + len(failures)} parties gave a good answer in round "
+                f"{server_round}, but min_agents asks for {self.required}. Rejected: {self.counts.why() or 'none'}"
             )
         wall_s = self._clock(results, good)
         metrics = self.combine(server_round, good)

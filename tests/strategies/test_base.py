@@ -108,7 +108,7 @@ def test_too_few_good_answers_are_an_error_that_says_why(small):
     with pytest.raises(RunError) as error:
         one.aggregate_fit(1, [answer(0, ballot()), answer(1, refused="empty", detail="no records")], [])
     assert "only 1 of 2 parties" in str(error.value)
-    assert "8 are required" in str(error.value)
+    assert "min_agents asks for 8" in str(error.value)
     assert "empty: 1 (first: no records)" in str(error.value)
 
 

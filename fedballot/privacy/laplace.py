@@ -1,0 +1,62 @@
+"""The Laplace mechanism on a grid: pure differential privacy, value by value."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.privacy import gaussian
+from fedballot.privacy.costs import PureCost
+from fedballot.privacy.noise import discrete_laplace, round_to_grid
+from fedballot.privacy.randomness import NoiseSource
+
+_STEPS = 1000  # grid steps in the sensitivity: rounding adds a thousandth to epsilon
+
+
+@dataclass(frozen=True)
+class NoisyValues:
+    """One release of values that can each move by at most `sensitivity`.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest change of a single value between two adjacent worlds.
+    scale : float
+        Scale b of the Laplace noise; each value costs epsilon = sensitivity / b.
+    values : int
+        How many values are released.
+    """
+
+    sensitivity: float
+    scale: float
+    values: int = 1
+
+    def __post_init__(self) -> None:
+        gaussian.check_positive("sensitivity", self.sensitivity)
+        gaussian.check_positive("scale", self.scale)
+        if self.values < 1:
+            raise SettingsError(f"values = {self.values}: must be at least 1.")
+
+    @property
+    def grid(self) -> float:
+        """Distance of neighbouring grid points."""
+        return self.sensitivity / _STEPS
+
+    @property
+    def scale_steps(self) -> int:
+        """Scale of the discrete noise in grid steps, rounded up."""
+        return math.ceil(self.scale / self.grid)
+
+    def cost(self) -> PureCost:
+        """Return what the release costs: (sensitivity + one step of rounding) / scale for each value."""
+        return PureCost((_STEPS + 1) / self.scale_steps, self.values)
+
+    def release(self, values: NDArray[np.floating], noise: NoiseSource) -> NDArray[np.float64]:
+        """Round to the grid and add discrete Laplace noise; any shape with `values` elements."""
+        values = np.asarray(values)
+        if values.size != self.values:
+            raise DataError(f"values: expected {self.values} numbers, got shape {values.shape}.")
+        noisy = round_to_grid(values, self.grid).ravel() + discrete_laplace(self.scale_steps, values.size, noise)
+        return np.asarray(noisy.reshape(values.shape) * self.grid, dtype=np.float64)

@@ -1,0 +1,95 @@
+"""DP-FedAvg and DP-FedSGD: clipped updates of a random cohort, summed, with Gaussian noise, step after step.
+
+Sources: McMahan et al., "Learning differentially private recurrent language models" (2018), and Abadi et al., "Deep
+learning with differential privacy" (2016). The unit is the client in the first, the record in the second.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.privacy import gaussian
+from fedballot.privacy.costs import CohortCost, PoissonCost
+from fedballot.privacy.nfdp import NfdpSample
+from fedballot.privacy.noise import discrete_gaussian, grid_sensitivity, representable_variance, round_to_grid
+from fedballot.privacy.randomness import NoiseSource, uniform_below
+from fedballot.privacy.vectors import ROUNDING, clip_rows
+
+
+@dataclass(frozen=True)
+class SubsampledGaussian:
+    """Noisy sums over random cohorts of a population of public size n.
+
+    Parameters
+    ----------
+    population : int
+        n.
+    rate : float or int
+        A float in (0, 1]: each unit takes part with that probability, independently (Poisson; add-remove or zero-out).
+        An int: exactly that many take part (replace-one, needs about twice the noise). Batches that are shuffled once
+        per epoch are neither and get no amplification.
+    clip : float
+        L2 bound on each update; the sum is unweighted, or no weight exceeds 1.
+    multiplier : float
+        Noise of each sum is sigma = multiplier * clip.
+    steps : int
+    coordinates : int
+        Length of an update.
+    """
+
+    population: int
+    rate: float | int
+    clip: float
+    multiplier: float
+    steps: int
+    coordinates: int
+
+    def __post_init__(self) -> None:
+        gaussian.check_positive("clip", self.clip)
+        gaussian.check_positive("multiplier", self.multiplier)
+        if self.coordinates < 1 or self.population < 1:
+            raise SettingsError(
+                f"population = {self.population}, coordinates = {self.coordinates}: must be at least 1."
+            )
+        self.cost()
+
+    @property
+    def grid(self) -> float:
+        """Distance of neighbouring grid points."""
+        return ROUNDING * self.clip / math.sqrt(self.coordinates)
+
+    def cost(self) -> PoissonCost | CohortCost:
+        """Return what all steps cost.
+
+        Rounding and integer noise are paid for in the multiplier: the integers are a rounding of a continuous Gaussian
+        of variance sigma^2 - 4 but for exp(-8 pi^2) in each probability, which double precision cannot show.
+        """
+        variance = float(representable_variance(self.multiplier * self.clip / self.grid))
+        factor = 1 if isinstance(self.rate, float) else 2
+        reach = grid_sensitivity(factor * self.clip, self.grid, self.coordinates)
+        if variance <= 8:
+            raise SettingsError(f"multiplier = {self.multiplier}: too small, at least 0.01 is needed.")
+        effective = math.sqrt(variance - 4) / reach
+        if isinstance(self.rate, float):
+            return PoissonCost(self.rate, effective, self.steps)
+        return CohortCost(self.population, self.rate, effective, self.steps)
+
+    def cohort(self, noise: NoiseSource) -> NDArray[np.int64]:
+        """Draw who takes part in one step, sorted; possibly nobody under Poisson sampling."""
+        if isinstance(self.rate, float):
+            draws = uniform_below(np.full(self.population, 1 << 62, dtype=np.int64), noise)
+            return np.flatnonzero(draws < math.floor(self.rate * (1 << 62))).astype(np.int64)
+        return NfdpSample(self.population, self.rate, replacement=False).draw(noise)
+
+    def release(self, updates: NDArray[np.floating], noise: NoiseSource) -> NDArray[np.float64]:
+        """Clip the cohort's updates, shape (m, coordinates), add them up with noise; shape (coordinates,)."""
+        updates = np.asarray(updates)
+        if updates.ndim != 2 or updates.shape[1] != self.coordinates:
+            raise DataError(f"updates: expected shape (m, {self.coordinates}), got {updates.shape}.")
+        total = clip_rows(updates, self.clip).sum(axis=0)
+        variance = representable_variance(self.multiplier * self.clip / self.grid)
+        steps = round_to_grid(total, self.grid) + discrete_gaussian(variance, self.coordinates, noise)
+        return np.asarray(self.grid * steps, dtype=np.float64)

