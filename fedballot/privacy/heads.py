@@ -122,7 +122,7 @@ def binary_sensitivity(lam: float, records: int) -> float:
 
 
 def sklearn_c(lam: float, records: int) -> float:
-    """Return the C of scikit-learn's LogisticRegression (fit_intercept=False) that minimises the same J: 1/(lambda n)."""
+    """Return the C with which scikit-learn's LogisticRegression (fit_intercept=False) minimises the same J."""
     return 1 / (lam * records)
 
 

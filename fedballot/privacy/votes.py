@@ -96,7 +96,7 @@ class NoisyVotes:
         return math.sqrt(self.max_votes) if unit == "agent" else math.sqrt(2 * self.max_votes) / self.ballot
 
     def cost(self, unit: Unit = "agent") -> IntegerCost:
-        """Return what the release costs towards whoever sees the sum: votes change by one, but k at once for kNN agents."""
+        """Return what the release costs towards whoever sees the sum."""
         reach = self.ballot * self.sensitivity(unit)
         if unit == "agent" and self.ballot > 1:
             return IntegerCost(reach, self.max_votes * self.ballot, self.share_sigma, self.honest)

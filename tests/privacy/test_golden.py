@@ -70,9 +70,9 @@ def exact_renyi_of_sum(p: Params) -> float:
     law = total
     for _ in range(p["n"] - 1):
         law = np.convolve(law, total)
-    here, there = np.log(law[p["shift"] :]), np.log(law[: -p["shift"]])
-    seen = np.isfinite(here) & np.isfinite(there)
-    terms = p["alpha"] * here[seen] + (1 - p["alpha"]) * there[seen]
+    here, there = law[p["shift"] :], law[: -p["shift"]]
+    seen = (here > 0) & (there > 0)
+    terms = p["alpha"] * np.log(here[seen]) + (1 - p["alpha"]) * np.log(there[seen])
     return float(np.logaddexp.reduce(terms)) / (p["alpha"] - 1)
 
 
@@ -123,8 +123,7 @@ RULES: dict[str, Callable[[Params], float]] = {
     "fedaux.sigma.paper": lambda p: papers.fedaux_sigma(p["C"], p["lam"], p["N"], p["eps"], p["delta"]),
     "fedaux.sigma.tight_analytic": lambda p: gaussian.sigma(heads.sensitivity(p["lam"], p["N"]), p["eps"], p["delta"]),
     "fedaux.eps_delivered_by_paper_sigma": lambda p: gaussian.epsilon(
-        heads.sensitivity(p["lam"], p["N"])
-        / papers.fedaux_sigma(p["C"], p["lam"], p["N"], p["paper_eps"], p["delta"]),
+        heads.sensitivity(p["lam"], p["N"]) / papers.fedaux_sigma(p["C"], p["lam"], p["N"], p["paper_eps"], p["delta"]),
         p["delta"],
     ),
     "fedaux.compose": lambda p: epsilon(scores_and_classes(p), p["delta"]),
@@ -143,9 +142,7 @@ RULES: dict[str, Callable[[Params], float]] = {
     "fedkd.sound.sigma": lambda p: gaussian.sigma(math.sqrt(p["Q"]), p["eps"], p["delta"]),
     "knn.paper": lambda p: gaussian.epsilon_rdp(papers.votes_rho("record", p["Q"], p["sigma"], p["k"]), p["delta"]),
     "pate.dropout": dropout,
-    "pate.no_secagg": lambda p: (
-        NoisyVotes(p["Q"], p["Q"], p["sigma"], p["N"]).cost_alone().epsilon(p["delta"])
-    ),
+    "pate.no_secagg": lambda p: NoisyVotes(p["Q"], p["Q"], p["sigma"], p["N"]).cost_alone().epsilon(p["delta"]),
     "pate.removal_takes_noise": removal_with_noise,
     "pate.thm6": lambda p: papers.gnmax_data_dependent(np.array(p["votes"]), p["sigma"], p["alpha"]),
     "pate.thm5.counterexample.true": theorem5_counterexample,
@@ -199,12 +196,15 @@ def test_every_entry_is_covered_or_named() -> None:
     assert len(ENTRIES) == 426 and len(left_out) == 4
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if e["id"].startswith("pate.")], ids=lambda e: e["id"])
+EXACT_VOTES = [
+    e for e in ENTRIES if e["id"].startswith(("pate.agent.", "pate.instance.")) and e["id"].endswith(".exact")
+]
+
+
+@pytest.mark.parametrize("entry", EXACT_VOTES, ids=lambda e: e["id"])
 def test_the_vote_mechanism_itself_reports_at_least_the_exact_value(entry: dict[str, Any]) -> None:
-    p, name = entry["parameters"], entry["id"]
-    if not name.startswith(("pate.agent.", "pate.instance.")) or not name.endswith(".exact"):
-        pytest.skip("not a row of exact values")
-    reported = NoisyVotes(p["Q"], p["Q"], p["sigma"], 4).epsilon(p["delta"], "agent" if ".agent." in name else "record")
+    p, unit = entry["parameters"], "agent" if ".agent." in entry["id"] else "record"
+    reported = NoisyVotes(p["Q"], p["Q"], p["sigma"], 4).epsilon(p["delta"], unit)  # type: ignore[arg-type]
     assert entry["expected"] - 3e-4 <= reported <= entry["expected"] + 3e-4 + 1e-3 * entry["expected"]
 
 
@@ -220,7 +220,7 @@ def test_the_logit_mechanism_itself_needs_barely_more_noise(entry: dict[str, Any
 def test_the_bound_on_sums_holds(entry: dict[str, Any]) -> None:
     p = entry["parameters"]
     bound = p["alpha"] * p["shift"] ** 2 / (2 * p["n"] * p["local_sigma"] ** 2) + discrete.tau(p["local_sigma"], p["n"])
-    assert entry["expected"] <= bound == pytest.approx(p["bound"])
+    assert entry["expected"] <= bound * (1 + 1e-9) and bound == pytest.approx(p["bound"])
 
 
 def test_delta_mass_is_apart() -> None:

@@ -1,0 +1,135 @@
+"""Audits of the mechanisms through their own `release`: what `audit` finds against what is claimed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedballot.privacy import audit
+from fedballot.privacy.heads import PrivateHead, fit_head
+from fedballot.privacy.randomness import NoiseSource
+from fedballot.privacy.votes import NoisyVotes
+
+ALARM = 1e-4  # p-value of the variance below which the noise is not what it is said to be
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Outcome of one layer.
+
+    Parameters
+    ----------
+    layer : str
+        "variance", "two worlds" or "one run".
+    claim : float
+        Declared variance, or epsilon.
+    found : float
+        p-value of the variance, or lower bound on epsilon.
+    passed : bool
+        Whether the claim stands.
+    """
+
+    layer: str
+    claim: float
+    found: float
+    passed: bool
+
+
+def audit_votes(noisy: NoisyVotes, delta: float, noise: NoiseSource, runs: int = 20_000) -> list[Finding]:
+    """Audit noisy votes at agent level; power needs an epsilon of about 1 for one query, see `audit`.
+
+    Parameters
+    ----------
+    noisy : NoisyVotes
+        Only sigma, contributors, colluders and k count: queries are set to what each layer needs.
+    delta : float
+    noise : NoiseSource
+    runs : int
+        Runs of each world; every query is an independent run of the mechanism with one query.
+    """
+    many = _with_queries(noisy, runs)
+    votes = np.zeros((runs, 2), dtype=np.int64)
+    blank = votes.copy()
+    votes[:, 1] = noisy.ballot
+    noise_only = _sum_of_shares(many, blank, noise)
+    declared = float(noisy.share_variance) * noisy.honest
+    p_value = audit.variance_p_value(noise_only, declared)
+    with_votes = _sum_of_shares(many, votes, noise)
+    bound = audit.two_worlds_bound(with_votes[:, 1], noise_only[:, 1], delta)
+    claim = _with_queries(noisy, 1).epsilon(delta)
+    return [
+        Finding("variance", declared, p_value, p_value >= ALARM),
+        Finding("two worlds", claim, bound, bound <= claim),
+        _votes_in_one_run(noisy, delta, noise),
+    ]
+
+
+def audit_head(head: PrivateHead, delta: float, noise: NoiseSource, runs: int = 4_000) -> list[Finding]:
+    """Audit a private head at record level, replace-one; of `head`, features are set to what each layer needs."""
+    small = PrivateHead(head.records, 2, head.classes, head.lam, head.sigma)
+    one, other = audit.near_worst_pair(head.records, head.classes, head.lam)
+    direction = one.weights - other.weights
+    direction /= np.linalg.norm(direction)
+
+    def scores(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        solved = one if weights is one.weights else other
+        return np.array([np.sum(direction * small.release(solved, noise)) for _ in range(runs)])
+
+    first, second = scores(one.weights), scores(other.weights)
+    residuals = first - float(np.sum(direction * one.weights))
+    declared = float(small.mechanism.share_variance) * small.mechanism.grid**2
+    p_value = audit.variance_p_value(residuals, declared)  # the direction sums to zero: projecting leaves it alone
+    claim = small.mechanism.epsilon(delta)
+    bound = audit.two_worlds_bound(first, second, delta)
+    return [
+        Finding("variance", declared, p_value, p_value >= ALARM),
+        Finding("two worlds", claim, bound, bound <= claim),
+        _head_in_one_run(head, delta, noise),
+    ]
+
+
+def _with_queries(noisy: NoisyVotes, queries: int) -> NoisyVotes:
+    return NoisyVotes(queries, queries, noisy.sigma, noisy.contributors, noisy.colluders, noisy.k)
+
+
+def _sum_of_shares(noisy: NoisyVotes, votes: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:
+    """One agent's votes in a sum over all honest agents, the others blank."""
+    total = noisy.release(votes, noise).astype(np.int64)
+    for _ in range(noisy.honest - 1):
+        total += noisy.release(np.zeros_like(votes), noise)
+    return total
+
+
+def _votes_in_one_run(noisy: NoisyVotes, delta: float, noise: NoiseSource, canaries: int = 400) -> Finding:
+    """Each canary is an agent that votes on a query of its own, or not, by a fair coin."""
+    many = _with_queries(noisy, canaries)
+    coins = noise.words(canaries) % np.uint64(2) == 1
+    votes = np.zeros((canaries, 2), dtype=np.int64)
+    votes[coins, 1] = noisy.ballot
+    seen = _sum_of_shares(many, votes, noise)[:, 1]
+    claim = _with_queries(noisy, 1).epsilon(delta)
+    return _one_run(seen - noisy.ballot / 2, coins, claim, delta)
+
+
+def _head_in_one_run(head: PrivateHead, delta: float, noise: NoiseSource, canaries: int = 400) -> Finding:
+    """Canary i is the record (c, u e_i) of label 1, or by a fair coin a record (c, 0) of label 0 in its place."""
+    canaries = min(canaries, head.records // 2)
+    wide = PrivateHead(head.records, canaries + 1, head.classes, head.lam, head.sigma)
+    coins = noise.words(canaries) % np.uint64(2) == 1
+    inside = np.flatnonzero(coins)
+    features = np.zeros((len(inside) + 1, canaries + 1))
+    features[:, 0] = 0.5
+    features[np.arange(len(inside)), inside + 1] = np.sqrt(0.75)
+    labels = np.r_[np.ones(len(inside), dtype=np.int64), 0]
+    counts = np.r_[np.ones(len(inside)), head.records - len(inside)]
+    weights = wide.release(fit_head(features, labels, head.classes, head.lam, counts), noise)
+    seen = weights[1, 1:] - weights[0, 1:]
+    return _one_run(seen - np.median(seen), coins, wide.mechanism.epsilon(delta), delta)
+
+
+def _one_run(scores: NDArray[np.floating], coins: NDArray[np.bool_], claim: float, delta: float) -> Finding:
+    """Guess the half of the canaries with the most extreme scores."""
+    sure = np.argsort(-np.abs(scores))[: len(scores) // 2]
+    correct = int(np.count_nonzero((scores[sure] > 0) == coins[sure]))
+    bound = audit.one_run_bound(len(scores), len(sure), correct, delta)
+    return Finding("one run", claim, bound, bound <= claim)

@@ -1,0 +1,139 @@
+"""What leaves a party under PATE-FL: votes within the cap, fresh secret noise once, and refusals that hold no data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedballot.clients.base import Party
+from fedballot.clients.pate import PateClient, PateSettings, mechanism
+from fedballot.engine import federated_data
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import build
+from fedballot.wire import unpack_integers, unpack_labels
+
+
+def client(settings: PateSettings, folder, agent: int = 0) -> PateClient:
+    return PateClient(Party(agent, settings, federated_data(settings), AgentFolder(folder), "cpu"))
+
+
+def ask(one: PateClient, request: str = "run/1", **config):
+    queries = np.arange(one.party.settings.query_count, dtype=np.int32)
+    known = {"request": request, "fingerprint": one.party.data.public_fingerprint, **config}
+    return one.fit([queries], known)
+
+
+def noise_free(settings: PateSettings, folder, agent: int = 0) -> np.ndarray:
+    """The same agent's votes without noise, (Q, C)."""
+    arrays, _, _ = ask(client(build(PateSettings, settings.to_dict(), {"epsilon": "inf"}), folder, agent))
+    labels = unpack_labels(arrays[0], settings.query_count, 11)
+    return (labels[:, None] == np.arange(10)).astype(int)
+
+
+def test_an_answer_is_votes_plus_a_noise_share(small, tmp_path):
+    arrays, n, metrics = ask(client(small, tmp_path / "a"))
+    release = unpack_integers(arrays[0], (300, 10))
+    assert (n, metrics["refused"], metrics["agent"]) == (1, "", 0)
+    noise = release - noise_free(small, tmp_path / "b")
+    share = mechanism(small).share_sigma
+    # chi-squared on the variance of the real release: a share of half the size is far outside
+    statistic = float((noise**2).sum() / share**2)
+    assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
+    assert not 1e-6 < stats.chi2.cdf(statistic / 4, noise.size) < 1 - 1e-6
+
+
+def test_votes_keep_to_the_cap_and_are_mostly_right(small, tmp_path):
+    settings = build(PateSettings, small.to_dict(), {"vote_fraction": 0.3})
+    votes = noise_free(settings, tmp_path)
+    assert 0 < votes.sum() <= 90
+    truth = federated_data(settings).public_y[votes.any(axis=1)]
+    assert np.mean(votes[votes.any(axis=1)].argmax(axis=1) == truth) > 0.8
+
+
+def test_the_same_request_gets_the_same_bytes_also_after_a_restart(small, tmp_path):
+    first = ask(client(small, tmp_path))[0][0]
+    again = ask(client(small, tmp_path))[0][0]
+    assert first.tobytes() == again.tobytes()
+    other = ask(client(small, tmp_path), request="run/2")[0][0]
+    assert other.tobytes() != first.tobytes()
+
+
+def test_the_experiment_seed_does_not_fix_the_noise(small, tmp_path):
+    first = ask(client(small, tmp_path / "a"))[0][0]
+    second = ask(client(small, tmp_path / "b"))[0][0]
+    assert not np.array_equal(first, second)
+    seeded = build(PateSettings, small.to_dict(), {"noise_seed": 5})
+    assert np.array_equal(ask(client(seeded, tmp_path / "c"))[0][0], ask(client(seeded, tmp_path / "d"))[0][0])
+    assert not np.array_equal(
+        ask(client(seeded, tmp_path / "e", agent=1))[0][0], ask(client(seeded, tmp_path / "c"))[0][0]
+    )
+
+
+def test_a_trained_teacher_is_not_trained_again(small, tmp_path):
+    one = client(small, tmp_path)
+    one.teacher()
+    stamp = one.party.folder.model.stat().st_mtime_ns
+    client(small, tmp_path).teacher()
+    assert one.party.folder.model.stat().st_mtime_ns == stamp
+
+
+@pytest.mark.parametrize(
+    ("arrays", "config", "reason"),
+    [
+        ([np.arange(300)], {"fingerprint": "sha256:00"}, "fingerprint"),
+        ([], {}, "request"),
+        ([np.arange(299)], {}, "request"),
+        ([np.arange(300) + 1], {}, "request"),
+        ([np.zeros(300, dtype=int)], {}, "request"),
+        ([np.arange(300) - 1], {}, "request"),
+        ([np.arange(300.0)], {}, "request"),
+        ([np.arange(300).reshape(30, 10)], {}, "request"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_any_training(small, tmp_path, arrays, config, reason):
+    one = client(small, tmp_path)
+    known = {"request": "r", "fingerprint": one.party.data.public_fingerprint, **config}
+    out, _, metrics = one.fit(arrays, known)
+    assert (out, metrics["refused"]) == ([], reason)
+    assert not one.party.folder.model.exists()
+
+
+def test_an_empty_partition_is_refused(small, tmp_path):
+    settings = build(PateSettings, small.to_dict(), {"partition": "iid"})
+    data = federated_data(settings)
+    empty = replace(data, parts=(np.array([], dtype=np.int64), *data.parts[1:]))
+    out, _, metrics = ask(PateClient(Party(0, settings, empty, AgentFolder(tmp_path), "cpu")))
+    assert (out, metrics["refused"]) == ([], "empty")
+
+
+def test_an_agent_with_one_class_still_answers_for_all_of_them(small, tmp_path):
+    settings = build(
+        PateSettings, small.to_dict(), {"partition": "classes-per-agent", "classes_per_agent": 1, "agents": 10}
+    )
+    votes = noise_free(settings, tmp_path, agent=4)
+    assert votes.shape == (300, 10)
+    assert set(np.flatnonzero(votes.sum(axis=0))) <= {4}
+
+
+def test_an_unknown_error_tells_only_its_type(small, tmp_path, monkeypatch):
+    def breaks(self):
+        raise ValueError("patient 17")
+
+    monkeypatch.setattr(PateClient, "teacher", breaks)
+    _, _, metrics = ask(client(small, tmp_path))
+    assert (metrics["refused"], metrics["detail"]) == ("raised", "ValueError")
+    assert "patient 17" in (tmp_path / "errors.txt").read_text()
+
+
+def test_targets_at_agent_and_record_level(small):
+    agent = mechanism(build(PateSettings, small.to_dict(), {"epsilon": 2}))
+    record = mechanism(build(PateSettings, small.to_dict(), {"epsilon": 2, "unit": "record"}))
+    assert 1.999 < agent.epsilon(1e-3, "agent") <= 2
+    assert 1.999 < record.epsilon(1e-3, "record") <= 2
+    assert record.sigma == pytest.approx(agent.sigma * math.sqrt(2), rel=0.02)
+    assert mechanism(build(PateSettings, small.to_dict(), {"epsilon": "inf"})) is None
+    assert mechanism(build(PateSettings, small.to_dict(), {"sigma": 50})).sigma == 50

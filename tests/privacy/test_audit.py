@@ -1,0 +1,119 @@
+"""Audits find faults that are put in on purpose, and nothing where there is none."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.privacy import audit, vectors, votes
+from fedballot.privacy.audit_runs import Finding, audit_head, audit_votes
+from fedballot.privacy.heads import PrivateHead
+from fedballot.privacy.noise import discrete_gaussian
+from fedballot.privacy.randomness import seeded_noise
+
+DELTA = 1e-5
+VOTES = votes.NoisyVotes.solve(1.0, DELTA, queries=1, max_votes=1, contributors=3)
+HEAD = PrivateHead.solve(1.0, DELTA, records=2000, features=2, classes=2, lam=0.01)
+
+
+def weakened(divisor: float):
+    """The sampler with its standard deviation divided."""
+    return lambda variance, size, source: np.rint(discrete_gaussian(variance, size, source) / divisor).astype(np.int64)
+
+
+def no_noise(variance, size, source):
+    return np.zeros(size, dtype=np.int64)
+
+
+def layers(found: list[Finding]) -> dict[str, bool]:
+    return {finding.layer: finding.passed for finding in found}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_correct_votes_pass(seed: int) -> None:
+    assert layers(audit_votes(VOTES, DELTA, seeded_noise(seed))) == {
+        "variance": True,
+        "two worlds": True,
+        "one run": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "caught"),
+    [
+        (weakened(2), {"variance"}),
+        (weakened(5), {"variance", "two worlds"}),
+        (no_noise, {"variance", "two worlds", "one run"}),
+    ],
+)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_faulty_votes_are_caught(monkeypatch: pytest.MonkeyPatch, fault, caught: set[str], seed: int) -> None:
+    monkeypatch.setattr(votes, "discrete_gaussian", fault)
+    found = layers(audit_votes(VOTES, DELTA, seeded_noise(seed)))
+    assert all(not found[layer] for layer in caught)
+
+
+@pytest.mark.slow
+def test_correct_head_passes() -> None:
+    assert all(layers(audit_head(HEAD, DELTA, seeded_noise(1))).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "caught"),
+    [
+        (weakened(2), {"variance"}),
+        (weakened(5), {"variance", "two worlds"}),
+        (no_noise, {"variance", "two worlds", "one run"}),
+    ],
+)
+def test_faulty_heads_are_caught(monkeypatch: pytest.MonkeyPatch, fault, caught: set[str]) -> None:
+    monkeypatch.setattr(vectors, "discrete_gaussian", fault)
+    found = layers(audit_head(HEAD, DELTA, seeded_noise(2)))
+    assert all(not found[layer] for layer in caught)
+
+
+def test_kNN_votes_are_audited_in_their_own_units() -> None:
+    found = audit_votes(votes.NoisyVotes(1, 1, 10.0, 3, k=5), DELTA, seeded_noise(4), runs=4000)
+    assert all(finding.passed for finding in found)
+
+
+def test_two_worlds_bound_is_a_lower_bound_and_sees_what_is_there() -> None:
+    rng = np.random.default_rng(0)
+    bounds = [audit.two_worlds_bound(rng.normal(0.5, 1, 4000), rng.normal(0, 1, 4000), 1e-5) for _ in range(20)]
+    assert max(bounds) < 2.1  # epsilon of mu = 0.5 at delta = 1e-5 is 2.03
+    assert np.mean(bounds) > 0.3
+    assert audit.two_worlds_bound(np.full(4000, 1.0), np.zeros(4000), 1e-5) > 5
+    assert audit.two_worlds_bound(np.zeros(4000), np.full(4000, 1.0), 1e-5) > 5  # either way round
+    assert audit.two_worlds_bound(np.zeros(4000), np.zeros(4000), 1e-5) == 0.0
+
+
+def test_variance_p_value_is_uniform_when_true_and_small_when_not() -> None:
+    rng = np.random.default_rng(0)
+    right = [audit.variance_p_value(rng.normal(0, 3, 500), 9.0) for _ in range(200)]
+    assert 0.02 < np.mean(np.array(right) < 0.1) < 0.2
+    assert audit.variance_p_value(rng.normal(0, 1.5, 500), 9.0) < 1e-12
+
+
+def test_one_run_bound_is_refuted_only_by_enough_guesses() -> None:
+    assert audit.one_run_bound(400, 400, 210, 1e-5) == 0.0
+    assert audit.one_run_bound(400, 400, 400, 1e-5) > audit.one_run_bound(400, 400, 379, 1e-5) > 2.5
+    assert audit.one_run_p_value(400, 0, 0, 1.0, 1e-5) == 1.0
+
+
+def test_near_worst_pair_is_near_and_within() -> None:
+    one, other = audit.near_worst_pair(2500, 10, 0.01)
+    reach = 2 * math.sqrt(2) / (0.01 * 2500)
+    assert 0.75 * reach < np.linalg.norm(one.weights - other.weights) <= reach
+
+
+def test_refuses() -> None:
+    with pytest.raises(SettingsError):
+        audit.one_run_p_value(10, 5, 6, 1.0, 0.0)
+    with pytest.raises(SettingsError):
+        audit.one_run_bound(10, 5, 5, 0.0, confidence=1.0)
+    with pytest.raises(DataError):
+        audit.two_worlds_bound(np.zeros(3), np.zeros(3), 0.0)
+    with pytest.raises(DataError):
+        audit.variance_p_value(np.zeros(1), 1.0)

@@ -1,0 +1,115 @@
+"""Private heads on real digits: the certificate, sensitivity on real neighbours, noise in the right subspace."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from fedballot.errors import DataError, RunError, SettingsError
+from fedballot.privacy import gaussian, heads
+from fedballot.privacy.audit import variance_p_value
+from fedballot.privacy.randomness import os_noise, seeded_noise
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    data = load_digits()
+    return heads.prepare(data.data[:600], bound=60.0), data.target[:600]
+
+
+@pytest.mark.parametrize("lam", [1e-4, 0.01, 1.0])
+def test_solver_agrees_with_scikit_learn_and_certifies(digits, lam: float) -> None:
+    x, y = digits
+    head = heads.fit_head(x, y, 10, lam)
+    assert head.gradient_norm <= heads.PrivateHead(600, x.shape[1], 10, lam, 1.0).max_gradient
+    assert np.abs(head.weights.sum(axis=0)).max() < 1e-7
+    theirs = LogisticRegression(C=heads.sklearn_c(lam, 600), fit_intercept=False, tol=1e-10, max_iter=20_000).fit(x, y)
+    assert np.linalg.norm(head.weights - theirs.coef_) < 1e-3 * np.linalg.norm(theirs.coef_) + 1e-6
+
+
+def test_neighbours_stay_within_the_sensitivity(digits) -> None:
+    x, y = digits
+    base = heads.fit_head(x, y, 10, 0.01)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        row, twin = rng.integers(600, size=2)
+        changed_x, changed_y = x.copy(), y.copy()
+        changed_x[row] = np.r_[0.5, -x[twin][1:]]
+        changed_y[row] = (y[row] + 5) % 10
+        moved = np.linalg.norm(heads.fit_head(changed_x, changed_y, 10, 0.01).weights - base.weights)
+        assert 0 < moved <= heads.sensitivity(0.01, 600)
+
+
+def test_a_class_that_a_client_never_saw_is_still_there(digits) -> None:
+    x, y = digits
+    head = heads.fit_head(x[y == 3], y[y == 3], 10, 0.01)
+    assert head.weights.shape == (10, 65) and (x @ head.weights.T).argmax(axis=1).tolist() == [3] * 600
+
+
+def test_counts_are_repetitions(digits) -> None:
+    x, y = digits
+    counts = np.arange(1, 31) % 3 + 1
+    weighted = heads.fit_head(x[:30], y[:30], 10, 0.01, counts)
+    repeated = heads.fit_head(np.repeat(x[:30], counts, axis=0), np.repeat(y[:30], counts), 10, 0.01)
+    assert np.allclose(weighted.weights, repeated.weights, atol=1e-4)
+
+
+def test_release_is_projected_and_has_the_declared_noise(digits) -> None:
+    x, y = digits
+    mechanism = heads.PrivateHead.solve(0.5, 1e-5, records=600, features=65, classes=10, lam=0.01)
+    assert mechanism.sigma == pytest.approx(gaussian.sigma(heads.sensitivity(0.01, 600), 0.5, 1e-5), rel=3e-3)
+    assert mechanism.mechanism.epsilon(1e-5) <= 0.5
+    head = heads.fit_head(x, y, 10, 0.01)
+    released = np.array([mechanism.release(head, os_noise()) for _ in range(20)])
+    assert np.abs(released.sum(axis=1)).max() < 1e-9
+    kept = mechanism.sigma**2 * 9 / 10  # the projection takes one of ten directions away
+    assert np.mean((released - head.weights) ** 2) == pytest.approx(kept, rel=0.05)
+    direction = np.zeros((10, 65))
+    direction[0], direction[1] = 1, -1
+    direction /= np.linalg.norm(direction)
+    along = np.sum((released - head.weights) * direction, axis=(1, 2))
+    assert variance_p_value(along, mechanism.sigma**2) > 1e-5
+
+
+def test_an_unfinished_solution_is_not_released(digits) -> None:
+    x, _ = digits
+    mechanism = heads.PrivateHead(600, x.shape[1], 10, 0.01, 1.0)
+    with pytest.raises(RunError, match="nothing was released"):
+        mechanism.release(heads.Head(np.zeros((10, x.shape[1])), 1e-3), seeded_noise(0))
+    with pytest.raises(RunError):
+        mechanism.release(heads.Head(np.zeros((10, x.shape[1])), math.nan), seeded_noise(0))
+
+
+def test_prepare_keeps_every_record_in_the_unit_ball() -> None:
+    raw = np.random.default_rng(0).normal(0, 10, size=(50, 8))
+    ready = heads.prepare(raw, bound=5.0)
+    assert ready.shape == (50, 9) and (ready[:, 0] == 0.5).all()
+    assert np.linalg.norm(ready, axis=1).max() <= 1 + 1e-12
+    alone = heads.prepare(raw[:1], bound=5.0)
+    assert np.array_equal(alone[0], ready[0])  # one record never changes another
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "says"),
+    [
+        (np.ones((2, 3)), np.array([0, 1]), "norm"),
+        (np.zeros((2, 3)), np.array([0, 2]), "labels"),
+        (np.zeros((2, 3)), np.array([0.0, 1.0]), "labels"),
+        (np.zeros((2, 3)), np.array([0]), "expected"),
+        (np.full((2, 3), math.nan), np.array([0, 1]), "norm"),
+    ],
+)
+def test_refuses_bad_data(x: np.ndarray, y: np.ndarray, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        heads.fit_head(x, y, 2, 0.01)
+
+
+def test_refuses_bad_settings() -> None:
+    with pytest.raises(SettingsError):
+        heads.fit_head(np.zeros((2, 3)), np.array([0, 1]), 2, 0.0)
+    with pytest.raises(SettingsError):
+        heads.PrivateHead(10, 3, 1, 0.1, 1.0)
+    with pytest.raises(SettingsError):
+        heads.prepare(np.zeros((2, 3)), 1.0, constant=1.0)

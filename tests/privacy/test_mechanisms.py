@@ -1,0 +1,171 @@
+"""Laplace, quantiser, NFDP, vectors, logits and subsampled sums: cost, release, limits."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.privacy import gaussian
+from fedballot.privacy.accounting import epsilon
+from fedballot.privacy.audit import variance_p_value
+from fedballot.privacy.costs import CohortCost, PoissonCost
+from fedballot.privacy.laplace import NoisyValues
+from fedballot.privacy.logits import NoisyLogits
+from fedballot.privacy.nfdp import NfdpSample, draw_per_class, per_class_cost
+from fedballot.privacy.quantise import Quantiser
+from fedballot.privacy.randomness import os_noise, seeded_noise
+from fedballot.privacy.subsampled import SubsampledGaussian
+from fedballot.privacy.vectors import NoisyVector, clip_rows
+
+
+def test_laplace_costs_and_adds_what_it_says() -> None:
+    mechanism = NoisyValues(sensitivity=2.0, scale=4.0, values=50_000)
+    assert mechanism.cost().epsilon == pytest.approx(0.5, rel=2e-3) and mechanism.cost().epsilon > 0.5
+    noise = mechanism.release(np.full(50_000, 7.3), os_noise()) - 7.3
+    assert stats.kstest(noise / 4.0, "laplace").pvalue > 1e-5
+
+
+def test_laplace_outputs_do_not_betray_the_input() -> None:
+    mechanism = NoisyValues(1.0, 1.0, 1000)
+    outputs = mechanism.release(np.full(1000, math.pi), os_noise())
+    assert np.allclose(outputs / mechanism.grid, np.rint(outputs / mechanism.grid), atol=1e-6)
+
+
+@given(st.floats(-50, 50), st.integers(2, 300), st.floats(0.1, 20))
+@settings(deadline=None)
+def test_quantiser_takes_the_nearest_level(z: float, levels: int, bound: float) -> None:
+    quantiser = Quantiser(bound, levels)
+    index = quantiser.encode(np.array([z]))
+    assert index.dtype == (np.uint8 if levels <= 256 else np.uint16)
+    level = float(quantiser.decode(index)[0])
+    assert abs(level - np.clip(z, -bound, bound)) <= bound / (levels - 1) * (1 + 1e-9)
+
+
+def test_quantiser_refuses() -> None:
+    with pytest.raises(SettingsError):
+        Quantiser(1.0, 1)
+    with pytest.raises(DataError):
+        Quantiser(1.0, 4).encode(np.array([math.nan]))
+    with pytest.raises(DataError):
+        Quantiser(1.0, 4).decode(np.array([4], dtype=np.uint8))
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_nfdp_draws_each_record_with_the_probability_it_states(replacement: bool) -> None:
+    sample = NfdpSample(20, 6, replacement)
+    runs, source = 20_000, seeded_noise(1)
+    hits = np.zeros(20)
+    for _ in range(runs // 10):
+        drawn = sample.draw(source)
+        assert len(drawn) == 6 and (np.diff(drawn) >= (0 if replacement else 1)).all()
+        hits[np.unique(drawn)] += 1
+    assert hits.mean() / (runs // 10) == pytest.approx(sample.delta, rel=0.05 if replacement else 1e-12)
+    assert stats.chisquare(hits).pvalue > 1e-4
+
+
+def test_nfdp_with_replacement_is_the_more_private() -> None:
+    for k in (1, 16, 60, 300):
+        assert NfdpSample(300, k, True).delta <= NfdpSample(300, k, False).delta
+    assert NfdpSample(1, 3, True).delta == 1.0
+
+
+def test_nfdp_resampled_each_round_costs_each_round() -> None:
+    once = NfdpSample(300, 16).cost()
+    assert epsilon([once], 0.06) == 0.0 and math.isinf(epsilon([once] * 20, 0.06))
+
+
+def test_nfdp_per_class() -> None:
+    labels = np.array([0] * 10 + [1] * 30)
+    samples = [NfdpSample(10, 2, False), NfdpSample(30, 3, False)]
+    drawn = draw_per_class(labels, samples, os_noise())
+    assert np.bincount(labels[drawn]).tolist() == [2, 3]
+    assert per_class_cost(samples).delta == 0.2
+    with pytest.raises(DataError, match="class 1"):
+        draw_per_class(labels[:-1], samples, os_noise())
+    with pytest.raises(SettingsError):
+        per_class_cost([])
+
+
+@pytest.mark.parametrize("bad", [(10, 11, False), (0, 1, True), (10, 0, True)])
+def test_nfdp_refuses(bad: tuple[int, int, bool]) -> None:
+    with pytest.raises(SettingsError):
+        NfdpSample(*bad)
+    with pytest.raises(SettingsError, match="change"):
+        NfdpSample(10, 2).profile(0.0, "swap")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", [0.1, 1.0, 8.0])
+def test_vector_noise_is_barely_above_the_continuous_optimum(target: float) -> None:
+    found = NoisyVector.solve(target, 1e-5, sensitivity=3.0, coordinates=2000, contributors=20, colluders=5)
+    assert found.epsilon(1e-5) <= target
+    best = gaussian.sigma(3.0, target, 1e-5)
+    assert best <= found.sigma <= best * 1.002
+
+
+def test_vector_release_has_the_declared_noise() -> None:
+    mechanism = NoisyVector(1.0, 5000, 0.7, contributors=4)
+    values = np.random.default_rng(0).normal(size=(50, 100))
+    released = sum(mechanism.release(values, os_noise()) for _ in range(4)) * mechanism.grid
+    assert variance_p_value(released - 4 * values, 0.49) > 1e-5
+    with pytest.raises(DataError):
+        mechanism.release(values[:10], os_noise())
+
+
+def test_clipping_bounds_rows_and_leaves_short_ones() -> None:
+    rows = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    clipped = clip_rows(rows, 1.0)
+    assert np.allclose(clipped, [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
+    with pytest.raises(DataError):
+        clip_rows(np.array([[math.inf, 0.0]]), 1.0)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_no_client_moves_the_logit_sum_further_than_its_sensitivity(seed: int) -> None:
+    mechanism = NoisyLogits(20, 5, 2.0, 30.0, 4)
+    logits = np.random.default_rng(seed).normal(0, 10, size=(20, 5))
+    assert np.linalg.norm(clip_rows(logits, 2.0)) <= mechanism.sensitivity * (1 + 1e-12)
+
+
+def test_logits_release_and_solve() -> None:
+    mechanism = NoisyLogits.solve(8.0, 1e-5, queries=1000, classes=10, bound=1.5, contributors=20)
+    assert mechanism.sigma / 1.5 == pytest.approx(18.98, rel=2e-3)
+    released = mechanism.release(np.zeros((1000, 10)), os_noise()) * mechanism.mechanism.grid
+    assert variance_p_value(released, mechanism.sigma**2 / 20) > 1e-5
+    with pytest.raises(DataError, match="shape"):
+        mechanism.release(np.zeros((10, 1000)), os_noise())
+
+
+def test_subsampled_costs() -> None:
+    poisson = SubsampledGaussian(1000, 0.01, clip=0.5, multiplier=1.1, steps=1000, coordinates=10_000)
+    cost = poisson.cost()
+    assert isinstance(cost, PoissonCost) and cost.multiplier == pytest.approx(1.1, rel=2e-3) and cost.multiplier < 1.1
+    assert epsilon([cost], 1e-5, "pld") == pytest.approx(1.515, abs=0.02)
+    fixed = SubsampledGaussian(1000, 50, clip=0.5, multiplier=4.0, steps=10, coordinates=10_000).cost()
+    assert isinstance(fixed, CohortCost) and fixed.multiplier == pytest.approx(2.0, rel=2e-3)
+    assert epsilon([fixed], 1e-5, "rdp") == pytest.approx(0.756, rel=5e-3)
+
+
+def test_subsampled_cohorts() -> None:
+    poisson = SubsampledGaussian(5000, 0.1, 1.0, 1.0, 1, 10)
+    assert stats.binomtest(len(poisson.cohort(os_noise())), 5000, 0.1).pvalue > 1e-6
+    fixed = SubsampledGaussian(5000, 100, 1.0, 1.0, 1, 10).cohort(os_noise())
+    assert len(np.unique(fixed)) == 100
+
+
+def test_subsampled_release() -> None:
+    mechanism = SubsampledGaussian(10, 0.5, clip=1.0, multiplier=2.0, steps=1, coordinates=4000)
+    updates = np.random.default_rng(0).normal(size=(3, 4000))  # far beyond the clip
+    released = mechanism.release(updates, os_noise())
+    assert variance_p_value(released - clip_rows(updates, 1.0).sum(axis=0), 4.0) > 1e-5
+    assert variance_p_value(mechanism.release(np.zeros((0, 4000)), os_noise()), 4.0) > 1e-5
+    with pytest.raises(DataError):
+        mechanism.release(updates[:, :5], os_noise())
+    with pytest.raises(SettingsError):
+        SubsampledGaussian(10, 1.5, 1.0, 2.0, 1, 5)
+    with pytest.raises(SettingsError):
+        SubsampledGaussian(10, 0.5, 1.0, 1e-9, 1, 5)
