@@ -1,9 +1,9 @@
 """What the engine costs: overhead, wall time and peak memory of runs with many agents.
 
-    python benchmarks/engine.py                 # the demo's data, 100, 400 and 1,000 agents with a small model
-    python benchmarks/engine.py --mnist 400     # the MNIST preset with 1 epoch (needs $FEDBALLOT_DATA or torchvision's copy)
+    python benchmarks/engine.py               # the demo's data, 100, 400 and 1,000 agents with a small model
+    python benchmarks/engine.py --mnist 400   # the MNIST preset with 1 epoch
 
-Times are of this machine; `engine_overhead` is a ratio within one run: 1 - client compute / (workers x wall of the round).
+Times are of this machine; `engine_overhead` is a ratio within one run: 1 - client compute / (workers x wall).
 """
 
 from __future__ import annotations
@@ -81,12 +81,13 @@ def main() -> None:
     """Print one line per number of agents."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("agents", type=int, nargs="*", default=[100, 400, 1000])
-    parser.add_argument("--mnist", action="store_true", help="the MNIST preset with 1 epoch instead of the demo's data")
+    parser.add_argument("--mnist", action="store_true", help="the MNIST preset with 1 epoch")
     given = parser.parse_args()
     for agents in given.agents:
         settings = {"epochs": 1, "server_epochs": 1, "min_agents": agents} if given.mnist else dict(SMALL)
         words = ["--preset", "pate-mnist-noniid"] if given.mnist else []
-        words += [part for key, value in {**settings, "agents": agents}.items() for part in ("--set", f"{key}={value}")]
+        settings["agents"] = agents
+        words += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         found = measure(words)
         print(
             f"{agents:5d} agents: overhead {found['engine_overhead']:.3f}, agents {found['train_s']:.1f} s, "

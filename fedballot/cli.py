@@ -17,6 +17,7 @@ import typer
 from rich.markup import escape
 
 from fedballot import __version__, settings, terminal
+from fedballot.deploy import commands as deployed
 from fedballot.errors import FedballotError, RunError, SettingsError
 from fedballot.report import numbers
 
@@ -108,9 +109,8 @@ def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
         rows.append(("accuracy of released labels", numbers.percent(metrics["label_accuracy"])))
     if clients := metrics.get("client_accuracy"):
         rows.append(("agents' own accuracy", f"{numbers.percent(clients['mean'])} ± {100 * clients['std']:.1f}"))
-    for guarantee in result["guarantees"]:
-        who = f"{guarantee['unit']}, {guarantee['view']}"
-        rows.append((f"privacy ({who})", guarantee["sentence"]))
+    guarantees = result["guarantees"]
+    rows += [("guarantee", guarantee["sentence"]) for guarantee in guarantees[:1]]
     rows.append(
         (
             "sent",
@@ -131,6 +131,16 @@ def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
     )
     rows += [("result", str(folder / "result.json")), ("report", str(page))]
     terminal.print_table(f"{result['method']} on {result['data']['dataset']}", ("", ""), [list(row) for row in rows])
+    for warning in result["warnings"]:
+        terminal.err.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)
+    if len(guarantees) > 1:
+        columns = ("protects", "ε", "δ", "against", "trust", "status", "accountant")
+        terminal.print_table("all guarantees", columns, [_guarantee_row(guarantee) for guarantee in guarantees])
+
+
+def _guarantee_row(guarantee: dict[str, Any]) -> list[str]:
+    parts = (guarantee["view"], guarantee["trust"], guarantee["status"], guarantee["accountant"])
+    return [guarantee["unit"], numbers.epsilon(guarantee["epsilon"]), numbers.delta(guarantee["delta"]), *parts]
 
 
 @app.command()
@@ -282,6 +292,11 @@ def compare(
     for note in found.notes:
         terminal.out.print(escape(note))
     print(page)
+
+
+app.add_typer(deployed.site_app, name="site")
+app.add_typer(deployed.server_app, name="server")
+app.command()(deployed.submit)
 
 
 def _leave(code: int) -> None:

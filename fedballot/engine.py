@@ -21,6 +21,7 @@ from flwr.server.history import History
 from fedballot import __version__
 from fedballot.clients.base import Party
 from fedballot.datasets.federation import FederatedData, FederationSpec, build
+from fedballot.datasets.own import SITES
 from fedballot.errors import FedballotError, RunError
 from fedballot.files import write_json
 from fedballot.learners.registry import LEARNERS, make_learner
@@ -94,7 +95,7 @@ def resolve_device(settings: CommonSettings) -> str:
 
 
 @lru_cache(maxsize=1)
-def _prepare_worker(with_torch: bool) -> None:
+def prepare_worker(with_torch: bool) -> None:
     """Once per worker process: one torch thread, since the workers share the cores."""
     if with_torch and importlib.util.find_spec("torch") is not None:
         import torch
@@ -105,7 +106,7 @@ def _prepare_worker(with_torch: bool) -> None:
 def make_client(method_name: str, settings: CommonSettings, agents_root: Path, context: Context) -> Client:
     """The Flower client of the party that ``context`` names by its partition-id."""
     method = get_method(method_name)
-    _prepare_worker(needs_torch(settings))
+    prepare_worker(needs_torch(settings))
     agent = int(context.node_config["partition-id"])
     party = Party(
         agent=agent,
@@ -172,11 +173,11 @@ class Recorder:
             "data": {
                 "dataset": settings.dataset,
                 "public_dataset": settings.public_dataset or settings.dataset,
-                "n_private": int(sum(part.size for part in data.parts)),
+                "n_private": None if settings.dataset == SITES else int(sum(part.size for part in data.parts)),
                 "n_public": len(data.public_y),
                 "n_test": len(data.test_y),
                 "fingerprint": data.public_fingerprint,
-                "agent_sizes": [int(part.size) for part in data.parts],
+                "agent_sizes": None if settings.dataset == SITES else [int(part.size) for part in data.parts],
             },
         }
         folder.save()
@@ -203,6 +204,7 @@ class Recorder:
             "metrics": {**self._agents(), **outcome["metrics"]},
             "rounds": strategy.round_records,
             "guarantees": outcome["guarantees"],
+            "warnings": outcome.get("warnings", []),
             "communication": {
                 "bytes_up": counts.bytes_up,
                 "bytes_down": counts.bytes_down,

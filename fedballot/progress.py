@@ -24,7 +24,7 @@ class LogProgress:
 
     def __init__(self, every_s: float = 10.0) -> None:
         self._every_s = every_s
-        self._label, self._total, self._done = "", 0, 0
+        self._label, self._total, self._done, self._first = "", 0, 0, 0
         self._began = self._told = 0.0
 
     def start(self, label: str, total: int) -> None:
@@ -33,13 +33,16 @@ class LogProgress:
         self._tell(f"{label}: 0 of {total}")
 
     def advance(self, steps: int = 1) -> None:
-        self._done += steps
         now = time.monotonic()
+        if self._done == 0:  # what comes before the first answer is start-up, not pace
+            self._began, self._first = now, steps
+        self._done += steps
         if self._done < self._total and now - self._told < self._every_s:
             return
         self._told = now
-        left = (now - self._began) / max(self._done, 1) * (self._total - self._done)
-        self._tell(f"{self._label}: {self._done} of {self._total}, {left:.0f} s left")
+        paced = self._done - self._first
+        left = (now - self._began) / paced * (self._total - self._done) if paced else float("nan")
+        self._tell(f"{self._label}: {self._done} of {self._total}" + (f", {left:.0f} s left" if paced else ""))
 
     def stop(self) -> None:
         pass

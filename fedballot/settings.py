@@ -68,6 +68,8 @@ class CommonSettings:
     lr: float = setting(2e-3, "learning rate of local training (torch learners)", above=0)
     server_model: str = setting("cnn", "learner that the server trains")
     server_epochs: int = setting(30, "epochs of the server's training", low=0)
+    server_batch_size: int = setting(64, "batch size of the server's training", low=1)
+    server_lr: float = setting(2e-3, "learning rate of the server's training (torch learners)", above=0)
     evaluate_agents: bool = setting(
         True, "measure each agent's own model on test records; the figure stays in the agent's folder"
     )

@@ -1,5 +1,7 @@
 """The ClientApp for `flwr run` and deployments."""
 
+from pathlib import Path
+
 from flwr.client import Client, ClientApp
 from flwr.common import Context
 
@@ -8,8 +10,12 @@ from fedballot.engine import make_client
 
 
 def client_fn(context: Context) -> Client:
-    """The party that this node's partition-id names."""
+    """The site that this node's ``site`` file describes; without one, the party that its partition-id names."""
     method, settings, out = from_run_config(context.run_config)
+    if site_file := context.node_config.get("site"):
+        from fedballot.deploy.party import SiteClient
+
+        return SiteClient(Path(str(site_file)), method, settings).to_client()
     return make_client(method.name, settings, agents_root(context, out), context)
 
 

@@ -4,8 +4,8 @@ from flwr.common import Context
 from flwr.server import ServerApp, ServerAppComponents
 
 from fedballot.apps.config import from_run_config
+from fedballot.apps.progress import PROGRESS_FILE, FileProgress
 from fedballot.engine import make_server
-from fedballot.progress import LogProgress
 from fedballot.runfolder import RunFolder
 
 
@@ -13,7 +13,8 @@ def server_fn(context: Context) -> ServerAppComponents:
     """The server of a run; the result goes to the run-config's ``out``."""
     method, settings, out = from_run_config(context.run_config)
     folder = RunFolder.open(out, method.name, settings.to_dict(), resume=True)
-    components, _ = make_server(method, settings, folder, workers=method.nodes(settings), progress=LogProgress())
+    progress = FileProgress(folder.path / PROGRESS_FILE)
+    components, _ = make_server(method, settings, folder, workers=method.nodes(settings), progress=progress)
     return components
 
 

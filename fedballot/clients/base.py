@@ -19,6 +19,7 @@ from fedballot.errors import FedballotError
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
 from fedballot.metrics import confusion_matrix
+from fedballot.privacy.ledger import Ledger
 from fedballot.runfolder import AgentFolder
 from fedballot.settings import CommonSettings
 
@@ -38,13 +39,14 @@ class Refusal(FedballotError):
 
 @dataclass(frozen=True)
 class Party(Generic[S]):
-    """One party: its number, its settings, its view of the data, its folder and its device."""
+    """One party: its number, settings, view of the data, folder, device, and its ledger if it keeps one."""
 
     agent: int
     settings: S
     data: FederatedData
     folder: AgentFolder
     device: str
+    ledger: Ledger | None = None
 
     def private(self) -> Examples:
         """The party's own records, copied out of the memory map.
@@ -60,7 +62,7 @@ class Party(Generic[S]):
         everything = self.data.private
         return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]), groups=None)
 
-    def new_learner(self, name: str, *, epochs: int) -> Learner:
+    def new_learner(self, name: str, *, epochs: int, batch_size: int, lr: float) -> Learner:
         """An untrained learner, seeded by the run's seed and the party's number."""
         settings = self.settings
         seed = int(np.random.SeedSequence([settings.seed, self.agent]).generate_state(1)[0])
@@ -71,15 +73,16 @@ class Party(Generic[S]):
             seed=seed,
             device=self.device,
             epochs=epochs,
-            batch_size=settings.batch_size,
-            lr=settings.lr,
+            batch_size=batch_size,
+            lr=lr,
             role="teacher",
         )
 
     def own_learner(self) -> Learner:
         """The party's own kind of learner: ``client_models`` dealt out in turn."""
-        names = self.settings.client_models
-        return self.new_learner(names[self.agent % len(names)], epochs=self.settings.epochs)
+        settings = self.settings
+        name = settings.client_models[self.agent % len(settings.client_models)]
+        return self.new_learner(name, epochs=settings.epochs, batch_size=settings.batch_size, lr=settings.lr)
 
     def confusion(self, learner: Learner, rows: int | None = None) -> npt.NDArray[np.int64]:
         """Confusion matrix (C, C) of a learner on the first ``rows`` test records (all if None)."""
@@ -89,7 +92,7 @@ class Party(Generic[S]):
 
 
 class PartyClient(NumPyClient, Generic[S]):
-    """A Flower client that turns every error into a refusal: a word for the server, the details in the party's log."""
+    """A Flower client that turns every error into a refusal: a word for the server, details in the party's folder."""
 
     def __init__(self, party: Party[S]) -> None:
         self.party = party

@@ -35,7 +35,12 @@ class CentralizedClient(PartyClient[CommonSettings]):
         if figures is None:
             rows = np.sort(np.concatenate(party.data.parts))
             private = party.data.private
-            learner = party.new_learner(settings.server_model, epochs=settings.server_epochs)
+            learner = party.new_learner(
+                settings.server_model,
+                epochs=settings.server_epochs,
+                batch_size=settings.server_batch_size,
+                lr=settings.server_lr,
+            )
             learner.fit(np.asarray(private.x[rows]), np.asarray(private.y[rows]))
             learner.save(party.folder.model)
             figures = {"confusion": party.confusion(learner).tolist()}

@@ -103,10 +103,16 @@ class PateClient(PartyClient[PateSettings]):
         """This agent's votes plus its noise share, shape (Q, C); the same request always gets the same answer."""
         queries = self._queries(arrays)
         folder, settings, request = self.party.folder, self.party.settings, str(config["request"])
-        release = folder.stored(request)
-        if release is None:
-            release = self._release(self.teacher(), queries)
-            folder.store(request, release)
+        ledger, noisy = self.party.ledger, mechanism(settings)
+        if ledger is not None and noisy is not None:
+            teacher = self.teacher()  # before the charge: a training that fails costs nothing
+            cost = noisy.cost(ledger.account.unit)
+            release = ledger.release(request, cost, lambda: {"release": self._release(teacher, queries)})["release"]
+        else:
+            stored = folder.stored(request)
+            release = self._release(self.teacher(), queries) if stored is None else stored
+            if stored is None:
+                folder.store(request, release)
         if mechanism(settings) is None:
             n_classes = len(self.party.data.classes)
             votes = np.where(release.any(axis=1), release.argmax(axis=1), n_classes)

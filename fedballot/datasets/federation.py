@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.images import transfer
+from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.sources import load
 from fedballot.errors import SettingsError
@@ -92,6 +93,8 @@ def build(spec: FederationSpec) -> FederatedData:
         Sizes that do not fit, sources that do not match or share records, or a partition that cannot be made.
     """
     _check(spec)
+    if spec.dataset == SITES:
+        return _public_only(spec)
     private = load(spec.dataset)
     public = load(spec.public_dataset or spec.dataset)
     same = public.name == private.name
@@ -124,6 +127,29 @@ def build(spec: FederationSpec) -> FederatedData:
         _frozen(test_y),
         fingerprint(public_x),
         private.group_names,
+    )
+
+
+def _public_only(spec: FederationSpec) -> FederatedData:
+    """What everybody sees of a federation whose parties hold their own records: public and test records."""
+    if not spec.public_dataset:
+        raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all parties hold")
+    public = load(spec.public_dataset)
+    pool = _public_pool(public, same=False)
+    split = split_records(0, sum(map(len, pool)), False, spec, np.random.default_rng(spec.seed))
+    public_x, public_y = _take(pool, split.public, public, public)
+    test_x, test_y = _take(pool, split.test, public, public)
+    nobody = np.empty(0, np.int64)
+    return FederatedData(
+        public.classes,
+        Examples(public.train.x[:0], nobody),
+        tuple(nobody for _ in range(spec.agents)),
+        _frozen(public_x),
+        _frozen(public_y),
+        _frozen(test_x),
+        _frozen(test_y),
+        fingerprint(public_x),
+        (),
     )
 
 

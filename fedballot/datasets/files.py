@@ -36,16 +36,23 @@ def load_path(name: str) -> Source:
     """
     path = Path(name).expanduser().absolute()
     if path.exists():
-        return _assemble(str(path.resolve()), [path], [_read(path)], one_party_each=False)
+        return _assemble(str(path.resolve()), [path], [read_raw(path)], one_party_each=False)
     if not glob.has_magic(name):
         raise DataError(f"{path}: no such file or folder; expected a {KINDS}")
     paths = [Path(found) for found in sorted(glob.glob(str(path), recursive=True))]
     if not paths:
         raise DataError(f"{path}: no file matches this pattern; expected at least one")
-    return _assemble(str(path), paths, [_read(found) for found in paths], one_party_each=True)
+    return _assemble(str(path), paths, [read_raw(found) for found in paths], one_party_each=True)
 
 
-def _read(path: Path) -> Raw:
+def read_raw(path: Path) -> Raw:
+    """Read one file or image folder; labels stay text.
+
+    Raises
+    ------
+    DataError
+        An unknown kind of file, or bad content.
+    """
     if path.is_dir():
         return read_folder(path)
     if path.suffix.lower() not in READERS:

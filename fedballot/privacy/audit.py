@@ -30,8 +30,8 @@ def two_worlds_bound(
 ) -> float:
     """Return a lower confidence bound on epsilon from a score of many runs in each of two adjacent worlds.
 
-    Half of the runs choose the threshold, the side and which world is the positive one; the other half bounds the true and false positive rates with
-    Clopper and Pearson's intervals: epsilon >= ln((TPR - delta)/FPR).
+    Half of the runs choose the threshold, the side and which world is the positive one; the other half bounds the true
+    and false positive rates with Clopper and Pearson's intervals: epsilon >= ln((TPR - delta)/FPR).
 
     Parameters
     ----------

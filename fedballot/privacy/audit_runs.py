@@ -41,7 +41,7 @@ def audit_votes(noisy: NoisyVotes, delta: float, noise: NoiseSource, runs: int =
     Parameters
     ----------
     noisy : NoisyVotes
-        Only sigma, contributors, colluders and k count: queries are set to what each layer needs.
+        Only its noise counts: queries are set to what each layer needs, and with kNN one neighbour is audited.
     delta : float
     noise : NoiseSource
     runs : int
@@ -50,7 +50,7 @@ def audit_votes(noisy: NoisyVotes, delta: float, noise: NoiseSource, runs: int =
     many = _with_queries(noisy, runs)
     votes = np.zeros((runs, 2), dtype=np.int64)
     blank = votes.copy()
-    votes[:, 1] = noisy.ballot
+    votes[:, 1] = 1
     noise_only = _sum_of_shares(many, blank, noise)
     declared = float(noisy.share_variance) * noisy.honest
     p_value = audit.variance_p_value(noise_only, declared)
@@ -89,7 +89,7 @@ def audit_head(head: PrivateHead, delta: float, noise: NoiseSource, runs: int = 
 
 
 def _with_queries(noisy: NoisyVotes, queries: int) -> NoisyVotes:
-    return NoisyVotes(queries, queries, noisy.sigma, noisy.contributors, noisy.colluders, noisy.k)
+    return NoisyVotes(queries, queries, noisy.ballot * noisy.sigma, noisy.contributors, noisy.colluders)
 
 
 def _sum_of_shares(noisy: NoisyVotes, votes: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:
@@ -105,10 +105,10 @@ def _votes_in_one_run(noisy: NoisyVotes, delta: float, noise: NoiseSource, canar
     many = _with_queries(noisy, canaries)
     coins = noise.words(canaries) % np.uint64(2) == 1
     votes = np.zeros((canaries, 2), dtype=np.int64)
-    votes[coins, 1] = noisy.ballot
+    votes[coins, 1] = 1
     seen = _sum_of_shares(many, votes, noise)[:, 1]
     claim = _with_queries(noisy, 1).epsilon(delta)
-    return _one_run(seen - noisy.ballot / 2, coins, claim, delta)
+    return _one_run(seen - 0.5, coins, claim, delta)
 
 
 def _head_in_one_run(head: PrivateHead, delta: float, noise: NoiseSource, canaries: int = 400) -> Finding:

@@ -5,10 +5,11 @@ not be added; `guarantee.combine` and the ledger refuse that.
 """
 
 import math
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias, get_args
 
-from fedballot.errors import SettingsError
+from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import discrete, gaussian
 
 
@@ -146,3 +147,26 @@ class DeltaCost:
 
 
 Cost: TypeAlias = GaussianCost | IntegerCost | LaplaceCost | PureCost | PoissonCost | CohortCost | DeltaCost
+_BY_NAME = {kind.__name__: kind for kind in get_args(Cost)}
+
+
+def to_plain(cost: Cost) -> dict[str, Any]:
+    """Return JSON values from which `from_plain` restores the same cost, bit for bit."""
+    return {"type": type(cost).__name__, **asdict(cost)}
+
+
+def from_plain(plain: Mapping[str, Any]) -> Cost:
+    """Restore a cost.
+
+    Raises
+    ------
+    DataError
+        If this is no cost that this version knows.
+    """
+    fields = dict(plain)
+    name = fields.pop("type", None)
+    try:
+        cost: Cost = _BY_NAME[name](**fields)
+    except (KeyError, TypeError, SettingsError) as error:
+        raise DataError(f"cost {dict(plain)}: not one of {', '.join(_BY_NAME)} ({error}).") from error
+    return cost

@@ -38,7 +38,8 @@ class NoisyVotes:
     colluders : int
         Contributors that may take their own noise off again.
     k : int, optional
-        Private-kNN-FL: public number of neighbours of each agent; votes are then counts that add up to k.
+        Private-kNN-FL: public number of neighbours of each agent; votes are then counts that add up to k for every
+        query (max_votes = queries, for a choice of queries would hang on single records).
 
     Raises
     ------
@@ -62,8 +63,11 @@ class NoisyVotes:
             raise SettingsError(
                 f"colluders = {self.colluders}: must be at least 0 and below contributors, {self.contributors}."
             )
-        if self.k is not None and self.k < 1:
-            raise SettingsError(f"k = {self.k}: must be at least 1 neighbour.")
+        if self.k is not None and not (self.k >= 1 and self.max_votes == self.queries):
+            raise SettingsError(
+                f"k = {self.k}, max_votes = {self.max_votes}: there must be at least 1 neighbour, voting on all "
+                f"{self.queries} queries."
+            )
         gaussian.check_positive("sigma", self.sigma)
         discrete.check_share(self.share_sigma, self.honest)
 
@@ -232,7 +236,7 @@ class NoisyVotes:
         Parameters
         ----------
         votes : ndarray of int, shape (Q, C)
-            One-hot rows and blank rows; for kNN, counts that add up to k, and blank rows.
+            One-hot rows and blank rows; for kNN, counts that add up to k in every row.
         noise : NoiseSource
 
         Returns
@@ -250,11 +254,12 @@ class NoisyVotes:
                 f"votes: expected integers of shape ({self.queries}, classes), got {votes.dtype} {votes.shape}."
             )
         totals = votes.sum(axis=1, dtype=np.int64)
-        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ((totals != 0) & (totals != self.ballot)))
+        blank = (totals == 0) & (self.k is None)
+        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~(blank | (totals == self.ballot)))
         if len(bad):
             raise DataError(
                 f"votes: row {bad[0]} adds up to {totals[bad[0]]}; a row must hold non-negative counts that add up to "
-                f"{self.ballot}, or to 0 for no answer."
+                f"{self.ballot}" + (", or to 0 for no answer." if self.k is None else ".")
             )
         cast = int(np.count_nonzero(totals))
         if cast > self.max_votes:

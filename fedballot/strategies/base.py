@@ -155,7 +155,7 @@ class BallotStrategy(Strategy, Generic[S]):
 
     @abstractmethod
     def outcome(self) -> Mapping[str, Any]:
-        """The method's part of the result: ``metrics``, ``guarantees``, ``distill_s`` (seconds of training)."""
+        """The method's part of the result: ``metrics``, ``guarantees``, ``distill_s``, ``warnings``."""
 
     def save(self, folder: Any) -> None:
         """Write what the method keeps besides the result (released labels, the server's model)."""

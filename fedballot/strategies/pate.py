@@ -27,6 +27,11 @@ from fedballot.strategies.students import predict, train_student
 from fedballot.wire import unpack_integers, unpack_labels
 
 SHOWN = 64  # public images kept for the report
+FEW_VOTES = 0.1
+FEW_VOTES_WARNING = (
+    "agents voted on only about {:.0f} % of the queries they were asked: their teachers are trained too little "
+    "(raise `epochs` or lower `batch_size`), or set abstain=false"
+)
 
 
 class PateStrategy(BallotStrategy[PateSettings]):
@@ -90,6 +95,7 @@ class PateStrategy(BallotStrategy[PateSettings]):
         on_queries = np.searchsorted(known.rows, self.queries)
         released = known.labels[on_queries]
         share = self.mechanism.share_sigma if self.mechanism else 0.0
+        cast = float(histogram.sum() / len(answers) / len(self.queries))  # noisy, like the sums it comes from
         self._release = {
             "query_indices": self.queries,
             "histogram": histogram,
@@ -109,8 +115,9 @@ class PateStrategy(BallotStrategy[PateSettings]):
                 "label_accuracy": float(np.mean(known.labels == truth[known.rows])),
                 "noisy_label_accuracy": float(np.mean(noisy == truth[self.queries])),
                 "released_noise_sigma": float(share * np.sqrt(len(answers))),
-                "votes_cast_mean": float(histogram.sum() / len(answers)),
+                "votes_cast_share": cast,
             },
+            "warnings": [] if cast > FEW_VOTES else [FEW_VOTES_WARNING.format(100 * cast)],
             "guarantees": [guarantee.worded() for guarantee in self._guarantees()],
             "distill_s": time.perf_counter() - clock,
         }
@@ -125,8 +132,8 @@ class PateStrategy(BallotStrategy[PateSettings]):
             seed=int(np.random.SeedSequence([settings.seed, 2, index]).generate_state(1)[0]),
             device=self.device,
             epochs=settings.server_epochs,
-            batch_size=settings.batch_size,
-            lr=settings.lr,
+            batch_size=settings.server_batch_size,
+            lr=settings.server_lr,
             role="student",
         )
 

@@ -8,6 +8,8 @@ import pytest
 from fedballot.errors import SettingsError
 from fedballot.learners.registry import LEARNERS, make_learner
 
+pytest.importorskip("torch")
+
 GOOD = {"n_classes": 3, "input_shape": (28, 28), "seed": 0, "epochs": 1, "batch_size": 8, "lr": 1e-3, "role": "teacher"}
 
 

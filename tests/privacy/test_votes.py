@@ -128,11 +128,19 @@ def test_release_refuses_what_is_not_counted_for(votes: np.ndarray, says: str) -
         {"colluders": 100},
         {"colluders": -1},
         {"k": 0},
+        {"k": 3, "max_votes": 499},
     ],
 )
 def test_refuses_settings_that_cannot_hold(bad: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
         replace(PAPER, **bad)  # type: ignore[arg-type]
+
+
+def test_neighbours_answer_every_query() -> None:
+    votes = np.array([[2, 1], [0, 3]])
+    assert NoisyVotes(2, 2, 10, 4, k=3).release(votes, os_noise()).shape == (2, 2)
+    with pytest.raises(DataError, match="row 1"):
+        NoisyVotes(2, 2, 10, 4, k=3).release(np.array([[2, 1], [0, 0]]), os_noise())
 
 
 def test_limit_votes_keeps_the_surest_and_abstains() -> None:

@@ -1,0 +1,94 @@
+"""The app bundle of a run: what the server sends to the sites, and a site's check that it carries no code of its own.
+
+A bundle of Flower may hold any Python code, and a site would run it. Ours holds only the two entry points of the
+installed package; a site refuses every bundle that differs from what is installed there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import tomllib
+import zipfile
+from importlib import resources
+from pathlib import Path
+
+from fedballot import __version__
+from fedballot.apps.config import OWN_KEYS
+from fedballot.errors import SettingsError
+from fedballot.methods import METHODS
+
+SERVER_APP, CLIENT_APP = "fedballot.apps.server_app:app", "fedballot.apps.client_app:app"
+_RECORD = "pyproject.toml"
+
+
+def entry_points() -> dict[str, bytes]:
+    """The files of ``fedballot/apps`` as installed: path in the bundle -> content."""
+    folder = resources.files("fedballot") / "apps"
+    return {
+        f"fedballot/apps/{entry.name}": entry.read_bytes() for entry in folder.iterdir() if entry.name.endswith(".py")
+    }
+
+
+def write_app(folder: Path) -> None:
+    """Write the app that `flwr run` bundles: the entry points, and a record with every setting of every method."""
+    for name, content in entry_points().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    keys = dict.fromkeys(
+        [*OWN_KEYS, *(field.name for method in METHODS.values() for field in dataclasses.fields(method.settings))]
+    )
+    lines = [
+        "[project]",
+        'name = "fedballot"',
+        f"version = {json.dumps(__version__)}",
+        'description = "The entry points of the installed fedballot"',
+        'license = "Apache-2.0"',
+        "dependencies = []",
+        "[tool.flwr.app]",
+        'publisher = "fedballot"',
+        'fab-include = ["/fedballot/apps/*.py"]',
+        "[tool.flwr.app.components]",
+        f"serverapp = {json.dumps(SERVER_APP)}",
+        f"clientapp = {json.dumps(CLIENT_APP)}",
+        "[tool.flwr.app.config]",
+        *(f'{key} = ""' for key in keys),
+    ]
+    (folder / _RECORD).write_text("\n".join(lines) + "\n")
+
+
+def check_bundle(content: bytes) -> None:
+    """Refuse a bundle with any code that is not this site's own.
+
+    Parameters
+    ----------
+    content
+        The bundle, a zip archive.
+
+    Raises
+    ------
+    SettingsError
+        If it holds another file than the entry points, an entry point that differs from the installed one, or names
+        another client app.
+    """
+    ours = entry_points()
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            strange = sorted({*names} - {*ours, _RECORD, ".info/CONTENT"})
+            if strange or len(names) != len({*names}):
+                raise SettingsError(
+                    f"the server's bundle holds {(strange or names)[0]!r}; this site runs its own code only"
+                )
+            for name in {*names} & {*ours}:
+                if archive.read(name) != ours[name]:
+                    raise SettingsError(
+                        f"{name} in the server's bundle differs from this site's (fedballot {__version__}): install the "
+                        "same version on both sides"
+                    )
+            app = tomllib.loads(archive.read(_RECORD).decode())["tool"]["flwr"]["app"]
+            if app["components"]["clientapp"] != CLIENT_APP:
+                raise SettingsError(f"the server's bundle names another client app than {CLIENT_APP}")
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
+        raise SettingsError(f"the server's bundle cannot be read: {type(error).__name__}") from error

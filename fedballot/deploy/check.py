@@ -1,0 +1,128 @@
+"""``fedballot site check``: everything about a site that can be tested without the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedballot.datasets.examples import Source
+from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.own import OwnRecords, load_own
+from fedballot.datasets.sources import load
+from fedballot.deploy.pki import check_certificate, check_site_key
+from fedballot.deploy.rules import SiteLedger, has_ledger
+from fedballot.deploy.site_file import Site, check_modes, read_site
+from fedballot.errors import FedballotError, SettingsError
+from fedballot.learners.registry import make_learner
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; ``good`` is None for one that another fault kept from being looked at."""
+
+    what: str
+    good: bool | None
+    words: str
+
+
+def check_site(path: Path) -> list[Finding]:
+    """Test a site's file, data, public source, model, key, certificate, file modes and ledger.
+
+    Raises
+    ------
+    SettingsError
+        If the file itself cannot be read: nothing else can be said then.
+    """
+    site = read_site(path)
+    findings = [Finding("file", True, str(site.path))]
+    public = _source(site, findings)
+    own = _records(site, public, findings)
+    _note(findings, "model", lambda: _model(site, public) if public else None)
+    _note(findings, "key", lambda: _key(site))
+    _note(findings, "authority", lambda: f"{site.ca}, valid to {check_certificate(site.ca):%Y-%m-%d}")
+    _note(findings, "file modes", lambda: _modes(site))
+    _note(findings, "budget", lambda: _budget(site, own) if own else None)
+    return findings
+
+
+def _note(findings: list[Finding], what: str, look: Callable[[], str | None]) -> None:
+    """Look at one thing; None says that it could not be looked at."""
+    try:
+        words = look()
+        findings.append(Finding(what, None if words is None else True, words or "not looked at: see above"))
+    except FedballotError as error:
+        findings.append(Finding(what, False, str(error)))
+    except OSError as error:
+        findings.append(Finding(what, False, f"{error.filename}: {error.strerror}"))
+
+
+def _source(site: Site, findings: list[Finding]) -> Source | None:
+    found: list[Source] = []
+
+    def look() -> str:
+        public = load(str(site.data.public))
+        found.append(public)
+        seen = fingerprint(public.train.x)
+        if seen != site.data.public_fingerprint:
+            raise SettingsError(
+                f"{site.data.public} has fingerprint {seen}, but data.public_fingerprint = "
+                f"{site.data.public_fingerprint!r}; get the agreed file, or ask the server which fingerprint it has"
+            )
+        return f"{len(public.train)} records, classes {', '.join(public.classes)}, fingerprint as agreed"
+
+    _note(findings, "public data", look)
+    return found[0] if found else None
+
+
+def _records(site: Site, public: Source | None, findings: list[Finding]) -> OwnRecords | None:
+    found: list[OwnRecords] = []
+
+    def look() -> str | None:
+        if public is None:
+            return None
+        own = load_own(site.data.private, public)
+        found.append(own)
+        counts = np.bincount(own.examples.y, minlength=len(public.classes))
+        held = ", ".join(f"{name}: {count}" for name, count in zip(public.classes, counts, strict=True))
+        return f"{len(own.examples.y)} records ({held})"
+
+    _note(findings, "own data", look)
+    return found[0] if found else None
+
+
+def _model(site: Site, public: Source) -> str:
+    make_learner(
+        site.model,
+        n_classes=len(public.classes),
+        input_shape=public.train.x.shape[1:],
+        seed=0,
+        epochs=1,
+        batch_size=1,
+        lr=1e-3,
+        role="teacher",
+    )
+    return site.model
+
+
+def _key(site: Site) -> str:
+    check_site_key(site.key)
+    return str(site.key)
+
+
+def _modes(site: Site) -> str:
+    check_modes(site)
+    return "key, ledger and state are the owner's alone"
+
+
+def _budget(site: Site, own: OwnRecords) -> str:
+    if not has_ledger(site):
+        return f"epsilon {site.budget.epsilon:g}, nothing spent; {site.budget.ledger} is made by the first request"
+    ledger = SiteLedger(site, own.fingerprint)
+    lines = ledger.verify()
+    return (
+        f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {site.budget.delta:g} "
+        f"({site.budget.unit} level, {site.budget.adjacency}); the ledger's {lines} lines are whole"
+    )

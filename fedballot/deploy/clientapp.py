@@ -1,0 +1,42 @@
+"""What a site runs in place of ``flwr-clientapp``: the same, after a look at the bundle that the server sent."""
+
+from __future__ import annotations
+
+import sys
+
+from fedballot.deploy.bundle import check_bundle
+from fedballot.errors import RunError
+
+
+def guard() -> None:
+    """Put :func:`check_bundle` before the installation of a bundle.
+
+    Raises
+    ------
+    RunError
+        If this version of Flower installs bundles in another way: better no run than one without the check.
+    """
+    from flwr.supernode.runtime import run_clientapp
+
+    install = getattr(run_clientapp, "install_from_fab", None)
+    if install is None:
+        raise RunError("this version of Flower installs app bundles in a way that fedballot cannot check")
+
+    def checked(content: bytes, *args: object, **kwargs: object) -> object:
+        check_bundle(content)
+        return install(content, *args, **kwargs)
+
+    run_clientapp.install_from_fab = checked
+
+
+def main() -> None:
+    """Entry point of the wrapper script that :mod:`fedballot.deploy.node` puts first on the path."""
+    from flwr.supernode.cli.flwr_clientapp import flwr_clientapp
+
+    guard()
+    sys.argv[0] = "flwr-clientapp"  # Flower tells its own processes apart by this name
+    flwr_clientapp()
+
+
+if __name__ == "__main__":
+    main()

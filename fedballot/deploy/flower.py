@@ -1,0 +1,78 @@
+"""Flower's own commands: where they are, the environment they run in, and their answers as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from fedballot.errors import RunError
+
+COMMAND_TIMEOUT_S = 60.0
+CONNECTION = "fedballot"  # name of the server in Flower's configuration file
+
+
+def environment(home: Path, *first_on_path: Path) -> dict[str, str]:
+    """The environment of Flower's processes: their own home, no telemetry, no downloads, our commands first.
+
+    The path starts with ``first_on_path``, then the folder of this Python's commands.
+    """
+    folders = [*map(str, first_on_path), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join(folders),
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def command(name: str) -> str:
+    """Full path of one of Flower's commands.
+
+    Raises
+    ------
+    RunError
+        If it is not installed beside this Python.
+    """
+    found = shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    if found is None:
+        raise RunError(f"{name} is not installed beside {sys.executable}: install fedballot again")
+    return found
+
+
+def ask(home: Path, *arguments: str) -> dict[str, Any]:
+    """The JSON answer of a `flwr` command to the server.
+
+    Raises
+    ------
+    RunError
+        With Flower's own words, if it fails, says nothing for a minute, or answers something else.
+    """
+    line = [command("flwr"), *arguments, CONNECTION, "--format", "json"]
+    try:
+        done = subprocess.run(
+            line,
+            env=environment(home),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RunError(f"`flwr {' '.join(arguments)}`: no answer from the server in {COMMAND_TIMEOUT_S:g} s") from error
+    words = " ".join((done.stdout + " " + done.stderr).split())
+    try:
+        answer = json.loads(done.stdout[done.stdout.index("{") :])
+    except ValueError as error:
+        raise RunError(f"`flwr {' '.join(arguments)}` failed: {words[-600:]}") from error
+    if not isinstance(answer, dict) or not answer.get("success", True):
+        reason = answer.get("error-message", words[-600:]) if isinstance(answer, dict) else words[-600:]
+        raise RunError(f"`flwr {arguments[0]}` failed: {' '.join(str(reason).split())}")
+    return answer

@@ -1,0 +1,199 @@
+"""``site.toml``: everything that a site decides for itself, in one file on its own disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import stat
+import tomllib
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fedballot.errors import SettingsError
+from fedballot.methods import METHODS
+from fedballot.privacy.guarantee import Adjacency, Unit
+
+OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where a site's records and its copy of the public source are, and the agreed fingerprint of the latter."""
+
+    private: Path
+    public: Path
+    public_fingerprint: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a site may spend in all, and the folder of its ledger."""
+
+    ledger: Path
+    unit: Unit
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What the server may ask for: methods, queries in one request, and the epsilon that a single release may cost."""
+
+    methods: tuple[str, ...]
+    queries: int
+    smallest_epsilon: float
+    largest_epsilon: float
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site as its file describes it.
+
+    Attributes
+    ----------
+    path : the file itself.
+    number : the site's number in the federation, from 0; every site has another one.
+    sites : how many sites the federation has; a request that says otherwise is refused.
+    server : HOST:PORT of the server's Fleet API.
+    model : the learner that this site trains, whatever the server's settings say.
+    key, ca : the site's private key, and the certificate of the authority that the server's certificate must be from.
+    state : folder of the site's models and stored releases.
+    """
+
+    path: Path
+    number: int
+    sites: int
+    server: str
+    model: str
+    key: Path
+    ca: Path
+    state: Path
+    data: Data
+    budget: Budget
+    allowed: Allowed
+
+
+def read_site(path: Path) -> Site:
+    """Read and check a site's file; relative paths in it are relative to its folder.
+
+    Raises
+    ------
+    SettingsError
+        Not readable, not TOML, a missing, unknown or wrong key: names the file, the key, and what is allowed.
+    """
+    path = path.expanduser().absolute()
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}; `fedballot site init` writes one") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path}: not valid TOML: {error}") from error
+    site: Site = _table(path, "", Site, {**values, "path": str(path)})
+    _check(site)
+    return site
+
+
+def _table(path: Path, prefix: str, kind: type[Any], values: Any) -> Any:
+    """A dataclass out of a TOML table: all keys must be there, and no other."""
+    if not isinstance(values, Mapping):
+        raise SettingsError(f"{path}: {prefix[:-1]} = {values!r} is not a table; expected [{prefix[:-1]}]")
+    kinds = typing.get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    for key in values:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise SettingsError(f"{path}: unknown key '{prefix}{key}'{hint} Allowed: {', '.join(names)}")
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise SettingsError(f"{path}: key '{prefix}{missing[0]}' is missing; `fedballot site init` writes a whole file")
+    return kind(**{name: _value(path, f"{prefix}{name}", kinds[name], values[name]) for name in names})
+
+
+def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
+    if dataclasses.is_dataclass(kind):
+        return _table(path, f"{key}.", typing.cast(type[Any], kind), value)
+    if typing.get_origin(kind) is Literal:
+        if value not in typing.get_args(kind):
+            raise SettingsError(f"{path}: {key} = {value!r}; expected one of {', '.join(typing.get_args(kind))}")
+        return value
+    if kind is Path and isinstance(value, str) and value:
+        return path.parent / Path(value).expanduser()
+    if kind is str and isinstance(value, str) and value:
+        return value
+    if kind is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    if kind == tuple[str, ...] and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    wanted = {Path: "a path", str: "a text", int: "a whole number", float: "a finite number"}
+    raise SettingsError(f"{path}: {key} = {value!r}; expected {wanted.get(kind, 'a list of texts')}")
+
+
+def _check(site: Site) -> None:
+    limits = (
+        ("sites", site.sites >= 1, "at least 1"),
+        ("number", 0 <= site.number < site.sites, f"0 to {site.sites - 1}, as sites = {site.sites}"),
+        ("allowed.queries", site.allowed.queries >= 1, "at least 1"),
+        ("budget.epsilon", site.budget.epsilon > 0, "more than 0"),
+        ("budget.delta", 0 < site.budget.delta < 1, "more than 0 and less than 1"),
+        ("allowed.smallest_epsilon", site.allowed.smallest_epsilon >= 0, "at least 0"),
+        (
+            "allowed.largest_epsilon",
+            site.allowed.smallest_epsilon <= site.allowed.largest_epsilon,
+            "at least allowed.smallest_epsilon",
+        ),
+        ("server", _is_address(site.server), "HOST:PORT, such as flower.example.org:9092"),
+    )
+    for key, holds, wanted in limits:
+        if not holds:
+            value: Any = site
+            for part in key.split("."):
+                value = getattr(value, part)
+            raise SettingsError(f"{site.path}: {key} = {value!r}; expected {wanted}")
+    for name in site.allowed.methods:
+        if name not in METHODS:
+            near = difflib.get_close_matches(name, METHODS, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise SettingsError(f"{site.path}: allowed.methods holds {name!r}; {hint}known: {', '.join(METHODS)}")
+
+
+def _is_address(text: str) -> bool:
+    host, colon, port = text.rpartition(":")
+    return bool(host and colon) and port.isdecimal() and 0 < int(port) < 65536
+
+
+def check_modes(site: Site) -> None:
+    """Refuse a key, ledger or state folder that others on the machine can open.
+
+    Raises
+    ------
+    SettingsError
+        Naming the file, its mode and the command that mends it.
+    """
+    check_private(site.key)
+    for folder in (site.budget.ledger, site.state):
+        if folder.exists():
+            check_private(folder)
+
+
+def check_private(path: Path) -> None:
+    """Refuse a file or folder that is not the owner's alone.
+
+    Raises
+    ------
+    SettingsError
+        If it is missing, or group or others may open it.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    if mode & OPEN_BITS:
+        raise SettingsError(f"{path}: mode {mode:o} lets others open it; run: chmod go= {path}")

@@ -1,0 +1,145 @@
+"""Starting a run on a federation's server, and following it to its result."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedballot.apps.progress import PROGRESS_FILE, Follower
+from fedballot.deploy.bundle import write_app
+from fedballot.deploy.flower import ask
+from fedballot.deploy.server import ServerFolder
+from fedballot.engine import check_learners
+from fedballot.errors import DataError, RunError
+from fedballot.files import read_json
+from fedballot.methods import get_method
+from fedballot.progress import Progress
+from fedballot.runfolder import RunFolder
+from fedballot.settings import CommonSettings
+
+LOOK_S = 0.2  # between looks at the run's folder
+ASK_S = 10.0  # between questions to the server, each of which takes a second of processor time
+SILENCES = 3  # unanswered questions in a row after which the server counts as gone
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A run that the server has taken: Flower's number, its folder, and the result file as it was before."""
+
+    run_id: str
+    folder: Path
+    before: bytes | None
+
+
+def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out: Path, *, resume: bool) -> Submitted:
+    """Hand a run to the server.
+
+    Parameters
+    ----------
+    server
+        The server's folder.
+    method_name, settings
+        The experiment; public data must be readable on this machine.
+    out
+        The run's folder, on a disk that the server writes to.
+    resume
+        Take up the run that is in ``out``.
+
+    Raises
+    ------
+    SettingsError
+        If settings or folder cannot work.
+    RunError
+        If the server does not take the run.
+    """
+    get_method(method_name)
+    _ = server.control
+    check_learners(settings, (settings.server_model,))
+    folder = RunFolder.open(out, method_name, settings.to_dict(), resume=resume)
+    before = folder.result.read_bytes() if folder.result.exists() else None
+    with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
+        app = Path(scratch) / "fedballot"
+        write_app(app)
+        config = Path(scratch) / "run.toml"
+        config.write_text(run_config(method_name, settings, out))
+        answer = ask(server.home, "run", str(app), "--run-config", str(config))
+    return Submitted(str(answer["run-id"]), out, before)
+
+
+def run_config(method_name: str, settings: CommonSettings, out: Path) -> str:
+    """The run-config of an experiment as TOML, every setting spelled out."""
+    values: dict[str, Any] = {"method": method_name, "preset": "", "out": str(out)}
+    for name, value in settings.to_dict().items():
+        values[name] = ",".join(value) if isinstance(value, list) else "" if value is None else value
+    return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
+
+
+def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str, Any]:
+    """Wait for a run's result, passing on its progress.
+
+    Returns
+    -------
+    dict
+        The content of ``result.json``.
+
+    Raises
+    ------
+    RunError
+        If the run failed, ended without a result, or the server is gone.
+    """
+    folder = RunFolder(run.folder, "", {}, "", "")
+    follower = Follower(run.folder / PROGRESS_FILE, progress)
+    asked, silences = time.monotonic(), 0
+    ended: str | None = None
+    while True:
+        follower.look()
+        result = _result(folder, run.before)
+        if result and result["status"] == "done":
+            return result
+        if result and result["status"] == "failed":
+            raise RunError(str(result["error"]))
+        if ended is not None:
+            raise RunError(
+                f"the server ended run {run.run_id} without a result ({ended}); its log says why. Parties that have "
+                f"answered need not train again: go on with --out {run.folder} --resume"
+            )
+        if time.monotonic() - asked > ASK_S:
+            try:
+                ended, silences = run_ended(server, run.run_id), 0
+            except RunError as error:
+                silences += 1
+                if silences == SILENCES:
+                    raise RunError(
+                        f"the server has not answered {SILENCES} times ({error}); when it is back, go on with "
+                        f"--out {run.folder} --resume"
+                    ) from error
+            asked = time.monotonic()
+        time.sleep(LOOK_S)
+
+
+def _result(folder: RunFolder, before: bytes | None) -> Mapping[str, Any] | None:
+    """The result file once this run has written it; an earlier attempt's does not count."""
+    if not folder.result.exists() or folder.result.read_bytes() == before:
+        return None
+    try:
+        return dict(read_json(folder.result))
+    except DataError as error:
+        raise RunError(str(error)) from error
+
+
+def run_ended(server: ServerFolder, run_id: str) -> str | None:
+    """How Flower says that the run ended (such as ``finished:failed``), None while it goes on."""
+    for run in ask(server.home, "list", "--run-id", run_id)["runs"]:
+        if str(run["run-id"]) == run_id and str(run["status"]).startswith("finished"):
+            return str(run["status"])
+    return None
+
+
+def stop(server: ServerFolder, run: Submitted) -> None:
+    """Have the server stop a run."""
+    ask(server.home, "stop", run.run_id)

@@ -1,0 +1,54 @@
+"""A site's new folder: its key pair, and a ``site.toml`` that says what is still to be filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedballot.deploy.pki import make_site_key
+from fedballot.errors import SettingsError
+
+TEMPLATE = """\
+# One site of a federation. Paths are relative to this file's folder.
+number = {number}                      # this site's number; every site has another one, from 0
+sites = {sites}                       # sites of the federation; a request that says otherwise is refused
+server = "{server}"
+model = "random-forest"         # what this site trains: any learner, whatever the others train
+key = "site.key"                # private; its other half, site.key.pub, goes to the server
+ca = "ca.crt"                   # from the server: whose certificates this site trusts
+state = "state"                 # trained models, the site's own
+
+[data]
+private = "records.csv"         # .npz, .csv, .parquet or an image folder; never leaves this machine
+public = "public.npz"           # the agreed public source, the same at every site and at the server
+public_fingerprint = "sha256:"  # of that source, as `fedballot data public.npz` tells it at the server
+
+[budget]
+ledger = "ledger"               # what was spent, and every release; back it up, never delete it
+unit = "agent"                  # whom epsilon protects: "agent", all of this site's data at once, or "record"
+adjacency = "zero-out"          # which worlds cannot be told apart
+epsilon = 10.0                  # all that this site will ever spend on these data
+delta = 1e-3
+
+[allowed]
+methods = ["pate-fl"]
+queries = 1000                  # most public records in one request
+smallest_epsilon = 0.1          # a release below is mostly noise: not worth a request
+largest_epsilon = 5.0           # most that one release may cost
+"""
+
+
+def init_site(folder: Path, *, number: int, sites: int, server: str) -> Path:
+    """Make a site's folder; returns the path of the public key, which the server needs.
+
+    Raises
+    ------
+    SettingsError
+        If there is a site.toml or a key already.
+    """
+    record = folder / "site.toml"
+    if record.exists():
+        raise SettingsError(f"{record}: already there; name another folder")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    public_key = make_site_key(folder / "site.key")
+    record.write_text(TEMPLATE.format(number=number, sites=sites, server=server))
+    return public_key
