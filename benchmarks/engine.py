@@ -90,8 +90,9 @@ def main() -> None:
         words += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         found = measure(words)
         print(
-            f"{agents:5d} agents: overhead {found['engine_overhead']:.3f}, agents {found['train_s']:.1f} s, "
-            f"start {found['startup_s']:.1f} s, process {found['process_wall_s']:.1f} s, peak {found['peak_mb']:.0f} MB",
+            f"{agents:5d} agents: overhead {found['engine_overhead']:.3f}, round {found['train_s']:.1f} s, "
+            f"start {found['startup_s']:.1f} s, process {found['process_wall_s']:.1f} s, "
+            f"peak {found['peak_mb']:.0f} MB",
             flush=True,
         )
 

@@ -30,7 +30,7 @@ def run(method: str, out: Path, words: list[str], teachers: Path | None = None) 
             prepare = [*command, "--set", "round_timeout_s=0.001"]
             subprocess.run(prepare, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
             shutil.rmtree(out / "agents", ignore_errors=True)
-            keep = shutil.ignore_patterns("release-*")
+            keep = shutil.ignore_patterns("ledger")
             shutil.copytree(teachers / "agents", out / "agents", ignore=keep)
             command.append("--resume")
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,33 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
-
 from fedballot.errors import SettingsError
-from fedballot.files import read_arrays, read_json, write_arrays, write_json
+from fedballot.files import read_json, write_json
 
 
 @dataclass(frozen=True)
 class AgentFolder:
-    """What one party keeps: its model, its releases, figures for its own eyes. Never sent anywhere."""
+    """What one party keeps: its model, its ledger, figures for its own eyes. Never sent anywhere."""
 
     path: Path
 
     @property
     def model(self) -> Path:
         return self.path / "model"
-
-    def _release(self, request: str) -> Path:
-        return self.path / f"release-{hashlib.sha256(request.encode()).hexdigest()[:16]}.npz"
-
-    def stored(self, request: str) -> npt.NDArray[Any] | None:
-        """The release that already answers ``request``: the same question gets the same bytes, never fresh noise."""
-        path = self._release(request)
-        return read_arrays(path)["release"] if path.exists() else None
-
-    def store(self, request: str, release: npt.NDArray[Any]) -> None:
-        """Keep a release before it leaves the party."""
-        write_arrays(self._release(request), {"release": release})
 
     def note(self, figures: Mapping[str, Any]) -> None:
         """Keep figures about the party's own model, such as its accuracy."""

@@ -1,6 +1,5 @@
 """The run's folder: new, resumed, refused."""
 
-import numpy as np
 import pytest
 
 from fedballot.errors import DataError, SettingsError
@@ -37,11 +36,3 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
         RunFolder.open(tmp_path, "pate-fl", {}, resume=False)
     with pytest.raises(DataError):
         RunFolder.read(tmp_path)
-
-
-def test_the_same_request_gets_the_same_release(tmp_path):
-    agent = RunFolder.open(tmp_path / "r", "pate-fl", {}, resume=False).agent(7)
-    assert agent.stored("a/1") is None
-    agent.store("a/1", np.arange(6).reshape(2, 3))
-    assert np.array_equal(agent.stored("a/1"), np.arange(6).reshape(2, 3))
-    assert agent.stored("a/2") is None

@@ -18,6 +18,7 @@ from flwr.client import ClientApp
 from flwr.common import Context
 from flwr.server import ServerApp
 from flwr.simulation import run_simulation
+from sklearn.datasets import load_breast_cancer
 
 from fedballot.clients.pate import PateSettings
 from fedballot.engine import make_client, make_server
@@ -80,7 +81,7 @@ def test_the_release_holds_the_tally(run):
     out, _, result, _ = run
     release = read_arrays(out / "release.npz")
     assert release["histogram"].shape == (300, 10)
-    shares = [read_arrays(path)["release"] for path in sorted((out / "agents").glob("*/release-*.npz"))]
+    shares = [read_arrays(path)["release"] for path in sorted((out / "agents").glob("*/ledger/releases/*.npz"))]
     assert len(shares) == 8
     assert np.array_equal(release["histogram"], np.sum(shares, axis=0))
     accuracy = np.mean(release["labels"] == release["true_labels"])
@@ -101,9 +102,9 @@ def test_guarantees_name_unit_view_and_trust(run):
 
 def test_resuming_a_finished_run_changes_no_release(run):
     out, settings, result, _ = run
-    before = {path: path.read_bytes() for path in (out / "agents").rglob("release-*")}
+    before = {path: path.read_bytes() for path in (out / "agents").rglob("releases/*.npz")}
     again = simulate("pate-fl", settings, out, resume=True, progress=Silent())
-    assert {path: path.read_bytes() for path in (out / "agents").rglob("release-*")} == before
+    assert {path: path.read_bytes() for path in (out / "agents").rglob("releases/*.npz")} == before
     assert again["metrics"] == result["metrics"]
 
 
@@ -190,7 +191,7 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     process = subprocess.Popen([*command, *assignments], start_new_session=True)
     try:
         deadline = time.monotonic() + 120
-        while len(list((out / "agents").glob("*/release-*.npz"))) < 5:
+        while len(list((out / "agents").glob("*/ledger/releases/*.npz"))) < 5:
             assert process.poll() is None, "the run ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -200,14 +201,14 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
         process.wait()
     time.sleep(2)  # Ray's workers notice that their driver is gone
     assert json.loads((out / "result.json").read_text())["status"] == "running"
-    kept = {path: path.read_bytes() for path in out.glob("agents/*/release-*.npz")}
+    kept = {path: path.read_bytes() for path in out.glob("agents/*/ledger/releases/*.npz")}
     models = {path: path.stat().st_mtime_ns for path in out.glob("agents/*/model")}
     assert 5 <= len(kept) < 40
     subprocess.run([*command, "--resume"], check=True, timeout=180)
     assert json.loads((out / "result.json").read_text())["status"] == "done"
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in models.items())
-    assert len(list(out.glob("agents/*/release-*.npz"))) == 40
+    assert len(list(out.glob("agents/*/ledger/releases/*.npz"))) == 40
 
 
 @pytest.mark.parametrize(
@@ -221,6 +222,7 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
         {"passes": 2},
         {"noise_seed": 3},
         {"sigma": 30, "student": "propagated"},
+        {"epochs": 0, "server_epochs": 0, "client_models": "cnn-small", "server_model": "cnn"},
     ],
     ids=lambda change: "-".join(change),
 )
@@ -242,6 +244,38 @@ def test_corners_run(change, tmp_path):
     if "noise_seed" in change:
         assert headline["status"] == "seeded"
         assert "NOT PRIVATE" in headline["sentence"]
+
+
+def test_two_classes_and_one_file_per_party(tmp_path):
+    """Real tabular data with two classes, each party its own CSV file, three kinds of models."""
+    x, y = load_breast_cancer(return_X_y=True)
+    rng = np.random.default_rng(0)
+    order, x = rng.permutation(len(y)), (x - x.mean(axis=0)) / x.std(axis=0)
+    names = [f"f{column}" for column in range(x.shape[1])]
+    parts = np.array_split(order[:300], 3)
+    for party, rows in enumerate([*parts, order[300:]]):
+        lines = [",".join([*names, "label"])]
+        lines += [",".join([*map(str, x[row]), ("malignant", "benign")[y[row]]]) for row in rows]
+        (tmp_path / ("public.csv" if party == 3 else f"site{party}.csv")).write_text("\n".join(lines))
+    settings = build(
+        PateSettings,
+        {
+            "dataset": str(tmp_path / "site*.csv"),
+            "public_dataset": str(tmp_path / "public.csv"),
+            "partition": "by-group",
+            "agents": 3,
+            "public_size": 150,
+            "test_size": 100,
+            "client_models": "logistic-regression,random-forest,knn",
+            "server_model": "logistic-regression",
+            "epsilon": 40,
+            "abstain": "false",
+            "workers": 2,
+        },
+    )
+    result = simulate("pate-fl", settings, tmp_path / "run", resume=False, progress=Silent())
+    assert result["classes"] == ["benign", "malignant"]
+    assert result["metrics"]["server_accuracy"] > 0.8
 
 
 def test_settings_that_cannot_work_are_refused_before_anything_starts(tmp_path):

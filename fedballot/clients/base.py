@@ -15,11 +15,13 @@ from flwr.common import Scalar
 
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.fingerprint import records_fingerprint
 from fedballot.errors import FedballotError
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
 from fedballot.metrics import confusion_matrix
-from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.guarantee import Adjacency, Unit
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.runfolder import AgentFolder
 from fedballot.settings import CommonSettings
 
@@ -61,6 +63,22 @@ class Party(Generic[S]):
             raise Refusal("empty", "the party has no private records")
         everything = self.data.private
         return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]), groups=None)
+
+    def open_ledger(self, unit: Unit, adjacency: Adjacency, epsilon: float, delta: float) -> Ledger:
+        """The party's ledger: its own where it keeps one, else one in its folder whose budget is that of this run.
+
+        Parameters
+        ----------
+        unit, adjacency, epsilon, delta
+            Of a ledger that is opened here for the first time.
+        """
+        if self.ledger is not None:
+            return self.ledger
+        private = self.private()
+        data = records_fingerprint(private.x, private.y)
+        return Ledger(
+            self.folder.path / "ledger", Account(f"agent {self.agent}", data, unit, adjacency, epsilon, delta)
+        )
 
     def new_learner(self, name: str, *, epochs: int, batch_size: int, lr: float) -> Learner:
         """An untrained learner, seeded by the run's seed and the party's number."""

@@ -17,6 +17,8 @@ from flwr.common import Scalar
 from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
+from fedballot.privacy.guarantee import Adjacency
+from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.randomness import NoiseSource, os_noise, seeded_noise
 from fedballot.privacy.votes import NoisyVotes, limit_votes
 from fedballot.settings import CommonSettings, setting
@@ -99,25 +101,29 @@ def noise_source(settings: PateSettings, agent: int) -> NoiseSource:
 class PateClient(PartyClient[PateSettings]):
     """One agent of Algorithm 1."""
 
+    _teacher: Learner | None = None
+
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
         """This agent's votes plus its noise share, shape (Q, C); the same request always gets the same answer."""
-        queries = self._queries(arrays)
-        folder, settings, request = self.party.folder, self.party.settings, str(config["request"])
-        ledger, noisy = self.party.ledger, mechanism(settings)
-        if ledger is not None and noisy is not None:
-            teacher = self.teacher()  # before the charge: a training that fails costs nothing
-            cost = noisy.cost(ledger.account.unit)
-            release = ledger.release(request, cost, lambda: {"release": self._release(teacher, queries)})["release"]
-        else:
-            stored = folder.stored(request)
-            release = self._release(self.teacher(), queries) if stored is None else stored
-            if stored is None:
-                folder.store(request, release)
-        if mechanism(settings) is None:
+        queries, settings = self._queries(arrays), self.party.settings
+        noisy = mechanism(settings)
+        if noisy is None:
             n_classes = len(self.party.data.classes)
-            votes = np.where(release.any(axis=1), release.argmax(axis=1), n_classes)
-            return [pack_labels(votes, n_classes + 1)]
-        return [pack_integers(release)]
+            votes = self.votes(queries)
+            return [pack_labels(np.where(votes.any(axis=1), votes.argmax(axis=1), n_classes), n_classes + 1)]
+        request, ledger = str(config["request"]), self._ledger(noisy)
+        if ledger.stored(request) is None:
+            self.teacher()  # before the charge: a training that fails costs nothing
+        noise = noise_source(settings, self.party.agent)
+        cost = noisy.cost(ledger.account.unit)
+        kept = ledger.release(request, cost, lambda: {"release": noisy.release(self.votes(queries), noise)})
+        return [pack_integers(kept["release"])]
+
+    def _ledger(self, noisy: NoisyVotes) -> Ledger:
+        settings = self.party.settings
+        budget = noisy.epsilon(settings.delta, settings.unit)  # what this run costs, and not a second one
+        adjacency: Adjacency = "zero-out" if settings.unit == "agent" else "replace-one"
+        return self.party.open_ledger(settings.unit, adjacency, budget, settings.delta)
 
     def _queries(self, arrays: Arrays) -> npt.NDArray[np.int64]:
         settings = self.party.settings
@@ -131,9 +137,11 @@ class PateClient(PartyClient[PateSettings]):
         return queries
 
     def teacher(self) -> Learner:
-        """The trained teacher (line 2), taken from the agent's folder where it is already there."""
+        """The trained teacher (line 2), trained once and taken from the agent's folder after that."""
         party, settings = self.party, self.party.settings
-        learner = party.own_learner()
+        if self._teacher is not None:
+            return self._teacher
+        self._teacher = learner = party.own_learner()
         if party.folder.model.exists():
             return learner.load(party.folder.model)
         private = party.private()
@@ -144,12 +152,7 @@ class PateClient(PartyClient[PateSettings]):
             party.folder.note({"confusion": party.confusion(learner, EVALUATED).tolist()})
         return learner
 
-    def _release(self, learner: Learner, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """Votes (line 5's first term) and the noise share (its second)."""
-        party, settings = self.party, self.party.settings
-        logits = learner.predict_logits(party.data.public_x[queries])
-        votes = limit_votes(logits, settings.max_votes, n_classes=len(party.data.classes))
-        noisy = mechanism(settings)
-        if noisy is None:
-            return votes.astype(np.int32)
-        return noisy.release(votes, noise_source(settings, party.agent))
+    def votes(self, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+        """The teacher's votes (Q, C) within the cap, before noise (line 5's first term)."""
+        logits = self.teacher().predict_logits(self.party.data.public_x[queries])
+        return limit_votes(logits, self.party.settings.max_votes, n_classes=len(self.party.data.classes))

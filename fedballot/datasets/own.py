@@ -1,6 +1,5 @@
 """Data of a real federation: every party reads its own records, and all hold the same public source."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -9,7 +8,7 @@ import numpy as np
 
 from fedballot.datasets.examples import Examples, Indices, Source
 from fedballot.datasets.files import read_raw
-from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.fingerprint import records_fingerprint
 from fedballot.errors import DataError
 
 SITES = "sites"
@@ -55,5 +54,4 @@ def load_own(path: Path, public: Source) -> OwnRecords:
             f"know; expected one of {', '.join(public.classes)} ({len(unknown)} such rows)"
         )
     y: Indices = np.array([number[str(label)] for label in raw.labels], dtype=np.int64)
-    both = hashlib.sha256(f"{fingerprint(raw.x)} {fingerprint(y)}".encode()).hexdigest()
-    return OwnRecords(Examples(raw.x, y), f"sha256:{both}")
+    return OwnRecords(Examples(raw.x, y), records_fingerprint(raw.x, y))

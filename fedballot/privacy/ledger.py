@@ -178,15 +178,15 @@ class Ledger:
         """
         with self._locked():
             lines = self._read()
-            stored = [line for line in lines if line["kind"] == "release" and line["request"] == request]
+            stored = self.stored(request)
             charged = [line for line in lines if line["kind"] == "charge" and line["request"] == request]
             if charged and from_plain(charged[0]["cost"]) != cost:
                 raise SettingsError(
                     f"{self.path}: request {request!r} was charged as {charged[0]['cost']}, not as {to_plain(cost)}; "
                     "another question needs another request."
                 )
-            if stored:
-                return self._load(stored[0])
+            if stored is not None:
+                return stored
             if not charged:
                 self._check_budget(lines, request, cost)
                 lines = self._append(lines, {"kind": "charge", "request": request, "cost": to_plain(cost)})
@@ -196,6 +196,11 @@ class Ledger:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             lines = self._append(lines, {"kind": "release", "request": request, "sha256": digest})
             return self._load(lines[-1])
+
+    def stored(self, request: str) -> Arrays | None:
+        """Return the release that answers this request already, or None; charges nothing."""
+        found = [line for line in self._read() if line["kind"] == "release" and line["request"] == request]
+        return self._load(found[0]) if found else None
 
     def sample(self, sample: NfdpSample, noise: NoiseSource) -> NDArray[np.int64]:
         """Return the data set's one NFDP index set, drawn and charged at the first call, the same ever after."""

@@ -12,6 +12,7 @@ from scipy import stats
 from fedballot.clients.base import Party
 from fedballot.clients.pate import PateClient, PateSettings, mechanism
 from fedballot.engine import federated_data
+from fedballot.privacy.ledger import Ledger
 from fedballot.runfolder import AgentFolder
 from fedballot.settings import build
 from fedballot.wire import unpack_integers, unpack_labels
@@ -58,8 +59,6 @@ def test_the_same_request_gets_the_same_bytes_also_after_a_restart(small, tmp_pa
     first = ask(client(small, tmp_path))[0][0]
     again = ask(client(small, tmp_path))[0][0]
     assert first.tobytes() == again.tobytes()
-    other = ask(client(small, tmp_path), request="run/2")[0][0]
-    assert other.tobytes() != first.tobytes()
 
 
 def test_the_experiment_seed_does_not_fix_the_noise(small, tmp_path):
@@ -71,6 +70,35 @@ def test_the_experiment_seed_does_not_fix_the_noise(small, tmp_path):
     assert not np.array_equal(
         ask(client(seeded, tmp_path / "e", agent=1))[0][0], ask(client(seeded, tmp_path / "c"))[0][0]
     )
+
+
+def test_the_ledger_is_charged_once_and_refuses_a_second_run(small, tmp_path):
+    ask(client(small, tmp_path))
+    ask(client(small, tmp_path))
+    ledger = Ledger(tmp_path / "ledger")
+    assert len(ledger.costs()) == 1
+    assert ledger.spent() == pytest.approx(mechanism(small).epsilon(1e-3, "agent"))
+    assert ledger.account.unit == "agent"
+    out, _, metrics = ask(client(small, tmp_path), request="run/2")
+    assert out == []
+    assert (metrics["refused"], "budget" in metrics["detail"]) == ("settings", True)
+    assert len(ledger.costs()) == 1
+
+
+def test_a_teacher_that_fails_costs_nothing(small, tmp_path, monkeypatch):
+    def breaks(self):
+        raise ValueError
+
+    monkeypatch.setattr(PateClient, "teacher", breaks)
+    assert ask(client(small, tmp_path))[2]["refused"] == "raised"
+    assert Ledger(tmp_path / "ledger").costs() == []
+
+
+def test_other_private_data_need_another_ledger(small, tmp_path):
+    ask(client(small, tmp_path))
+    _, _, metrics = ask(client(small, tmp_path, agent=1))
+    assert metrics["refused"] == "settings"
+    assert "another folder" in metrics["detail"]
 
 
 def test_a_trained_teacher_is_not_trained_again(small, tmp_path):
