@@ -135,12 +135,11 @@ class PartyClient(NumPyClient, Generic[S]):
             out = self.answer(parameters, config)
         except Refusal as refusal:
             refused, detail = refusal.reason, str(refusal)
-        except FedballotError as error:
-            refused, detail = "settings", str(error)
         except Exception as error:
             # an exception's text may quote data, so only its type leaves the party
             self.party.folder.log_error(traceback.format_exc())
-            refused, detail = "raised", type(error).__name__
+            refused = "settings" if isinstance(error, FedballotError) else "raised"
+            detail = f"{type(error).__name__}; the party's own folder says more"
         metrics: dict[str, Scalar] = {
             "agent": self.party.agent,
             "began": began,
