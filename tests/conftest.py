@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ["COLUMNS"] = "160"  # tables wrap alike wherever the tests run
+
 from fedballot.clients.pate import PateSettings
 from fedballot.settings import build
 

@@ -232,7 +232,10 @@ class Ledger:
         return Account(**fields)
 
     def _read(self) -> list[dict[str, Any]]:
-        text = self.path.read_text(encoding="utf-8")
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise self._broken(0, "is not text") from error
         previous, lines = _START, []
         for number, raw in enumerate(text.splitlines(), start=1):
             try:

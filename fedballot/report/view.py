@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from fedballot.report.load import Release
 from fedballot.report.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
+from fedballot.report.rounds_plot import rounds_figure
 from fedballot.report.run_plots import lead_figure, per_agent_figure, per_class_figure
 from fedballot.report.svg import inline_svg
 
@@ -173,6 +174,12 @@ def accuracy_plots(result: Mapping[str, Any]) -> list[Plot]:
             caption += f" The server does better than {count(better)} of {count(len(by_agent))} agents."
         svg = inline_svg(per_agent_figure(by_agent, server), "agent", "Accuracy of each agent's own model. " + caption)
         plots.append(Plot("By agent", Markup(svg), caption))
+    history = [entry["metrics"].get("client_accuracy_per_agent") for entry in result["rounds"]]
+    if len(history) > 1 and all(values and any(value is not None for value in values) for values in history):
+        means = [float(np.mean([value for value in values if value is not None])) for values in history]
+        caption = f"Mean {percent(means[0])} after the first round, {percent(means[-1])} after the last."
+        svg = inline_svg(rounds_figure(history), "rounds", "Accuracy of the agents' models by round. " + caption)
+        plots.append(Plot("By round", Markup(svg), caption))
     return plots
 
 

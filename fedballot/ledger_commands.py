@@ -1,0 +1,120 @@
+"""A party's ledger from the command line: `fedballot ledger show`, `verify` and `budget`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from fedballot import terminal
+from fedballot.errors import DataError, RunError, SettingsError
+from fedballot.progress import Progress
+from fedballot.report import numbers
+
+if TYPE_CHECKING:
+    from fedballot.privacy.ledger import Ledger
+
+ledger_app = typer.Typer(no_args_is_help=True, help="A party's privacy ledger: what was spent, and what is left.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+LedgerPath = Annotated[Path, typer.Argument(metavar="FILE_OR_FOLDER", help="ledger.jsonl, or the folder it is in.")]
+
+
+@ledger_app.command("show")
+def ledger_show(path: LedgerPath, json: Json = False) -> None:
+    """Every line with its cost and what was spent by then; what all of it means, and what is left."""
+    from fedballot.ledger_view import epsilon_words, view
+
+    ledger = _open(path)
+    found = view(ledger, _counter(ledger))
+    if json:
+        terminal.print_json(found.to_dict())
+        return
+    account = found.account
+    title = f"{account.party}: {account.unit} level, {account.adjacency}, δ = {numbers.delta(account.delta)}"
+    rows = [
+        [entry.time, entry.what, escape(entry.request), entry.cost, epsilon_words(entry.spent)]
+        for entry in found.entries
+    ]
+    terminal.print_table(escape(title), ("time (UTC)", "line", "request", "what it costs", "ε spent so far"), rows)
+    terminal.print_table("", ("", ""), [[name, escape(words)] for name, words in found.summary()])
+
+
+@ledger_app.command("verify")
+def ledger_verify(path: LedgerPath, json: Json = False) -> None:
+    """Check the chain of lines and every stored release; exit code 1 names the line that is wrong."""
+    try:
+        ledger = _open(path)
+        lines, head = ledger.verify(), ledger.head
+    except DataError as error:
+        raise RunError(str(error)) from error
+    if json:
+        terminal.print_json({"path": str(ledger.path), "whole": True, "lines": lines, "head": head})
+    else:
+        terminal.out.print(f"{escape(str(ledger.path))}: {lines} lines, all whole", soft_wrap=True)
+        terminal.out.print(
+            f"head: {head} (note it elsewhere: it shows whether the ledger was rewritten)", soft_wrap=True
+        )
+
+
+@ledger_app.command("budget")
+def ledger_budget(
+    path: LedgerPath,
+    epsilon: Annotated[float | None, typer.Option(help="The new limit; without it, the present one is shown.")] = None,
+    raise_: Annotated[bool, typer.Option("--raise", help="Allow a limit above the present one.")] = False,
+    json: Json = False,
+) -> None:
+    """Show or set the limit. Every change is a line of the ledger."""
+    from fedballot.ledger_view import view
+
+    ledger = _open(path)
+    present = ledger.account.epsilon
+    if raise_ and (epsilon is None or epsilon <= present):
+        raise SettingsError(f"--raise needs an --epsilon above the present limit, {present:g}")
+    if epsilon is not None and epsilon > present and not raise_:
+        raise SettingsError(
+            f"--epsilon {epsilon:g} is above the present limit, {present:g}: more may then be learned about "
+            f"{ledger.account.party} than was agreed; add --raise if that was decided"
+        )
+    if epsilon is not None and epsilon != present:
+        ledger.set_budget(epsilon)
+    found = view(ledger, _counter(ledger))
+    if json:
+        terminal.print_json({key: value for key, value in found.to_dict().items() if key != "entries"})
+        return
+    changes = [[entry.time, entry.cost] for entry in found.entries if entry.what in ("opened", "limit")]
+    terminal.print_table("limits", ("time (UTC)", "limit"), changes)
+    terminal.print_table("", ("", ""), [[name, escape(words)] for name, words in found.summary()])
+    if found.spent > found.account.epsilon:
+        terminal.err.print(
+            "[yellow]warning:[/yellow] more is spent than the limit allows: nothing more will be released",
+            soft_wrap=True,
+        )
+
+
+def _open(path: Path) -> "Ledger":
+    """The ledger at a path.
+
+    Raises
+    ------
+    SettingsError
+        If there is none.
+    DataError
+        If it cannot be read or is not whole.
+    """
+    from fedballot.privacy.ledger import Ledger
+
+    folder = path.parent if path.name == "ledger.jsonl" and not path.is_dir() else path
+    if not (folder / "ledger.jsonl").is_file():
+        inside = folder / "ledger"
+        hint = f"; try {inside}" if (inside / "ledger.jsonl").is_file() else "; a party's is named ledger.jsonl"
+        raise SettingsError(f"{path}: there is no ledger here{hint}")
+    try:
+        return Ledger(folder)
+    except OSError as error:
+        raise DataError(f"{folder / 'ledger.jsonl'}: cannot be read as a ledger: {error}") from error
+
+
+def _counter(ledger: "Ledger") -> Progress:
+    """Progress over the lines of a ledger, where they take long."""
+    return terminal.watcher(quiet=ledger.account.accountant != "pld")

@@ -1,0 +1,26 @@
+"""The federation that the tests of this folder share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.deploy.harness import Federation, says, wait_until
+
+
+@pytest.fixture(scope="session")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    """A running federation, shared by all tests of this folder; each test leaves it running and without faults."""
+    made = Federation(tmp_path_factory.mktemp("federation"))
+    try:
+        made.start_server()
+        for number in range(3):
+            made.add_site(f"site{number}")
+        for number in range(3):
+            made.start_site(number, wait=False)
+        for number in range(3):
+            wait_until("site", lambda n=number: says(made.processes.log(f"site{n}"), "SuperNode ID"), 120)
+        yield made
+    finally:
+        made.processes.kill_all()

@@ -1,0 +1,39 @@
+"""Faults of a site, for tests: Python imports this first in every process that has the folder on its path.
+
+The file that $FEDBALLOT_FAULT names says what goes wrong: `hold` (until the file is gone), `raise`, `huge BYTES`.
+Only a site's app process is touched. A line in the file with `.began` added to its name tells that training has begun.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+if "fedballot.deploy.clientapp" in sys.orig_argv and os.environ.get("FEDBALLOT_FAULT"):
+    import numpy as np
+
+    from fedballot.clients.pate import PateClient
+
+    path = Path(os.environ["FEDBALLOT_FAULT"])
+    teacher, answer = PateClient.teacher, PateClient.answer
+
+    def fault():
+        return path.read_text().split() if path.exists() else [""]
+
+    def faulty_teacher(self):
+        with path.with_name(path.name + ".began").open("a") as stream:
+            stream.write(f"{time.time()}\n")
+        kind = fault()[0]
+        for _ in range(1200):
+            if kind == "hold" and path.exists():
+                time.sleep(0.1)
+        if kind == "raise":
+            raise ValueError("record 17 belongs to Mrs Smith")
+        return teacher(self)
+
+    def faulty_answer(self, arrays, config):
+        out = answer(self, arrays, config)
+        kind, *rest = fault()
+        return [np.zeros(int(rest[0]), np.int8)] if kind == "huge" else out
+
+    PateClient.teacher, PateClient.answer = faulty_teacher, faulty_answer

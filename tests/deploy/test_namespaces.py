@@ -1,0 +1,114 @@
+"""Three hosts with addresses of their own, and a link that is cut for a while: it works beyond loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedballot.deploy.server import init_server
+from fedballot.deploy.template import init_site
+from tests.deploy.harness import FAULTS, RUN, Processes, edit, says, wait_until, write_data
+
+HUB, SERVER, SITES = "fbhub", "fbserver", ("fbsite0", "fbsite1")
+ADDRESS = {SERVER: "10.77.0.1", "fbsite0": "10.77.0.2", "fbsite1": "10.77.0.3"}
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20)
+
+
+def clear() -> None:
+    for name in (HUB, *ADDRESS):
+        with contextlib.suppress(subprocess.CalledProcessError):
+            ip("netns", "del", name)
+
+
+@pytest.fixture
+def hosts() -> Iterator[None]:
+    """A server and two sites, each in a network namespace, joined by a bridge in a fourth."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root and iproute2")
+    clear()
+    try:
+        ip("netns", "add", HUB)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
+    try:
+        ip("-n", HUB, "link", "add", "bridge", "type", "bridge")
+        ip("-n", HUB, "link", "set", "bridge", "up")
+        for host, address in ADDRESS.items():
+            ip("netns", "add", host)
+            ip("-n", HUB, "link", "add", host, "type", "veth", "peer", "name", "eth0", "netns", host)
+            ip("-n", HUB, "link", "set", host, "master", "bridge", "up")
+            ip("-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
+            ip("-n", host, "link", "set", "eth0", "up")
+            ip("-n", host, "link", "set", "lo", "up")
+        yield
+    finally:
+        clear()
+
+
+@pytest.mark.slow
+def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path) -> None:
+    def within(host: str) -> tuple[str, ...]:
+        return ("ip", "netns", "exec", host)
+
+    processes = Processes(tmp_path)
+    fingerprint = write_data(tmp_path)
+    server = init_server(tmp_path / "server", (ADDRESS[SERVER],), control="127.0.0.1:18000")
+    try:
+        processes.start("server", "server", "start", server.path, within=within(SERVER))
+        wait_until("SuperLink", lambda: _listens(SERVER), 90)
+        for number, host in enumerate(SITES):
+            place = tmp_path / host
+            init_site(place, number=number, sites=2, server=f"{ADDRESS[SERVER]}:9092")
+            edit(
+                place / "site.toml",
+                model="logistic-regression",
+                private=str(tmp_path / f"own{number}.npz"),
+                public=str(tmp_path / "public.npz"),
+                public_fingerprint=fingerprint,
+                ca=str(server.authority),
+                epsilon=100.0,
+                largest_epsilon=50.0,
+            )
+            joined = processes.start(
+                f"add{number}", "server", "add-site", server.path, place / "site.key.pub", within=within(SERVER)
+            )
+            assert joined.wait(90) == 0, processes.log(f"add{number}").read_text()
+            processes.start(
+                host,
+                *("site", "start", place / "site.toml"),
+                env={"PYTHONPATH": str(FAULTS), "FEDBALLOT_FAULT": str(tmp_path / host / "fault")},
+                within=within(host),
+            )
+        for host in SITES:
+            wait_until(host, lambda host=host: says(processes.log(host), "SuperNode ID"), 120)
+        (tmp_path / SITES[1] / "fault").write_text("hold")
+        chosen = {**RUN, "agents": 2, "public_dataset": tmp_path / "public.npz"}
+        pairs = [word for key, value in chosen.items() for word in ("--set", f"{key}={value}")]
+        arguments = ["submit", "pate-fl", "--server", server.path, "--out", tmp_path / "out", *pairs]
+        run = processes.start("submit", *arguments, within=within(SERVER))
+        wait_until("training", (tmp_path / SITES[1] / "fault.began").exists, 90)
+        ip("-n", HUB, "link", "set", SITES[1], "down")
+        (tmp_path / SITES[1] / "fault").unlink()
+        time.sleep(20)  # longer than the training: the answer is ready while the link is cut
+        ip("-n", HUB, "link", "set", SITES[1], "up")
+        healed = time.monotonic()
+        assert run.wait(180) == 0, processes.log("submit").read_text()
+        print(f"FAULT link: result {time.monotonic() - healed:.0f} s after it was healed")
+        assert '"answered": 2' in (tmp_path / "out" / "result.json").read_text()
+    finally:
+        processes.kill_all()
+
+
+def _listens(host: str) -> bool:
+    done = subprocess.run(["ip", "netns", "exec", host, "ss", "-ltn"], capture_output=True, text=True, timeout=10)
+    return ":9092" in done.stdout and ":18000" in done.stdout

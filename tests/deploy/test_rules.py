@@ -1,0 +1,199 @@
+"""A site's own client, without the network: its rules, its ledger, and what it tells about its data."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedballot.clients.pate import PateSettings
+from fedballot.datasets.own import SITES
+from fedballot.deploy.check import check_site
+from fedballot.deploy.party import SiteClient
+from fedballot.deploy.template import init_site
+from fedballot.engine import federated_data
+from fedballot.methods import METHODS
+from fedballot.settings import build
+from tests.deploy.harness import edit, write_data
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site's file whose budget, 100, is enough for two releases of epsilon 40."""
+    print_ = write_data(tmp_path)
+    init_site(tmp_path / "site", number=1, sites=3, server="localhost:1")
+    path = tmp_path / "site" / "site.toml"
+    edit(
+        path,
+        model="logistic-regression",
+        private=str(tmp_path / "own1.npz"),
+        public=str(tmp_path / "public.npz"),
+        public_fingerprint=print_,
+        largest_epsilon=50.0,
+        epsilon=100.0,
+    )
+    return path
+
+
+def settings(site: Path, **changes: Any) -> PateSettings:
+    chosen = {
+        "dataset": SITES,
+        "public_dataset": str(site.parents[1] / "public.npz"),
+        "agents": 3,
+        "public_size": 200,
+        "test_size": 100,
+        "epsilon": 40,
+        "vote_fraction": 1,
+        "server_model": "logistic-regression",
+        "client_models": "mlp",
+        **changes,
+    }
+    return build(PateSettings, chosen)
+
+
+def ask(site: Path, asked: PateSettings, request: str = "r/1", method: str = "pate-fl") -> Any:
+    """The arrays and metrics of the site's answer."""
+    config = {"request": request, "round": 1, "fingerprint": federated_data(asked).public_fingerprint}
+    queries = np.arange(asked.query_count, dtype=np.int32)
+    arrays, one, metrics = SiteClient(site, METHODS[method], asked).fit([queries], config)
+    assert one == 1
+    return arrays, metrics
+
+
+def charges(site: Path) -> int:
+    path = site.parent / "ledger" / "ledger.jsonl"
+    return path.read_text().count('"kind": "charge"') if path.exists() else 0
+
+
+def test_the_same_request_gets_the_same_bytes_and_one_charge(site):
+    first, metrics = ask(site, settings(site))
+    assert metrics["refused"] == "" and metrics["agent"] == 1 and first[0].shape == (200, 10)
+    again, _ = ask(site, settings(site))
+    assert first[0].tobytes() == again[0].tobytes() and charges(site) == 1
+    other, _ = ask(site, settings(site), "r/2")
+    assert first[0].tobytes() != other[0].tobytes() and charges(site) == 2
+
+
+def test_the_site_trains_its_own_model_on_its_own_records(site):
+    ask(site, settings(site))
+    [record] = site.parent.glob("state/runs/*/figures.json")
+    assert "confusion" in record.read_text()
+    assert not list(site.parent.glob("state/runs/*/release*")), "releases belong to the ledger"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"agents": 30}, "agents=30, but this site joined a federation of 3"),
+        ({"public_size": 500, "queries": 300}, "300 queries are more than the 250"),
+        ({"noise_seed": 1}, "seeded noise protects nobody"),
+        ({"epsilon": "inf"}, "nothing without noise"),
+        ({"dataset": "digits", "public_dataset": ""}, "own records only"),
+        ({"public_size": 20, "epsilon": 1, "vote_fraction": 0.1}, "this site allows 2 to 50"),
+    ],
+)
+def test_a_request_beyond_the_sites_rules_is_refused_in_words(site, caplog, changes, words):
+    edit(site, queries=250, smallest_epsilon=2.0)
+    with caplog.at_level(logging.WARNING, "flwr"):
+        logging.getLogger("flwr").propagate = True
+        arrays, metrics = ask(site, settings(site, **changes))
+    assert arrays == [] and metrics["refused"] == "policy" and words in metrics["detail"]
+    assert words in caplog.text and charges(site) == 0
+
+
+def test_a_method_that_is_not_allowed_is_refused(site):
+    asked = settings(site)
+    _, metrics = ask(site, asked, method="standalone")
+    assert metrics["refused"] == "policy" and "'standalone' is not allowed here" in metrics["detail"]
+
+
+def test_an_answer_that_nothing_was_charged_for_stays(site):
+    edit(site, methods=["pate-fl", "standalone"])
+    arrays, metrics = ask(site, settings(site), method="standalone")
+    assert arrays == [] and metrics["refused"] == "site" and charges(site) == 0
+
+
+def test_the_budget_ends_in_words_and_without_a_charge(site):
+    edit(site, epsilon=25.0)
+    assert ask(site, settings(site), "r/1")[1]["refused"] == ""
+    arrays, metrics = ask(site, settings(site), "r/2")
+    assert arrays == [] and (metrics["refused"], charges(site)) == ("budget", 1)
+    assert "budget does not allow" in metrics["detail"]
+    assert ask(site, settings(site), "r/1")[1]["refused"] == "", "what was paid for is served for ever"
+    edit(site, epsilon=200.0)
+    assert ask(site, settings(site), "r/2")[1]["refused"] == "", "the owner may raise it"
+
+
+def test_other_records_under_the_same_ledger_are_refused(site):
+    ask(site, settings(site))
+    edit(site, private=str(site.parents[1] / "own2.npz"))
+    arrays, metrics = ask(site, settings(site))
+    assert arrays == [] and metrics["refused"] == "site" and "sha256" not in metrics["detail"]
+
+
+@pytest.mark.parametrize("content", [b"PK nothing", None])
+def test_what_is_wrong_with_the_data_stays_at_the_site(site, content, caplog):
+    broken = site.parent / "patients-of-dr-jones.npz"
+    if content is not None:
+        broken.write_bytes(content)
+    edit(site, private=str(broken))
+    logging.getLogger("flwr").propagate = True
+    arrays, metrics = ask(site, settings(site))
+    assert arrays == [] and metrics["refused"] == "site"
+    assert "jones" not in str(metrics) + caplog.text and "fedballot site check" in metrics["detail"]
+    assert "jones" in next(one.words for one in check_site(site) if one.what == "own data")
+
+
+def test_another_public_set_is_refused(site):
+    asked = settings(site)
+    edit(site, public=str(site.parents[1] / "own2.npz"))
+    _, metrics = ask(site, dataclasses.replace(asked, public_size=100, test_size=50))
+    assert metrics["refused"] == "fingerprint"
+
+
+def test_check_looks_at_everything(site):
+    found = {one.what: one for one in check_site(site)}
+    assert all(found[what].good for what in ("file", "public data", "own data", "model", "key", "file modes", "budget"))
+    assert not found["authority"].good and "ca.crt" in found["authority"].words
+    assert not (site.parent / "ledger").exists(), "a look makes no ledger"
+    ask(site, settings(site))
+    spent = next(one.words for one in check_site(site) if one.what == "budget")
+    assert spent.startswith("epsilon 20.21 of 100 spent")
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "words"),
+    [
+        ({"public_fingerprint": "sha256:0"}, "public data", "get the agreed file"),
+        ({"public": "nothing.npz"}, "public data", "no such file"),
+        ({"model": "random-forst"}, "model", "did you mean 'random-forest'"),
+        ({"key": "site.toml"}, "key", "ssh-keygen"),
+    ],
+)
+def test_check_says_what_is_wrong(site, changes, what, words):
+    edit(site, **changes)
+    found = {one.what: one for one in check_site(site)}
+    assert found[what].good is False and words in found[what].words
+
+
+def test_check_names_a_label_that_the_public_data_lack(site):
+    with np.load(site.parents[1] / "own1.npz") as own:
+        x, y = own["x"], own["y"].astype(str)
+    y[7] = "unheard"
+    np.savez(site.parent / "own.npz", x=x, y=y)
+    edit(site, private="own.npz")
+    found = {one.what: one for one in check_site(site)}
+    assert "row 7 has the label 'unheard'" in found["own data"].words and found["budget"].good is None
+
+
+def test_a_site_may_hold_a_single_class(site):
+    with np.load(site.parents[1] / "own1.npz") as own:
+        keep = own["y"] == 3
+        np.savez(site.parent / "own.npz", x=own["x"][keep], y=own["y"][keep])
+    edit(site, private="own.npz", model="random-forest")
+    arrays, metrics = ask(site, settings(site))
+    assert metrics["refused"] == "" and arrays[0].shape == (200, 10)

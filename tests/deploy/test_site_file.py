@@ -1,0 +1,94 @@
+from pathlib import Path
+
+import pytest
+
+from fedballot.deploy.site_file import check_modes, read_site
+from fedballot.deploy.template import init_site
+from fedballot.errors import SettingsError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    init_site(tmp_path / "site", number=1, sites=3, server="flower.example.org:9092")
+    return tmp_path / "site"
+
+
+def changed(folder: Path, old: str, new: str) -> Path:
+    text = (folder / "site.toml").read_text()
+    assert old in text
+    (folder / "site.toml").write_text(text.replace(old, new))
+    return folder / "site.toml"
+
+
+def test_the_template_is_a_whole_file(folder: Path) -> None:
+    site = read_site(folder / "site.toml")
+    assert (site.number, site.sites, site.server) == (1, 3, "flower.example.org:9092")
+    assert site.data.private == folder / "records.csv" and site.key == folder / "site.key"
+    assert site.allowed.methods == ("pate-fl",) and site.budget.unit == "agent"
+    check_modes(site)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("number = 1", "number = 3", "number = 3; expected 0 to 2"),
+        ("number = 1", "number = true", "number = True; expected a whole number"),
+        ("number = 1", "", "key 'number' is missing"),
+        ("sites = 3", "sites = 0", "sites = 0"),
+        ("flower.example.org:9092", "flower.example.org", "HOST:PORT"),
+        ("flower.example.org:9092", "host:99999", "HOST:PORT"),
+        ("queries = 1000", "querys = 1000", "did you mean 'queries'"),
+        ("queries = 1000", "queries = 0", "allowed.queries = 0"),
+        ('["pate-fl"]', '["pate"]', "did you mean 'pate-fl'"),
+        ('["pate-fl"]', "[]", "expected a list of texts"),
+        ('unit = "agent"', 'unit = "person"', "expected one of record, agent"),
+        ("epsilon = 10.0", "epsilon = 0", "budget.epsilon = 0.0; expected more than 0"),
+        ("epsilon = 10.0", "epsilon = inf", "expected a finite number"),
+        ("delta = 1e-3", "delta = 1", "budget.delta"),
+        ("largest_epsilon = 5.0", "largest_epsilon = 0.01", "largest_epsilon"),
+        ("[data]", "[datum]", "unknown key 'datum'; did you mean 'data'"),
+        ('model = "random-forest"', "model = ", "not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_key(folder: Path, old: str, new: str, words: str) -> None:
+    path = changed(folder, old, new)
+    with pytest.raises(SettingsError) as caught:
+        read_site(path)
+    assert words in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_a_table_is_no_number(folder: Path) -> None:
+    path = folder / "site.toml"
+    path.write_text(path.read_text().partition("[data]")[0] + "data = 3\nbudget = {}\nallowed = {}\n")
+    with pytest.raises(SettingsError, match="data = 3 is not a table"):
+        read_site(path)
+
+
+def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="fedballot site init"):
+        read_site(tmp_path / "site.toml")
+
+
+@pytest.mark.parametrize("name", ["site.key", "ledger", "state"])
+def test_files_that_others_can_open_are_refused(folder: Path, name: str) -> None:
+    if name != "site.key":
+        (folder / name).mkdir(mode=0o700)
+    (folder / name).chmod(0o750)
+    with pytest.raises(SettingsError, match=f"mode 750 .*chmod go= .*{name}"):
+        check_modes(read_site(folder / "site.toml"))
+
+
+def test_a_missing_key_is_named(folder: Path) -> None:
+    (folder / "site.key").unlink()
+    with pytest.raises(SettingsError, match=r"site\.key: cannot be read"):
+        check_modes(read_site(folder / "site.toml"))
+
+
+def test_a_key_is_never_overwritten(folder: Path) -> None:
+    key = (folder / "site.key").read_bytes()
+    with pytest.raises(SettingsError, match="already there"):
+        init_site(folder, number=1, sites=3, server="localhost:1")
+    (folder / "site.toml").unlink()
+    with pytest.raises(SettingsError, match="never overwritten"):
+        init_site(folder, number=1, sites=3, server="localhost:1")
+    assert (folder / "site.key").read_bytes() == key
