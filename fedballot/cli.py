@@ -16,10 +16,11 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from fedballot import __version__, settings, terminal
+from fedballot import __version__, ledger_commands, privacy_commands, settings, terminal
 from fedballot.deploy import commands as deployed
 from fedballot.errors import FedballotError, RunError, SettingsError
 from fedballot.report import numbers
+from fedballot.sweep_command import sweep_command
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -294,9 +295,13 @@ def compare(
     print(page)
 
 
+app.command("sweep")(sweep_command)
 app.add_typer(deployed.site_app, name="site")
 app.add_typer(deployed.server_app, name="server")
 app.command()(deployed.submit)
+app.command()(privacy_commands.budget)
+app.command()(privacy_commands.audit)
+app.add_typer(ledger_commands.ledger_app, name="ledger")
 
 
 def _leave(code: int) -> None:

@@ -188,6 +188,8 @@ class Recorder:
         words = str(error) if isinstance(error, FedballotError) else f"{type(error).__name__}: {error}"
         if isinstance(error, KeyboardInterrupt):
             words = "interrupted"
+        if isinstance(error, SystemExit):  # how Flower ends a server app that its SuperLink no longer knows
+            words = "the server app was stopped before the run was done; --resume takes it up"
         self.result = {**self.result, "status": "failed", "error": words}
         write_json(self.folder.result, self.result)
 
@@ -195,6 +197,7 @@ class Recorder:
         """The run is done: the whole result."""
         outcome = strategy.outcome()
         strategy.save(self.folder)
+        self._per_round(strategy.round_records)
         counts = strategy.counts
         wall_s = time.perf_counter() - self._clock
         available = self.workers * strategy.rounds_wall_s
@@ -237,6 +240,15 @@ class Recorder:
             return blank
         return {**blank, "client_accuracy": mean_and_std(values), "client_accuracy_per_agent": values}
 
+    def _per_round(self, records: list[dict[str, Any]]) -> None:
+        """Add to each round what the agents noted about it; an agent that missed a round is null there."""
+        noted = [(self.folder.agent(agent).figures() or {}).get("rounds", {}) for agent in range(self.settings.agents)]
+        for record in records:
+            values = [found.get(str(record["round"])) for found in noted]
+            known = [value for value in values if value is not None]
+            if known:
+                record["metrics"] |= {"client_accuracy": mean_and_std(known), "client_accuracy_per_agent": values}
+
 
 def versions() -> dict[str, str]:
     """Versions of what a result may depend on; packages that are not installed are left out."""
@@ -269,6 +281,7 @@ def make_server(
         request_id=folder.request,
         progress=progress,
     )
+    strategy.take_up(folder.checkpoint)
     recorder = Recorder(folder, method, settings, data, workers)
 
     def finish(error: BaseException | None) -> None:
@@ -280,6 +293,6 @@ def make_server(
 
     components = ServerAppComponents(
         server=BallotServer(strategy, finish),
-        config=ServerConfig(num_rounds=strategy.rounds, round_timeout=settings.round_timeout_s),
+        config=ServerConfig(num_rounds=strategy.rounds - strategy.rounds_done, round_timeout=settings.round_timeout_s),
     )
     return components, recorder

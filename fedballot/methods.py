@@ -8,11 +8,14 @@ from typing import Any
 
 from fedballot.clients.base import PartyClient
 from fedballot.clients.baselines import CentralizedClient, StandaloneClient
+from fedballot.clients.fedmd import FedmdClient, FedmdSettings
+from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
 from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
+from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 from fedballot.strategies.pate import PateStrategy
 
 
@@ -57,6 +60,39 @@ METHODS: dict[str, Method] = {
             settings=PateSettings,
             client=PateClient,
             strategy=PateStrategy,
+        ),
+        Method(
+            name="fedmd",
+            summary="parties with models of any kind learn from the average of all predictions, round after round",
+            sends="predictions on public data, each round",
+            protects="nothing: predictions may tell about training records",
+            from_whom="nobody",
+            source="Federated model distillation with noise-free differential privacy, FedMD-NP",
+            settings=FedmdSettings,
+            client=FedmdClient,
+            strategy=FedmdStrategy,
+        ),
+        Method(
+            name="fedmd-nfdp",
+            summary="FedMD in which each party trains on one fixed random sample of its records",
+            sends="predictions on public data, each round",
+            protects="each record, with the probability that it is not in the sample",
+            from_whom="everybody, the server included",
+            source="Federated model distillation with noise-free differential privacy, Algorithm 1",
+            settings=NfdpSettings,
+            client=NfdpClient,
+            strategy=NfdpStrategy,
+        ),
+        Method(
+            name="fedmd-ldp",
+            summary="FedMD in which each party adds noise to every prediction",
+            sends="noisy predictions on public data, each round",
+            protects="each party with all its data",
+            from_whom="everybody, the server included",
+            source="Federated model distillation with noise-free differential privacy, FedMD-LDP",
+            settings=LdpSettings,
+            client=LdpClient,
+            strategy=LdpStrategy,
         ),
         Method(
             name="standalone",

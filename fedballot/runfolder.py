@@ -108,6 +108,10 @@ class RunFolder:
         return self.path / "release.npz"
 
     @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint.npz"
+
+    @property
     def log(self) -> Path:
         return self.path / "log.txt"
 

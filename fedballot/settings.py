@@ -54,7 +54,13 @@ class CommonSettings:
     public_size: int = setting(1000, "records in the public pool", low=1)
     test_size: int = setting(1000, "test records; 0: all that remain", low=0)
     agents: int = setting(100, "number of agents (parties)", low=1)
-    partition: Literal["iid", "dirichlet", "classes-per-agent", "by-group"] = setting(
+    test_source: Literal["public", "private"] = setting(
+        "public", "whose records test; private: those of the private task, whose classes may be others"
+    )
+    private_classes: tuple[str, ...] = setting(
+        ("all",), "private classes kept, comma-separated; new=a+b joins some (needs test_source=private)"
+    )
+    partition: Literal["iid", "dirichlet", "classes-per-agent", "by-group", "subclass-per-agent"] = setting(
         "iid", "how private records go to agents"
     )
     alpha: float = setting(0.5, "concentration of the Dirichlet partition", above=0)

@@ -54,7 +54,7 @@ def killed_after_round(out: Path, number: int) -> None:
     process = subprocess.Popen(command(out), start_new_session=True)
     try:
         deadline = time.monotonic() + 240
-        while not list(out.glob(f"agents/*/model-{number + 1}")):
+        while not list(out.glob(f"agents/*/run-*/model-{number + 1}")):
             assert process.poll() is None, "the run ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.02)

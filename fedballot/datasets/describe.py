@@ -19,13 +19,15 @@ def describe(what: Source | FederationSpec) -> dict[str, Any]:
     dict with `name, shape, dtype, classes, train, test, fingerprint, groups`, where `train` and `test` hold
     `records` and `per_class`; `fingerprint` is that of the training records; `groups` maps names to records. For a
     spec also `partition`: `scheme, agents, records, size, classes_per_agent, counts, public, test`, where `size` and
-    `classes_per_agent` hold `min, median, max` over agents and `counts` is the agents x classes matrix.
+    `classes_per_agent` hold `min, median, max` over agents, `counts` is the agents x classes matrix, and `classes` are
+    those that models answer for.
     """
     if isinstance(what, Source):
         return _source(what)
     data = build(what)
     counts = label_counts(data.private.y, data.parts, len(data.classes))
     return _source(load(what.dataset)) | {
+        "classes": list(data.classes),
         "partition": {
             "scheme": what.partition,
             "agents": what.agents,
@@ -42,7 +44,7 @@ def describe(what: Source | FederationSpec) -> dict[str, Any]:
                 "records": len(data.test_y),
                 "per_class": np.bincount(data.test_y, minlength=len(data.classes)).tolist(),
             },
-        }
+        },
     }
 
 

@@ -24,6 +24,8 @@ class FederationSpec:
     dataset : source of the private records (see `sources.load`).
     public_dataset : source of public and test records; "" for the same source.
     private_size, public_size, test_size : numbers of records.
+    test_source : "public" or "private", whose records test; with "private" the tasks may differ (see `own_task`).
+    private_classes : with "private": the classes that are kept or joined.
     agents, partition, alpha, classes_per_agent, min_size : see `partitions.partition`.
     seed : fixes the split and the partition.
     """
@@ -33,6 +35,8 @@ class FederationSpec:
     private_size: int = 0
     public_size: int
     test_size: int = 0
+    test_source: str = "public"
+    private_classes: tuple[str, ...] = ("all",)
     agents: int
     partition: str
     alpha: float
@@ -51,7 +55,7 @@ class FederatedData:
     private : the private source; records that are in no part belong to nobody in this experiment.
     parts : per agent, sorted int64 indices into `private`.
     public_x : public pool in the shape and dtype of `private.x`.
-    public_y : its labels, int64, held back: for measuring only.
+    public_y : its labels, int64; held back for measuring, but for methods that say that they train on them.
     test_x, test_y : test records, likewise.
     public_fingerprint : fingerprint of `public_x`.
     group_names : name of each group id of `private.groups`.
@@ -95,6 +99,10 @@ def build(spec: FederationSpec) -> FederatedData:
     _check(spec)
     if spec.dataset == SITES:
         return _public_only(spec)
+    if spec.test_source == "private":
+        from fedballot.datasets.own_task import build_own_task  # which builds on this module
+
+        return build_own_task(spec)
     private = load(spec.dataset)
     public = load(spec.public_dataset or spec.dataset)
     same = public.name == private.name
@@ -197,6 +205,10 @@ def _check(spec: FederationSpec) -> None:
     for key, least in (("private_size", 0), ("public_size", 1), ("test_size", 0), ("agents", 1), ("seed", 0)):
         if getattr(spec, key) < least:
             raise SettingsError(f"{key}: {getattr(spec, key)}; expected at least {least}")
+    if spec.private_classes != ("all",) and spec.test_source != "private":
+        raise SettingsError("private_classes: classes can be chosen with test_source=private only; set it")
+    if spec.test_source == "private" and spec.dataset == SITES:
+        raise SettingsError(f"test_source: private, but with dataset={SITES} no private record is here to test on")
 
 
 def _check_match(private: Source, public: Source) -> None:

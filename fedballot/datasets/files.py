@@ -9,13 +9,19 @@ import numpy as np
 from fedballot.datasets.checks import encode
 from fedballot.datasets.examples import Examples, Indices, Source
 from fedballot.datasets.folders import read_folder
+from fedballot.datasets.leaf import read_leaf
 from fedballot.datasets.npz import read_npz
 from fedballot.datasets.raw import Raw
 from fedballot.datasets.tables import read_csv, read_parquet
 from fedballot.errors import DataError
 
-READERS: dict[str, Callable[[Path], Raw]] = {".npz": read_npz, ".csv": read_csv, ".parquet": read_parquet}
-KINDS = f"{', '.join(READERS)} file, image folder, or pattern such as 'sites/*.csv'"
+READERS: dict[str, Callable[[Path], Raw]] = {
+    ".npz": read_npz,
+    ".csv": read_csv,
+    ".parquet": read_parquet,
+    ".json": read_leaf,
+}
+KINDS = f"{', '.join(READERS)} file, image folder, folder of LEAF's JSON files, or pattern such as 'sites/*.csv'"
 
 
 def looks_like_path(name: str) -> bool:
@@ -54,7 +60,7 @@ def read_raw(path: Path) -> Raw:
         An unknown kind of file, or bad content.
     """
     if path.is_dir():
-        return read_folder(path)
+        return read_leaf(path) if any(path.glob("*.json")) else read_folder(path)
     if path.suffix.lower() not in READERS:
         raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected a {KINDS}")
     return READERS[path.suffix.lower()](path)

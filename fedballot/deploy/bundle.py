@@ -84,8 +84,8 @@ def check_bundle(content: bytes) -> None:
             for name in {*names} & {*ours}:
                 if archive.read(name) != ours[name]:
                     raise SettingsError(
-                        f"{name} in the server's bundle differs from this site's (fedballot {__version__}): install the "
-                        "same version on both sides"
+                        f"{name} in the server's bundle differs from this site's (fedballot {__version__}): "
+                        "install the same version on both sides"
                     )
             app = tomllib.loads(archive.read(_RECORD).decode())["tool"]["flwr"]["app"]
             if app["components"]["clientapp"] != CLIENT_APP:

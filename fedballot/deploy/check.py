@@ -124,5 +124,5 @@ def _budget(site: Site, own: OwnRecords) -> str:
     lines = ledger.verify()
     return (
         f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {site.budget.delta:g} "
-        f"({site.budget.unit} level, {site.budget.adjacency}); the ledger's {lines} lines are whole"
+        f"({site.budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"
     )

@@ -26,7 +26,7 @@ def guard() -> None:
         check_bundle(content)
         return install(content, *args, **kwargs)
 
-    run_clientapp.install_from_fab = checked
+    vars(run_clientapp)["install_from_fab"] = checked
 
 
 def main() -> None:

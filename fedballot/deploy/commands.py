@@ -76,7 +76,7 @@ def site_start(
     for finding in check_site(site_file):
         if finding.good is False and finding.what not in spared:
             raise SettingsError(f"{finding.what}: {finding.words}")
-    start_node(read_site(site_file), insecure=insecure, port=port)
+    raise typer.Exit(start_node(read_site(site_file), insecure=insecure, port=port))
 
 
 @server_app.command("init")

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ from fedballot.errors import RunError
 
 COMMAND_TIMEOUT_S = 60.0
 CONNECTION = "fedballot"  # name of the server in Flower's configuration file
+
+
+def one_port() -> bool:
+    """Whether this Flower serves sites over HTTP on the port of its Control API (from 1.40 on), and not over gRPC."""
+    return tuple(int(part) for part in metadata.version("flwr").split(".")[:2]) >= (1, 40)
 
 
 def environment(home: Path, *first_on_path: Path) -> dict[str, str]:

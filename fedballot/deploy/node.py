@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import ipaddress
 import os
 import shlex
+import signal
 import socket
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 from fedballot.deploy.flower import command, environment
 from fedballot.deploy.site_file import Site
-from fedballot.errors import SettingsError
+from fedballot.errors import RunError, SettingsError
+
+REFUSED_S = 150.0  # a server notices a killed SuperNode after about a minute
+AGAIN_S = 5.0
+WORDS_S = 3.0  # for the last words of a SuperNode that has ended
+THERE_ALREADY = b"Failed to activate SuperNode"  # Flower's words to a second SuperNode with the same key
 
 
 def free_port() -> int:
@@ -64,13 +74,19 @@ def _quoted(path: Path) -> str:
     return f'"{path}"'
 
 
-def start_node(site: Site, *, insecure: bool, port: int | None) -> None:
-    """Become the site's SuperNode; does not return.
+def start_node(site: Site, *, insecure: bool, port: int | None) -> int:
+    """Run the site's SuperNode until it is stopped; returns its exit code.
+
+    A server that has not yet noticed that this site's last SuperNode was killed refuses the new one, for about a
+    minute, in the same words as one that does not know its key. So it is started again until :data:`REFUSED_S` have
+    passed.
 
     Raises
     ------
     SettingsError
         If plain text would leave the machine.
+    RunError
+        If the server refuses the site for longer.
     """
     line = node_command(site, insecure=insecure, port=port or free_port())
     os.umask(0o077)  # models and ledger are for the owner alone
@@ -82,6 +98,55 @@ def start_node(site: Site, *, insecure: bool, port: int | None) -> None:
     wrapper.chmod(0o700)
     home = site.state / "flwr"
     home.mkdir(exist_ok=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(line[0], line, environment(home, guard))
+    deadline = time.monotonic() + REFUSED_S
+    while True:
+        code, refused = _run_once(line, environment(home, guard))
+        if code == 0 or not refused:
+            return code
+        if time.monotonic() > deadline:
+            raise RunError(
+                f"{site.server} has refused this site for {REFUSED_S:g} s: let its key in with `fedballot server "
+                f"add-site DIR {site.key.name}.pub`, and see that no other SuperNode runs with it"
+            )
+        print(
+            "the server refuses this site: its key was not added there, or its last SuperNode was killed and still "
+            f"counts as connected; trying again in {AGAIN_S:g} s",
+            flush=True,
+        )
+        time.sleep(AGAIN_S)
+
+
+def _run_once(line: list[str], env: dict[str, str]) -> tuple[int, bool]:
+    """Run a SuperNode and pass its words on; returns its exit code, and whether the server has it as connected."""
+    child = subprocess.Popen(
+        line, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=_die_too
+    )
+    before = {
+        number: signal.signal(number, lambda number, _: child.send_signal(number))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    refused = threading.Event()
+
+    def relay() -> None:
+        for words in child.stdout or ():
+            if THERE_ALREADY in words:
+                refused.set()
+            sys.stdout.buffer.write(words)
+            sys.stdout.buffer.flush()
+
+    # beside the wait: the SuperNode's own children hold the pipe open until they see that it is gone
+    reader = threading.Thread(target=relay, daemon=True)
+    reader.start()
+    try:
+        code = child.wait()
+        reader.join(timeout=WORDS_S)
+        return code, refused.is_set()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        child.kill()
+
+
+def _die_too() -> None:
+    """Have the kernel end this process when its parent is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # 1: PR_SET_PDEATHSIG

@@ -28,7 +28,7 @@ from fedballot.settings import CommonSettings
 
 logger = logging.getLogger("flwr")  # what the SuperNode writes to
 
-REASON_STAYS = "the site's own log and `fedballot site check` say why"
+REASON_STAYS = "`fedballot site check` says why"  # at the site: the text may name its files or values
 
 
 def own_settings(site: Site, settings: CommonSettings) -> CommonSettings:
@@ -64,6 +64,7 @@ def make_party(site: Site, method: Method, asked: CommonSettings) -> tuple[Party
     check_modes(site)
     settings = own_settings(site, asked)
     prepare_worker(needs_torch(settings))
+    site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = load_own(site.data.private, load(str(site.data.public)))
     ledger = SiteLedger(site, own.fingerprint)
     party = Party(
@@ -101,8 +102,6 @@ class SiteClient(NumPyClient):
                 )
                 return arrays, one, metrics
             reason, detail = str(metrics["refused"]), str(metrics["detail"])
-            if reason == "settings":
-                detail = REASON_STAYS  # the text may name files or values of the site
         except Refusal as refusal:
             reason, detail = refusal.reason, str(refusal)
         except FedballotError as error:

@@ -15,8 +15,11 @@ from fedballot.errors import RunError, SettingsError
 from fedballot.methods import Method
 from fedballot.privacy import accounting
 from fedballot.privacy.costs import Cost
+from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.ledger import Account, Arrays, Ledger
 from fedballot.settings import CommonSettings
+
+ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one"}  # what the methods' costs speak of
 
 
 def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
@@ -64,7 +67,7 @@ class SiteLedger(Ledger):
             party=f"site {site.number}",
             data=data,
             unit=budget.unit,
-            adjacency=budget.adjacency,
+            adjacency=ADJACENCY[budget.unit],
             epsilon=budget.epsilon,
             delta=budget.delta,
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedballot.deploy import pki
-from fedballot.deploy.flower import CONNECTION, ask, command, environment
+from fedballot.deploy.flower import CONNECTION, ask, command, environment, one_port
 from fedballot.deploy.node import is_loopback
 from fedballot.deploy.site_file import check_private
 from fedballot.errors import SettingsError
@@ -133,7 +133,15 @@ def server_command(server: ServerFolder, *, fleet: str) -> list[str]:
     """
     host, _, port = server.control.rpartition(":")
     line = [command("flower-superlink"), "--host", host, "--port", port, "--database", str(server.database)]
-    line += ["--fleet-api-type", "grpc-rere", "--fleet-api-address", fleet, "--disable-runtime-dependency-installation"]
+    line.append("--disable-runtime-dependency-installation")
+    if one_port():
+        if fleet != server.control:
+            raise SettingsError(
+                f"--fleet {fleet}: this version of Flower has one port for sites and control, which this folder has at "
+                f"{server.control}; with Flower 1.39 they are apart, so that the network reaches the first only"
+            )
+    else:
+        line += ["--fleet-api-type", "grpc-rere", "--fleet-api-address", fleet]
     if server.certificate.exists():
         check_private(server.key)
         line += ["--ssl-ca-certfile", str(server.authority), "--ssl-certfile", str(server.certificate)]
@@ -149,7 +157,6 @@ def server_command(server: ServerFolder, *, fleet: str) -> list[str]:
 def start_server(server: ServerFolder, *, fleet: str) -> None:
     """Become the SuperLink; does not return."""
     line = server_command(server, fleet=fleet)
-    os.umask(0o077)  # keys and database are for the owner alone
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(line[0], line, environment(server.home))

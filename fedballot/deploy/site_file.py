@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from fedballot.errors import SettingsError
 from fedballot.methods import METHODS
-from fedballot.privacy.guarantee import Adjacency, Unit
+from fedballot.privacy.guarantee import Unit
 
 OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -35,7 +35,6 @@ class Budget:
 
     ledger: Path
     unit: Unit
-    adjacency: Adjacency
     epsilon: float
     delta: float
 
@@ -108,7 +107,8 @@ def _table(path: Path, prefix: str, kind: type[Any], values: Any) -> Any:
         if key not in names:
             near = difflib.get_close_matches(key, names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise SettingsError(f"{path}: unknown key '{prefix}{key}'{hint} Allowed: {', '.join(names)}")
+            allowed = ", ".join(name for name in names if name != "path")
+            raise SettingsError(f"{path}: unknown key '{prefix}{key}'{hint}. Allowed: {allowed}")
     missing = [name for name in names if name not in values]
     if missing:
         raise SettingsError(f"{path}: key '{prefix}{missing[0]}' is missing; `fedballot site init` writes a whole file")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,7 +121,7 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
         time.sleep(LOOK_S)
 
 
-def _result(folder: RunFolder, before: bytes | None) -> Mapping[str, Any] | None:
+def _result(folder: RunFolder, before: bytes | None) -> dict[str, Any] | None:
     """The result file once this run has written it; an earlier attempt's does not count."""
     if not folder.result.exists() or folder.result.read_bytes() == before:
         return None

@@ -25,7 +25,6 @@ public_fingerprint = "sha256:"  # of that source, as `fedballot data public.npz`
 [budget]
 ledger = "ledger"               # what was spent, and every release; back it up, never delete it
 unit = "agent"                  # whom epsilon protects: "agent", all of this site's data at once, or "record"
-adjacency = "zero-out"          # which worlds cannot be told apart
 epsilon = 10.0                  # all that this site will ever spend on these data
 delta = 1e-3
 

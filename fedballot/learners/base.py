@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 Inputs = NDArray[Any]
 Progress = Callable[[int, int], None]
+Loss = Literal["cross-entropy", "mae", "l2"]
 
 UNKNOWN_WEIGHT = 0.5
 CONFIDENT_SHARE = 0.8
@@ -24,12 +25,14 @@ class Learner(Protocol):
 
     Inputs ``x`` are raw: uint8 images (n, h, w) or (n, h, w, 3), or float32 features (n, d). Labels are int64
     (n,) in [0, n_classes). ``fit`` and ``distill`` return the learner itself; torch learners go on from their
-    present weights, scikit-learn learners start anew.
+    present weights (``goes_on``), scikit-learn learners start anew. ``epochs`` and ``batch_size`` of one call replace
+    the learner's own; scikit-learn learners have none to replace.
     """
 
     n_classes: int
+    goes_on: bool
 
-    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None) -> Self:
+    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None, epochs: int | None = None) -> Self:
         """Train on labelled examples.
 
         With ``unknown`` (public inputs), the learner also learns to abstain: a last class, "unknown", is
@@ -50,8 +53,21 @@ class Learner(Protocol):
         """
         ...
 
-    def distill(self, x: Inputs, targets: FloatArray, *, weights: FloatArray | None = None) -> Self:
-        """Train on soft labels (n, n_classes) whose rows sum to 1, optionally weighted per example."""
+    def distill(
+        self,
+        x: Inputs,
+        targets: FloatArray,
+        *,
+        weights: FloatArray | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        loss: Loss = "cross-entropy",
+    ) -> Self:
+        """Train on what others predict (n, n_classes), optionally weighted per example.
+
+        Targets are soft labels whose rows sum to 1, or logits for the losses "mae" and "l2" (mean absolute or squared
+        difference of logits); scikit-learn learners take the softmax of such logits.
+        """
         ...
 
     def semi_supervise(
@@ -138,6 +154,14 @@ def check_targets(targets: FloatArray, n: int, n_classes: int, weights: FloatArr
     if not weights.any():
         raise SettingsError("all weights are 0: there is nothing to train on")
     return np.asarray(targets * weights[:, None], dtype=np.float64)
+
+
+def check_logits(targets: FloatArray, n: int, n_classes: int) -> None:
+    """Refuse logits that cannot be trained on."""
+    if n == 0:
+        raise SettingsError("the training set is empty: a learner needs at least 1 example")
+    if targets.shape != (n, n_classes) or not np.isfinite(targets).all():
+        raise SettingsError(f"logits must be finite and of shape ({n}, {n_classes}), but have shape {targets.shape}")
 
 
 def most_confident(confidence: FloatArray | None, n: int) -> NDArray[np.bool_]:

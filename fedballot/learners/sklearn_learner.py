@@ -18,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.files import write_atomic
 from fedballot.learners import base, storage
-from fedballot.learners.base import FloatArray, Inputs, IntArray, Progress
+from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
 
 _FLOOR = 1e-12
 _FOLDS = 3
@@ -38,6 +38,8 @@ class ScikitLearner:
     Each training starts anew: ``fit`` after ``distill`` forgets the distilled knowledge. Images are flattened
     and scaled to [0, 1]; feature vectors are taken as they are.
     """
+
+    goes_on = False
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class ScikitLearner:
         self._outputs = n_classes
         self._estimator: Any = None
 
-    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None) -> Self:
+    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None, epochs: int | None = None) -> Self:
         """See ``Learner.fit``; the public inputs are drawn once, for there are no epochs."""
         flat = self._flat(x)
         base.check_labels(y, len(x), self.n_classes)
@@ -77,12 +79,24 @@ class ScikitLearner:
         self._estimator = self._fitted(flat, y, weights)
         return self
 
-    def distill(self, x: Inputs, targets: FloatArray, *, weights: FloatArray | None = None) -> Self:
+    def distill(
+        self,
+        x: Inputs,
+        targets: FloatArray,
+        *,
+        weights: FloatArray | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        loss: Loss = "cross-entropy",
+    ) -> Self:
         """See ``Learner.distill``: each example once per class, weighted by its target.
 
         Estimators that take no sample weights are trained on the likeliest class.
         """
         flat = self._flat(x)
+        if loss != "cross-entropy":
+            base.check_logits(targets, len(x), self.n_classes)
+            targets = softmax(targets.astype(np.float64), axis=1)
         weighted = base.check_targets(targets, len(x), self.n_classes, weights)
         if self._weighted:
             # a soft label of under 1 % costs as much as one of 99 % and teaches nothing

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.files import write_atomic
 from fedballot.learners import augment, base, nets, storage, training
-from fedballot.learners.base import FloatArray, Inputs, IntArray, Progress
+from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
 
 _PREDICT_BATCH = {"cpu": 256, "cuda": 4096}  # on CPU twice as fast as 1024: activations stay in the cache
 _LABEL_SHARE = 0.3
@@ -23,6 +23,8 @@ _LABEL_SHARE = 0.3
 
 class TorchLearner:
     """A torch network behind the Learner protocol. Build it with ``registry.make_learner``."""
+
+    goes_on = True
 
     def __init__(
         self,
@@ -56,14 +58,14 @@ class TorchLearner:
             kind = augment.COLOUR if len(input_shape) == 3 else grey
             self._augmenter = augment.Augmenter(kind, input_shape[0], input_shape[1], self.device)
 
-    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None) -> Self:
+    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None, epochs: int | None = None) -> Self:
         """See ``Learner.fit``."""
         base.check_inputs(x, self.input_shape)
         base.check_labels(y, len(x), self.n_classes)
         hard = self._tensor(y.astype(np.int64))
         if unknown is None:
             targets = F.one_hot(hard, self.n_classes).float()
-            return self._train_on(self._data(x), targets)
+            return self._train_on(self._data(x), targets, epochs)
 
         base.check_inputs(unknown, self.input_shape, what="unknown")
         if len(unknown) == 0:
@@ -79,15 +81,29 @@ class TorchLearner:
             drawn = n + torch.randperm(m, device=self.device)[: len(abstain)]
             return training.Epoch(torch.cat([known, drawn]), targets)
 
-        return self._train(torch.cat([self._data(x), self._data(unknown)]), plan, outputs)
+        return self._train(torch.cat([self._data(x), self._data(unknown)]), plan, outputs, epochs=epochs)
 
-    def distill(self, x: Inputs, targets: FloatArray, *, weights: FloatArray | None = None) -> Self:
+    def distill(
+        self,
+        x: Inputs,
+        targets: FloatArray,
+        *,
+        weights: FloatArray | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        loss: Loss = "cross-entropy",
+    ) -> Self:
         """See ``Learner.distill``."""
         base.check_inputs(x, self.input_shape)
+        if loss != "cross-entropy":
+            if weights is not None:
+                raise SettingsError(f"weights go with the loss cross-entropy only, not with {loss}")
+            base.check_logits(targets, len(x), self.n_classes)
+            return self._train_on(self._data(x), self._tensor(targets.astype(np.float32)), epochs, batch_size, loss)
         weighted = base.check_targets(targets, len(x), self.n_classes, weights)
         if weights is not None:
             weighted = weighted / weights.mean()
-        return self._train_on(self._data(x), self._tensor(weighted.astype(np.float32)))
+        return self._train_on(self._data(x), self._tensor(weighted.astype(np.float32)), epochs, batch_size)
 
     def semi_supervise(
         self,
@@ -118,7 +134,7 @@ class TorchLearner:
             rows = torch.nonzero(targets.sum(1)).squeeze(1)
             return training.Epoch(rows, targets[rows])
 
-        return self._train(data, plan, self.n_classes, progress)
+        return self._train(data, plan, self.n_classes, progress=progress)
 
     def predict_logits(self, x: Inputs) -> FloatArray:
         """See ``Learner.predict_logits``."""
@@ -175,11 +191,30 @@ class TorchLearner:
             "inputs": shape,
         }
 
-    def _train_on(self, data: Tensor, targets: Tensor) -> Self:
+    def _train_on(
+        self,
+        data: Tensor,
+        targets: Tensor,
+        epochs: int | None,
+        batch_size: int | None = None,
+        loss: Loss = "cross-entropy",
+    ) -> Self:
         epoch = training.Epoch(torch.arange(len(data), device=self.device), targets)
-        return self._train(data, lambda number, best: epoch, self.n_classes)
+        return self._train(
+            data, lambda number, best: epoch, self.n_classes, epochs=epochs, batch_size=batch_size, loss=loss
+        )
 
-    def _train(self, data: Tensor, plan: training.Plan, outputs: int, progress: Progress | None = None) -> Self:
+    def _train(
+        self,
+        data: Tensor,
+        plan: training.Plan,
+        outputs: int,
+        *,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        loss: Loss = "cross-entropy",
+        progress: Progress | None = None,
+    ) -> Self:
         # each fit of a learner has a stream of its own, also after a save and a load
         stream = hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()
         with training.seeded(int.from_bytes(stream[:8], "big", signed=True), self.device):
@@ -190,10 +225,11 @@ class TorchLearner:
                 self._net,
                 lambda rows: self._inputs(data[rows]),
                 plan,
-                epochs=self._epochs,
-                batch_size=self._batch_size,
+                epochs=self._epochs if epochs is None else epochs,
+                batch_size=self._batch_size if batch_size is None else batch_size,
                 lr=self._lr,
                 average=self._student,
+                loss=loss,
                 progress=progress,
             ).eval()
         if not all(bool(value.isfinite().all()) for value in self._net.state_dict().values()):

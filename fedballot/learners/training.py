@@ -23,6 +23,12 @@ class Epoch(NamedTuple):
 
 Plan = Callable[[int, nn.Module], Epoch]
 
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cross-entropy": F.cross_entropy,
+    "mae": F.l1_loss,
+    "l2": F.mse_loss,
+}
+
 
 class AdamW:
     """Decoupled weight decay Adam (Loshchilov and Hutter 2019), the same steps as ``torch.optim.AdamW``.
@@ -86,6 +92,7 @@ def train(
     batch_size: int,
     lr: float,
     average: bool,
+    loss: str = "cross-entropy",
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
     """Train, and return the network, or the average of its weights.
@@ -96,6 +103,8 @@ def train(
         Rows -> augmented float inputs.
     plan
         (epoch, network that predicts best so far) -> what to train on in this epoch, in any order.
+    loss
+        A key of ``LOSSES``.
     """
     optimiser = AdamW(net)
     averaged = Average(net) if average else None
@@ -107,7 +116,7 @@ def train(
         net.train()
         for number, batch in enumerate(batches):
             logits = net(inputs(rows[batch]))
-            F.cross_entropy(logits, targets[batch]).backward()  # type: ignore[no-untyped-call]
+            LOSSES[loss](logits, targets[batch]).backward()  # type: ignore[no-untyped-call]
             done = (epoch + number / len(batches)) / epochs
             optimiser.step(lr * 0.5 * (1 + math.cos(math.pi * done)))
             if averaged:

@@ -28,3 +28,55 @@ def votes_of(labels: npt.NDArray[np.integer], n_classes: int) -> npt.NDArray[np.
     """One-hot votes (Q, C), int32, of labels (Q,); the label ``n_classes`` is an abstention and votes for nothing."""
     votes: npt.NDArray[np.int32] = (labels[:, None] == np.arange(n_classes)).astype(np.int32)
     return votes
+
+
+def weighted_average(
+    ballots: Iterable[npt.NDArray[np.floating]],
+    weights: Iterable[float | npt.NDArray[np.floating]],
+    shape: tuple[int, int],
+) -> npt.NDArray[np.float64]:
+    """Average of predictions (Q, C), float64: the aggregation of FedMD-NFDP's Algorithm 1 (lines 9 and 22).
+
+    Parameters
+    ----------
+    ballots
+        One array (Q, C) per party.
+    weights
+        Per party a number, or one for each query (Q,); at least 0. Equal ones give the paper's average.
+
+    Raises
+    ------
+    ValueError
+        If a ballot has another shape, a weight is negative or not finite, or a query has no weight at all.
+    """
+    total, mass = np.zeros(shape), np.zeros((shape[0], 1))
+    for ballot, weight in zip(ballots, weights, strict=True):
+        if ballot.shape != shape:
+            raise ValueError(f"a ballot has shape {ballot.shape}, the average has {shape}")
+        column = np.broadcast_to(np.asarray(weight, dtype=np.float64), (shape[0],))[:, None]
+        if not (np.isfinite(column).all() and (column >= 0).all()):
+            raise ValueError("weights must be finite and at least 0")
+        total += column * ballot
+        mass += column
+    if not (mass > 0).all():
+        raise ValueError("a query has no weight at all")
+    return np.asarray(total / mass)
+
+
+def confidence(ballot: npt.NDArray[np.floating], *, logits: bool) -> npt.NDArray[np.float64]:
+    """How sure a party is of each query (Q,): its largest probability."""
+    values = ballot.astype(np.float64)
+    if logits:
+        values = np.exp(values - values.max(axis=1, keepdims=True))
+    return np.asarray(values.max(axis=1) / np.maximum(values.sum(axis=1), np.finfo(np.float64).tiny))
+
+
+def to_simplex(rows: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """The nearest probabilities (Q, C) to rows that noise has moved: none negative, every row with sum 1.
+
+    Source: Duchi et al. 2008, "Efficient projections onto the l1-ball for learning in high dimensions", Figure 1.
+    """
+    descending = -np.sort(-rows.astype(np.float64), axis=1)
+    excess = (np.cumsum(descending, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
+    last = np.maximum((descending > excess).sum(axis=1) - 1, 0)
+    return np.asarray(np.maximum(rows - excess[np.arange(len(rows)), last][:, None], 0))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -32,6 +34,7 @@ from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
 from fedballot.errors import RunError
+from fedballot.files import read_arrays, write_arrays
 from fedballot.progress import Progress
 from fedballot.settings import CommonSettings
 from fedballot.wire import WireError, payload_bytes
@@ -39,6 +42,7 @@ from fedballot.wire import WireError, payload_bytes
 S = TypeVar("S", bound=CommonSettings)
 Arrays = list[npt.NDArray[Any]]
 
+PROGRESS = "progress"  # array of a checkpoint that holds the counts and records, as JSON
 JOIN_TIMEOUT_S = 60.0  # how long parties may take to connect before the server goes on without them
 
 
@@ -108,7 +112,8 @@ class BallotStrategy(Strategy, Generic[S]):
     """Ask every party the same thing, keep the good answers, combine them.
 
     A method says what is asked (:meth:`request`), how an answer is read (:meth:`read`) and what follows
-    (:meth:`combine`).
+    (:meth:`combine`). A method of many rounds also says what it needs to go on after any of them (:meth:`state`,
+    :meth:`restore`).
 
     Parameters
     ----------
@@ -137,7 +142,40 @@ class BallotStrategy(Strategy, Generic[S]):
         self.client_compute_s = 0.0
         self.first_began: float | None = None
         self.rounds_wall_s = 0.0
+        self.rounds_done = 0  # by earlier starts of the run: Flower counts from 1 each time
         self._round_bytes_down = 0
+        self._checkpoint: Path | None = None
+
+    def take_up(self, checkpoint: Path) -> None:
+        """Go on after the last round that ``checkpoint`` knows of, if it exists; keep it up to date from now on.
+
+        Raises
+        ------
+        DataError
+            If the file is damaged.
+        """
+        self._checkpoint = checkpoint
+        if not checkpoint.exists():
+            return
+        arrays = read_arrays(checkpoint)
+        kept = json.loads(str(arrays.pop(PROGRESS)))
+        self.counts = Tally(**{**kept["counts"], "rejected": Counter(kept["counts"]["rejected"])})
+        self.round_records = kept["round_records"]
+        self.client_compute_s, self.rounds_wall_s = kept["client_compute_s"], kept["rounds_wall_s"]
+        self.rounds_done = len(self.round_records)
+        self.restore(arrays)
+
+    def _keep(self) -> None:
+        state = self.state()
+        if self._checkpoint is None or state is None:
+            return
+        progress = {
+            "counts": vars(self.counts),
+            "round_records": self.round_records,
+            "client_compute_s": self.client_compute_s,
+            "rounds_wall_s": self.rounds_wall_s,
+        }
+        write_arrays(self._checkpoint, {**state, PROGRESS: np.array(json.dumps(progress))})
 
     # what a method fills in
 
@@ -156,6 +194,13 @@ class BallotStrategy(Strategy, Generic[S]):
     @abstractmethod
     def outcome(self) -> Mapping[str, Any]:
         """The method's part of the result: ``metrics``, ``guarantees``, ``distill_s``, ``warnings``."""
+
+    def state(self) -> Mapping[str, npt.NDArray[Any]] | None:
+        """What the server needs to go on after the round just done; None: a run starts at its first round again."""
+        return None
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take up what :meth:`state` gave."""
 
     def save(self, folder: Any) -> None:
         """Write what the method keeps besides the result (released labels, the server's model)."""
@@ -181,6 +226,7 @@ class BallotStrategy(Strategy, Generic[S]):
         RunError
             If fewer parties are there than a result needs.
         """
+        server_round += self.rounds_done
         client_manager.wait_for(self.nodes, timeout=int(min(JOIN_TIMEOUT_S, self.settings.round_timeout_s)))
         proxies = [proxy for _, proxy in sorted(client_manager.all().items())]
         if not self.required <= len(proxies) <= self.nodes:
@@ -214,6 +260,7 @@ class BallotStrategy(Strategy, Generic[S]):
         RunError
             If too few good answers remain.
         """
+        server_round += self.rounds_done
         before = self.counts.bytes_up
         for failure in failures:
             text = str(failure) if isinstance(failure, BaseException) else str(failure[1].status.message)
@@ -249,6 +296,7 @@ class BallotStrategy(Strategy, Generic[S]):
                 "metrics": metrics,
             }
         )
+        self._keep()
         return ndarrays_to_parameters([]), {}
 
     def _check(self, reply: FitRes) -> Answer:

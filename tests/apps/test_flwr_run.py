@@ -12,13 +12,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from conftest import SMALL
 from flwr.common import Context, RecordDict
 
 from fedballot.apps.config import OWN_KEYS, agents_root, from_run_config
 from fedballot.errors import SettingsError
 from fedballot.methods import METHODS
 from fedballot.settings import build
+from tests.conftest import SMALL
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedballot.clients.base import Party
-from fedballot.clients.fedmd import FedmdClient, FedmdSettings, pack_predictions, unpack_predictions
+from fedballot.clients.fedmd import FedmdClient, FedmdSettings, pack_predictions, states_folder, unpack_predictions
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings, bounded, noisy_predictions
 from fedballot.datasets.examples import Examples
 from fedballot.engine import federated_data
@@ -35,6 +35,10 @@ DIGITS = {
 
 def client(kind, settings, folder, agent=0, data=None):
     return kind(Party(agent, settings, data or federated_data(settings), AgentFolder(folder / str(agent)), "cpu"))
+
+
+def state(folder, number, agent=0):
+    return states_folder(AgentFolder(folder / str(agent)), f"run/{number}") / f"model-{number}"
 
 
 def ask(one, number, consensus=None, run="run"):
@@ -64,7 +68,7 @@ def test_the_same_request_gets_the_same_bytes_and_a_model_is_kept_per_round(mode
     assert first.tobytes() == ask(client(FedmdClient, settings, tmp_path), 1)[0][0].tobytes()
     second = ask(client(FedmdClient, settings, tmp_path), 2)[0][0]
     assert second.tobytes() == ask(client(FedmdClient, settings, tmp_path), 2)[0][0].tobytes() != first.tobytes()
-    assert [path.name for path in (tmp_path / "0").glob("model*")] == ["model-2"]
+    assert [path.name for path in (tmp_path / "0").rglob("model*")] == ["model-2"]
     assert ask(client(FedmdClient, settings, tmp_path), 1)[2]["refused"] == "stale"
 
 
@@ -90,7 +94,7 @@ def test_digesting_moves_the_model_towards_the_consensus(model, tmp_path):
     rows = np.random.default_rng(1).permutation(200)[:50]
     x, shifted = one.party.data.public_x[rows], (one.party.data.public_y[rows] + 1) % 10
     ask(one, 2, np.eye(10)[shifted])
-    after = one.party.own_learner().load(tmp_path / "0" / "model-2").predict_logits(x)
+    after = one.party.own_learner().load(state(tmp_path, 2)).predict_logits(x)
     assert np.mean(after.argmax(axis=1) == shifted) > 0.4  # about 0 before: the model knew the true labels
 
 
@@ -101,11 +105,11 @@ def test_the_losses_on_logits_bring_the_logits_near(loss, tmp_path):
     one = client(FedmdClient, settings, tmp_path)
     ask(one, 1)
     wanted = np.tile(np.linspace(-3, 3, 10), (50, 1))
-    before = one.party.own_learner().load(tmp_path / "0" / "model-1")
+    before = one.party.own_learner().load(state(tmp_path, 1))
     x = one.party.data.public_x[np.random.default_rng(1).permutation(200)[:50]]
     gaps = [float(np.abs(before.predict_logits(x) - wanted).mean())]
     ask(one, 2, wanted)
-    after = one.party.own_learner().load(tmp_path / "0" / "model-2")
+    after = one.party.own_learner().load(state(tmp_path, 2))
     gaps.append(float(np.abs(after.predict_logits(x) - wanted).mean()))
     assert gaps[1] < 0.7 * gaps[0]
 
@@ -117,7 +121,16 @@ def test_a_party_that_missed_rounds_goes_on_with_the_newest_consensus(tmp_path):
     assert ask(one, 4)[2]["refused"] == ""
     late = client(FedmdClient, settings, tmp_path, agent=1)
     assert ask(late, 3)[2]["refused"] == ""
-    assert (tmp_path / "1" / "model-3").exists()
+    assert state(tmp_path, 3, agent=1).exists()
+
+
+def test_a_further_run_begins_anew_beside_the_first(tmp_path):
+    settings = build(FedmdSettings, DIGITS, {"share": "softmax"})
+    first = ask(client(FedmdClient, settings, tmp_path), 1)[0][0]
+    ask(client(FedmdClient, settings, tmp_path), 2)
+    other = ask(client(FedmdClient, settings, tmp_path), 1, run="further")
+    assert other[2]["refused"] == "" and np.array_equal(other[0][0], first)
+    assert ask(client(FedmdClient, settings, tmp_path), 3)[2]["refused"] == ""
 
 
 def test_networks_of_a_kind_begin_with_the_same_pretrained_one(tmp_path):
@@ -250,7 +263,7 @@ def test_ldp_noise_is_as_large_as_the_mechanism_says_and_all_rounds_fit_the_budg
     assert noisy.epsilon(1e-3) == accounting.epsilon([noisy.mechanism.cost()] * 4, 1e-3, noisy.accountant)
     one = client(LdpClient, settings, tmp_path)
     release = unpack_singles(ask(one, 1)[0][0], (50, 10))
-    learner = one.party.own_learner().load(tmp_path / "0" / "model-1")
+    learner = one.party.own_learner().load(state(tmp_path, 1))
     rows = np.random.default_rng(1).permutation(200)[:50]
     plain = bounded(learner.predict_logits(one.party.data.public_x[rows]), settings)
     spread = noisy.mechanism.sigma if noise == "gaussian" else np.sqrt(2) * noisy.mechanism.scale

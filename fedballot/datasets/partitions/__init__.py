@@ -10,9 +10,10 @@ from fedballot.datasets.partitions.by_group import by_group
 from fedballot.datasets.partitions.classes_per_agent import classes_per_agent
 from fedballot.datasets.partitions.dirichlet import dirichlet
 from fedballot.datasets.partitions.iid import iid
+from fedballot.datasets.partitions.subclass_per_agent import subclass_per_agent
 from fedballot.errors import SettingsError
 
-__all__ = ["PARTITIONS", "by_group", "classes_per_agent", "dirichlet", "iid", "partition"]
+__all__ = ["PARTITIONS", "by_group", "classes_per_agent", "dirichlet", "iid", "partition", "subclass_per_agent"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,7 @@ PARTITIONS: dict[str, Callable[[Request], list[Indices]]] = {
     "dirichlet": lambda r: dirichlet(r.y, r.n_agents, r.alpha, r.min_size, r.rng),
     "classes-per-agent": lambda r: classes_per_agent(r.y, r.n_agents, r.classes_per_agent, r.rng),
     "by-group": lambda r: by_group(r.groups, r.n_agents),
+    "subclass-per-agent": lambda r: subclass_per_agent(r.y, r.groups, r.n_agents, r.rng),
 }
 
 
@@ -53,7 +55,7 @@ def partition(
     ----------
     scheme : a key of `PARTITIONS`.
     y : int64 (n,), class indices.
-    groups : int64 (n,) natural ids, or None; used by "by-group".
+    groups : int64 (n,) natural ids, or None; used by "by-group" and, as subclasses, by "subclass-per-agent".
     n_agents : number of agents, at least 1.
     alpha : Dirichlet concentration; used by "dirichlet".
     min_size : smallest number of records of an agent; "dirichlet" moves records to reach it, the others fail.

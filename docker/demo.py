@@ -1,0 +1,103 @@
+"""The demo's roles, `server`, `site NUMBER` and `run`: what people would do by hand with `fedballot`, on real digits.
+
+Volumes: /server (the server's own), /site (a site's own), /public (public data, ca.crt, public keys), /out (results).
+With DEMO_INSECURE set, plain text on a loopback that all containers share; else TLS and node authentication.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from fedballot.datasets.fingerprint import fingerprint
+from fedballot.deploy.node import start_node
+from fedballot.deploy.server import ServerFolder, add_site, init_server, start_server
+from fedballot.deploy.site_file import read_site
+from fedballot.deploy.template import init_site
+
+INSECURE = bool(os.environ.get("DEMO_INSECURE"))
+SITES, HOST, CONTROL = 3, "127.0.0.1" if INSECURE else "superlink", "127.0.0.1:18000"
+MODELS = ("random-forest", "logistic-regression", "mlp")
+SERVER, SITE, PUBLIC, OUT = Path("/server"), Path("/site/folder"), Path("/public"), Path("/out")
+PUBLIC_DATA = PUBLIC / "public.npz"
+RUN = {"agents": SITES, "public_size": 500, "test_size": 300, "epsilon": 40, "vote_fraction": 1}
+LIMIT_S = 180.0
+
+
+def digits(rows: slice) -> dict[str, np.ndarray]:
+    """Real 8x8 digits in a fixed random order."""
+    found = load_digits()
+    order = np.random.default_rng(0).permutation(len(found.target))
+    x = np.round(found.images * (255 / 16)).astype(np.uint8)
+    return {"x": x[order][rows], "y": found.target[order][rows]}
+
+
+def wait_for(path: Path) -> None:
+    """Wait until another container has put a file there."""
+    deadline = time.monotonic() + LIMIT_S
+    while not path.exists():
+        if time.monotonic() > deadline:
+            sys.exit(f"{path}: not there after {LIMIT_S:g} s; look at the other containers' logs")
+        time.sleep(0.2)
+
+
+def server() -> None:
+    """Public data, certificates, SuperLink."""
+    np.savez(PUBLIC_DATA, **digits(slice(0, 800)))
+    folder = ServerFolder(SERVER)
+    if not folder.home.exists():
+        folder = init_server(SERVER, (HOST,), control=CONTROL, insecure=INSECURE)
+    if not INSECURE:
+        (PUBLIC / "ca.crt").write_bytes(folder.authority.read_bytes())
+    start_server(folder, fleet=f"{'127.0.0.1' if INSECURE else '0.0.0.0'}:9092")
+
+
+def site(number: int) -> None:
+    """Own records, key and site.toml; ask to be let in; SuperNode."""
+    key = PUBLIC / f"site{number}.pub"
+    if not (SITE / "site.toml").exists():
+        init_site(SITE, number=number, sites=SITES, server=f"{HOST}:9092")
+        np.savez(SITE / "own.npz", **digits(slice(800 + 300 * number, 1100 + 300 * number)))
+        changes = {
+            '"random-forest"': f'"{MODELS[number]}"',
+            '"records.csv"': '"own.npz"',
+            '"public.npz"': f'"{PUBLIC_DATA}"',
+            '"ca.crt"': f'"{PUBLIC}/ca.crt"',
+            '"sha256:"': f'"{fingerprint(digits(slice(0, 800))["x"])}"',
+            "epsilon = 10.0": "epsilon = 100.0",
+            "largest_epsilon = 5.0": "largest_epsilon = 50.0",
+        }
+        text = (SITE / "site.toml").read_text()
+        for old, new in changes.items():
+            text = text.replace(old, new)
+        (SITE / "site.toml").write_text(text)
+    if not INSECURE:
+        key.write_bytes((SITE / "site.key.pub").read_bytes())
+        wait_for(key.with_suffix(".admitted"))
+    sys.exit(start_node(read_site(SITE / "site.toml"), insecure=INSECURE, port=9500 + number))
+
+
+def run() -> None:
+    """Let the sites in, and submit one run."""
+    folder = ServerFolder(SERVER)
+    for number in range(0 if INSECURE else SITES):
+        key = PUBLIC / f"site{number}.pub"
+        wait_for(key)
+        if not key.with_suffix(".admitted").exists():
+            add_site(folder, key)
+            key.with_suffix(".admitted").touch()
+    settings = {**RUN, "public_dataset": PUBLIC_DATA, "server_model": "logistic-regression"}
+    pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    out = OUT / time.strftime("%Y%m%d-%H%M%S")
+    line = ["fedballot", "submit", "pate-fl", "--server", str(SERVER), "--out", str(out), *pairs]
+    os.execvp(line[0], line)
+
+
+if __name__ == "__main__":
+    role, *rest = sys.argv[1:]
+    {"server": server, "run": run}[role]() if not rest else site(int(rest[0]))

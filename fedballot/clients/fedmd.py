@@ -1,0 +1,269 @@
+"""The party's side of FedMD: learn from own records, then digest, revisit and predict, round after round.
+
+Paper: "Federated model distillation with noise-free differential privacy", Algorithm 1, with the consensus sent along
+with the public records that it belongs to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from flwr.common import Scalar
+from scipy.special import softmax
+
+from fedballot.clients.base import Arrays, PartyClient, Refusal
+from fedballot.datasets.examples import Examples
+from fedballot.errors import SettingsError
+from fedballot.learners.base import Learner
+from fedballot.learners.registry import make_learner
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import CommonSettings, setting
+from fedballot.wire import (
+    WireError,
+    pack_halves,
+    pack_labels,
+    pack_levels,
+    pack_probabilities,
+    unpack_halves,
+    unpack_levels,
+    unpack_probabilities,
+)
+
+Floats = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
+PRETRAINING = 3  # stream of the run's seed: all parties with the same kind of network begin with the same one
+
+
+@dataclass(frozen=True)
+class FedmdSettings(CommonSettings):
+    """Settings of FedMD; R, T1, T2, T3 in the paper are rounds, epochs, digest_epochs, revisit_epochs."""
+
+    rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1)
+    queries: int = setting(5000, "public records per round; the whole pool where it holds fewer", low=1)
+    pretrain_epochs: int = setting(
+        20, "epochs on the labelled public pool before all else; 0: the pool's labels are not used", low=0
+    )
+    public_batch_size: int = setting(
+        256, "batch size of pretraining and digest; the own records have batch_size", low=1
+    )
+    digest_epochs: int = setting(2, "epochs towards the consensus each round, T2", low=0)
+    revisit_epochs: int = setting(1, "epochs on the own records each round, T3", low=0)
+    share: Literal["logits", "softmax", "argmax"] = setting("argmax", "what a party tells about each public record")
+    precision: Literal["float16", "int8"] = setting("float16", "how logits and probabilities are sent; int8: 1 byte")
+    digest_loss: Literal["cross-entropy", "mae", "l2"] = setting(
+        "cross-entropy", "loss of the digest; mae and l2 compare logits, as the original FedMD does"
+    )
+    weights: Literal["equal", "size", "confidence"] = setting(
+        "equal", "how parties count in the consensus; size: by their number of records, which must be public"
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.digest_loss != "cross-entropy" and self.share != "logits":
+            raise SettingsError(
+                f"digest_loss={self.digest_loss} compares logits, but share={self.share}: set share=logits"
+            )
+        if self.weights == "confidence" and self.share == "argmax":
+            raise SettingsError("weights=confidence needs probabilities, but share=argmax tells none: choose softmax")
+
+    @property
+    def query_count(self) -> int:
+        """Number of public records per round, Q."""
+        return min(self.queries, self.public_size)
+
+
+S = TypeVar("S", bound=FedmdSettings)
+
+
+def pack_predictions(values: npt.NDArray[np.floating], settings: FedmdSettings) -> Arrays:
+    """Logits or probabilities (Q, C) as arrays, in the precision that the settings name."""
+    if settings.precision == "float16":
+        return [pack_halves(values)]
+    return pack_levels(values) if settings.share == "logits" else [pack_probabilities(values)]
+
+
+def unpack_predictions(arrays: Arrays, shape: tuple[int, int], settings: FedmdSettings) -> Floats:
+    """Logits, or probabilities with rows of sum 1, float32 (Q, C).
+
+    Raises
+    ------
+    WireError
+        If the arrays hold something else.
+    """
+    if settings.share == "logits" and settings.precision == "int8":
+        return unpack_levels(arrays, shape)
+    if len(arrays) != 1:
+        raise WireError("count", f"expected 1 array, got {len(arrays)}")
+    if settings.share == "logits":
+        return unpack_halves(arrays[0], shape)
+    unpack = unpack_halves if settings.precision == "float16" else unpack_probabilities
+    values = unpack(arrays[0], shape)
+    sums = values.sum(axis=1, keepdims=True)
+    # rounding to float16 or to levels moves the sum of C classes by little
+    if (values < 0).any() or (abs(sums - 1) > 2e-3 * shape[1] + 1e-3).any():
+        raise WireError("range", "rows must be probabilities: at least 0, with sum 1")
+    return np.asarray(values / sums)
+
+
+def states_folder(folder: AgentFolder, request: str) -> Path:
+    """Where a party keeps its model for the run that ``request`` (run/round) belongs to, and for no other run."""
+    run = request.rpartition("/")[0]
+    return folder.path / f"run-{hashlib.sha256(run.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One request: what to predict on, and the last consensus with the public rows that it belongs to."""
+
+    request: str
+    round: int
+    asked: Indices
+    rows: Indices | None
+    consensus: Floats | None
+
+
+class FedmdClient(PartyClient[S], Generic[S]):
+    """One party of Algorithm 1; without noise or sampling, so without a guarantee."""
+
+    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+        """Predictions on the public records asked about; the same request always gets the same answer."""
+        task = self._task(arrays, config)
+        learner = self._trained(task)
+        return self.release(task, learner.predict_logits(self.party.data.public_x[task.asked]))
+
+    def own(self) -> Examples:
+        """The records that the party trains on."""
+        return self.party.private()
+
+    def release(self, task: Task, logits: Floats) -> Arrays:
+        """What is told of logits (Q, C)."""
+        settings = self.party.settings
+        if settings.share == "argmax":
+            return [pack_labels(logits.argmax(axis=1), logits.shape[1])]
+        return pack_predictions(logits if settings.share == "logits" else softmax(logits, axis=1), settings)
+
+    def _task(self, arrays: Arrays, config: dict[str, Scalar]) -> Task:
+        settings, n_classes = self.party.settings, len(self.party.data.classes)
+        number, request = config.get("round"), str(config["request"])
+        if not isinstance(number, int) or not 1 <= number <= settings.rounds + 1:
+            raise Refusal("request", f"round {number!r} is not one of 1..{settings.rounds + 1}")
+        if number == 1:
+            if len(arrays) != 1:
+                raise Refusal("request", "the first request must hold one vector of query indices")
+            return Task(request, number, self._rows(arrays[0]), None, None)
+        if len(arrays) < 3:
+            raise Refusal("request", "a request must hold query indices, former indices and their consensus")
+        rows = self._rows(arrays[1])
+        try:
+            consensus = unpack_predictions(arrays[2:], (len(rows), n_classes), settings)
+        except WireError as error:
+            raise Refusal("request", f"the consensus cannot be read: {error}") from error
+        return Task(request, number, self._rows(arrays[0]), rows, consensus)
+
+    def _rows(self, array: npt.NDArray[Any]) -> Indices:
+        settings = self.party.settings
+        if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or array.size != settings.query_count:
+            raise Refusal("request", f"query indices must be a vector of {settings.query_count} integers")
+        rows = array.astype(np.int64)
+        if np.unique(rows).size != rows.size or rows.min() < 0 or rows.max() >= settings.public_size:
+            raise Refusal("request", "query indices must be different rows of the public pool")
+        return rows
+
+    def _trained(self, task: Task) -> Learner:
+        """The party's model as it is after this round; its state on disk says which rounds it has behind it.
+
+        A party that missed rounds goes on from where it was, with the newest consensus.
+        """
+        party = self.party
+        folder = states_folder(party.folder, task.request)
+        states = {int(path.name.removeprefix("model-")): path for path in folder.glob("model-[0-9]*")}
+        done = max(states, default=0)
+        if done > task.round:
+            raise Refusal("stale", f"the party is past round {task.round}: it has taken part in round {done}")
+        own = self.own()  # also for a request answered before: a sample stands in the ledger, and is looked up there
+        learner = party.own_learner()
+        if done:
+            learner.load(states[done])
+        if done == task.round:
+            return learner
+        if not done:
+            self._begin(learner, own)
+        if task.rows is not None and task.consensus is not None:
+            self._go_on(learner, own, task.rows, task.consensus)
+        learner.save(folder / f"model-{task.round}")
+        for path in states.values():
+            path.unlink()
+        self._note(task.round, learner)
+        return learner
+
+    def _begin(self, learner: Learner, own: Examples) -> None:
+        """Lines 2-5: the public labels first, then the own records."""
+        party, settings = self.party, self.party.settings
+        if learner.goes_on:
+            if settings.pretrain_epochs:
+                learner.load(self._pretrained())
+            learner.fit(own.x, own.y, epochs=settings.epochs)
+            return
+        public = settings.pretrain_epochs > 0
+        x = np.concatenate([party.data.public_x, own.x]) if public else own.x
+        y = np.concatenate([party.data.public_y, own.y]) if public else own.y
+        learner.fit(x, y)
+
+    def _go_on(self, learner: Learner, own: Examples, rows: Indices, consensus: Floats) -> None:
+        """Lines 13-18, digest and revisit; a learner that starts anew at each fit takes both at once."""
+        settings, public_x = self.party.settings, self.party.data.public_x[rows]
+        soft = settings.share == "logits" and settings.digest_loss == "cross-entropy"
+        targets = softmax(consensus, axis=1) if soft else consensus
+        if learner.goes_on:
+            learner.distill(
+                public_x,
+                targets,
+                epochs=settings.digest_epochs,
+                batch_size=settings.public_batch_size,
+                loss=settings.digest_loss,
+            )
+            learner.fit(own.x, own.y, epochs=settings.revisit_epochs)
+            return
+        if settings.digest_loss != "cross-entropy":
+            targets = softmax(consensus, axis=1)
+        truth = np.eye(len(self.party.data.classes), dtype=np.float32)[own.y]
+        learner.distill(np.concatenate([public_x, own.x]), np.concatenate([targets, truth]))
+
+    def _pretrained(self) -> Path:
+        """The network of this kind trained on the public labels; public, so made once for all parties of a machine."""
+        party, settings = self.party, self.party.settings
+        name = settings.client_models[party.agent % len(settings.client_models)]
+        known = (name, settings.seed, settings.pretrain_epochs, settings.public_batch_size, settings.lr)
+        word = hashlib.sha256(
+            repr((*known, party.data.classes, party.data.public_fingerprint, party.device)).encode()
+        ).hexdigest()[:16]
+        path = party.folder.path.parent / f"pretrained-{word}"
+        if not path.exists():
+            learner = make_learner(
+                name,
+                n_classes=len(party.data.classes),
+                input_shape=party.data.public_x.shape[1:],
+                seed=int(np.random.SeedSequence([settings.seed, PRETRAINING]).generate_state(1)[0]),
+                device=party.device,
+                epochs=settings.pretrain_epochs,
+                batch_size=settings.public_batch_size,
+                lr=settings.lr,
+                role="teacher",
+            )
+            learner.fit(party.data.public_x, party.data.public_y).save(path)
+        return path
+
+    def _note(self, number: int, learner: Learner) -> None:
+        """Keep the accuracy after each round, for the party's own eyes."""
+        party = self.party
+        if not party.settings.evaluate_agents:
+            return
+        matrix = party.confusion(learner)
+        history = (party.folder.figures() or {}).get("rounds", {}) if number > 1 else {}
+        rounds = {**history, str(number): float(matrix.trace() / matrix.sum())}
+        party.folder.note({"confusion": matrix.tolist(), "rounds": rounds})

@@ -1,0 +1,201 @@
+"""The server's side of FedMD: draw public records, average what the parties predict on them, send it back.
+
+Paper: "Federated model distillation with noise-free differential privacy", Algorithm 1, lines 9, 11 and 22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.clients.fedmd import FedmdSettings, pack_predictions, unpack_predictions
+from fedballot.clients.fedmd_private import LdpSettings, NfdpSettings, noisy_predictions
+from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.own import SITES
+from fedballot.errors import SettingsError
+from fedballot.files import write_arrays
+from fedballot.privacy import papers
+from fedballot.privacy.guarantee import Guarantee, Trust
+from fedballot.privacy.nfdp import NfdpSample
+from fedballot.runfolder import RunFolder
+from fedballot.strategies.aggregation import confidence, to_simplex, votes_of, weighted_average
+from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.wire import unpack_labels, unpack_singles
+
+S = TypeVar("S", bound=FedmdSettings)
+STREAM = 4  # of the run's seed, for the public records of each round
+SHOWN = 64  # public images kept for the report
+
+
+class FedmdStrategy(BallotStrategy[S], Generic[S]):
+    """First predictions, then R rounds; each sends the last consensus with its public records, and the next ones."""
+
+    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.data = data
+        self.rounds = self.settings.rounds + 1
+        self.consensus: npt.NDArray[np.float64] | None = None
+        if self.settings.weights == "size" and self.settings.dataset == SITES:
+            raise SettingsError("weights=size needs sizes that are public, but sites keep theirs: set weights=equal")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (Q, C) of an answer."""
+        return self.settings.query_count, len(self.data.classes)
+
+    def queries(self, server_round: int) -> npt.NDArray[np.int64]:
+        """Public records of a round, sorted (line 11)."""
+        order = np.random.default_rng([self.settings.seed, STREAM, server_round]).permutation(self.settings.public_size)
+        return np.sort(order[: self.settings.query_count])
+
+    def request(self, server_round: int) -> Arrays:
+        asked = self.queries(server_round).astype(np.int32)
+        if self.consensus is None:
+            return [asked]
+        former = self.queries(server_round - 1).astype(np.int32)
+        return [asked, former, *pack_predictions(self.consensus, self.settings)]
+
+    def read(self, arrays: Arrays) -> npt.NDArray[Any]:
+        if self.settings.share == "argmax":
+            return votes_of(unpack_labels(one_array(arrays), *self.shape), self.shape[1])
+        return unpack_predictions(arrays, self.shape, self.settings)
+
+    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+        self.consensus = self.average(answers)
+        if not self.same_task:
+            return {}
+        truth = np.asarray(self.data.public_y[self.queries(server_round)])
+        return {"consensus_accuracy": float(np.mean(self.consensus.argmax(axis=1) == truth))}
+
+    @property
+    def same_task(self) -> bool:
+        """Whether the public records are of the classes that are tested, so that their labels measure the consensus."""
+        return bool(np.isin(np.unique(self.data.test_y), np.unique(self.data.public_y)).all())
+
+    def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
+        """The consensus (Q, C) of a round's answers (lines 9 and 22)."""
+        settings = self.settings
+        weights: list[float | npt.NDArray[np.floating]] = [1.0] * len(answers)
+        if settings.weights == "size":
+            weights = [float(self.data.parts[answer.agent].size) for answer in answers]
+        if settings.weights == "confidence":
+            weights = [confidence(answer.ballot, logits=settings.share == "logits") for answer in answers]
+        return weighted_average((answer.ballot for answer in answers), weights, self.shape)
+
+    def state(self) -> Mapping[str, npt.NDArray[Any]]:
+        return {} if self.consensus is None else {"consensus": self.consensus}
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.consensus = state["consensus"]
+
+    def guarantees(self) -> list[Guarantee]:
+        """What the method promises; the first is the headline."""
+        return [
+            Guarantee(
+                mechanism="Predictions without noise or sampling",
+                unit="record",
+                adjacency="replace-one",
+                epsilon=float("inf"),
+                delta=0.0,
+                view="server's view",
+                trust=Trust("self"),
+                status="none",
+                accountant="none",
+            )
+        ]
+
+    def outcome(self) -> Mapping[str, Any]:
+        return {
+            "metrics": {"label_accuracy": self.round_records[-1]["metrics"].get("consensus_accuracy")},
+            "guarantees": [guarantee.worded() for guarantee in self.guarantees()],
+            "distill_s": 0.0,
+        }
+
+    def save(self, folder: RunFolder) -> None:
+        """Keep the last consensus, with the public records that it is about."""
+        if self.consensus is None:
+            return
+        rows = self.queries(self.rounds)
+        release: dict[str, npt.NDArray[Any]] = {
+            "query_indices": rows,
+            "consensus": self.consensus,
+            "labels": self.consensus.argmax(axis=1),
+        }
+        if self.same_task:
+            release["true_labels"] = np.asarray(self.data.public_y[rows])
+        if self.data.public_x.ndim >= 3:
+            release["images"] = np.asarray(self.data.public_x[rows[:SHOWN]])
+            release["image_rows"] = np.arange(len(rows[:SHOWN]))
+        write_arrays(folder.release, release)
+
+
+class NfdpStrategy(FedmdStrategy[NfdpSettings]):
+    """FedMD-NFDP's server: the same, with the guarantee of the parties' samples."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.sample.delta < 1:
+            raise SettingsError(
+                f"k={self.sample.k} takes every one of a party's {self.sample.n} records, which protects none of them: "
+                "set a smaller k, or run fedmd"
+            )
+
+    @property
+    def sample(self) -> NfdpSample:
+        """The sample of the smallest party, whose records run the largest risk."""
+        settings = self.settings
+        sizes = [part.size for part in self.data.parts if part.size]
+        return NfdpSample(min(sizes, default=settings.min_size), settings.k, settings.replacement)
+
+    def guarantees(self) -> list[Guarantee]:
+        sample, settings = self.sample, self.settings
+        how = "with" if sample.replacement else "without"
+        proved = Guarantee(
+            mechanism=f"One fixed random sample of {sample.k} of {sample.n} records, {how} replacement",
+            unit="record",
+            adjacency="add-remove",
+            epsilon=0.0,
+            delta=sample.delta,
+            view="server's view",
+            trust=Trust("self"),
+            status="proved" if settings.noise_seed is None else "seeded",
+            accountant="exact",
+            n=sample.n,
+            composition="all rounds of this run, and whatever else is computed from the same sample",
+        )
+        claim = papers.nfdp_epsilon(sample.n, sample.k, sample.replacement)
+        return [proved, replace(proved, epsilon=claim, status="paper's claim", accountant="Theorems 1 and 2")]
+
+
+class LdpStrategy(FedmdStrategy[LdpSettings]):
+    """FedMD-LDP's server: averages noisy predictions, and brings the average back to probabilities."""
+
+    def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
+        return unpack_singles(one_array(arrays), self.shape)
+
+    def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
+        mean = super().average(answers)
+        return mean if self.settings.share == "logits" else to_simplex(mean)
+
+    def guarantees(self) -> list[Guarantee]:
+        settings = self.settings
+        noisy = noisy_predictions(settings, self.shape[1])
+        return [
+            Guarantee(
+                mechanism=f"{settings.noise.capitalize()} noise on every prediction that a party tells",
+                unit="agent",
+                adjacency="replace-one",
+                epsilon=noisy.epsilon(settings.delta),
+                delta=settings.delta,
+                view="server's view",
+                trust=Trust("self"),
+                status="proved" if settings.noise_seed is None else "seeded",
+                accountant=noisy.accountant,
+                n=settings.agents,
+                composition=f"{noisy.releases} releases of {settings.query_count} predictions each",
+            )
+        ]
