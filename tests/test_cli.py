@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SMALL
 
 from fedballot import cli
+from tests.conftest import SMALL
 
 ASSIGNMENTS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SMALL
 from flwr.client import ClientApp
 from flwr.common import Context
 from flwr.server import ServerApp
@@ -29,6 +28,7 @@ from fedballot.progress import Silent
 from fedballot.runfolder import RunFolder
 from fedballot.settings import CommonSettings, build
 from fedballot.sim import simulate
+from tests.conftest import SMALL
 
 pytestmark = pytest.mark.slow
 

@@ -62,7 +62,9 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
         return ""
     parties, queries = agents(result), release.query_indices
     who = "One party" if parties == 1 else f"{count(parties)} agents" if parties else "The agents"
-    text = f"{who} held {count(data.get('n_private'))} private records of {data.get('dataset', 'unnamed data')}"
+    known = data.get("n_private") is not None  # a real federation's sites tell nobody how many they hold
+    held = f"{count(data['n_private'])} private records" if known else "their own private records"
+    text = f"{who} held {held} of {data.get('dataset', 'unnamed data')}" if known else f"{who} held {held}"
     public = data.get("public_dataset") or data.get("dataset")
     apart = "" if public == data.get("dataset") else f" of {public}"
     if data.get("n_public"):
