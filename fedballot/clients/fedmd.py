@@ -189,15 +189,14 @@ class FedmdClient(PartyClient[S], Generic[S]):
         learner = party.own_learner()
         if done:
             learner.load(states[done])
-        if done == task.round:
-            return learner
-        if not done:
-            self._begin(learner, own)
-        if task.rows is not None and task.consensus is not None:
-            self._go_on(learner, own, task.rows, task.consensus)
-        learner.save(folder / f"model-{task.round}")
-        for path in states.values():
-            path.unlink()
+        if done < task.round:
+            if not done:
+                self._begin(learner, own)
+            if task.rows is not None and task.consensus is not None:
+                self._go_on(learner, own, task.rows, task.consensus)
+            learner.save(folder / f"model-{task.round}")
+            for path in states.values():
+                path.unlink()
         self._note(task.round, learner)
         return learner
 
@@ -217,22 +216,19 @@ class FedmdClient(PartyClient[S], Generic[S]):
     def _go_on(self, learner: Learner, own: Examples, rows: Indices, consensus: Floats) -> None:
         """Lines 13-18, digest and revisit; a learner that starts anew at each fit takes both at once."""
         settings, public_x = self.party.settings, self.party.data.public_x[rows]
-        soft = settings.share == "logits" and settings.digest_loss == "cross-entropy"
-        targets = softmax(consensus, axis=1) if soft else consensus
+        probabilities = softmax(consensus, axis=1) if settings.share == "logits" else consensus
         if learner.goes_on:
             learner.distill(
                 public_x,
-                targets,
+                probabilities if settings.digest_loss == "cross-entropy" else consensus,
                 epochs=settings.digest_epochs,
                 batch_size=settings.public_batch_size,
                 loss=settings.digest_loss,
             )
             learner.fit(own.x, own.y, epochs=settings.revisit_epochs)
             return
-        if settings.digest_loss != "cross-entropy":
-            targets = softmax(consensus, axis=1)
         truth = np.eye(len(self.party.data.classes), dtype=np.float32)[own.y]
-        learner.distill(np.concatenate([public_x, own.x]), np.concatenate([targets, truth]))
+        learner.distill(np.concatenate([public_x, own.x]), np.concatenate([probabilities, truth]))
 
     def _pretrained(self) -> Path:
         """The network of this kind trained on the public labels; public, so made once for all parties of a machine."""
@@ -261,9 +257,9 @@ class FedmdClient(PartyClient[S], Generic[S]):
     def _note(self, number: int, learner: Learner) -> None:
         """Keep the accuracy after each round, for the party's own eyes."""
         party = self.party
-        if not party.settings.evaluate_agents:
+        history = (party.folder.figures() or {}).get("rounds", {}) if number > 1 else {}
+        if not party.settings.evaluate_agents or str(number) in history:
             return
         matrix = party.confusion(learner)
-        history = (party.folder.figures() or {}).get("rounds", {}) if number > 1 else {}
         rounds = {**history, str(number): float(matrix.trace() / matrix.sum())}
         party.folder.note({"confusion": matrix.tolist(), "rounds": rounds})

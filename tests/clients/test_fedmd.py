@@ -78,11 +78,13 @@ def test_a_kill_between_training_and_answer_changes_nothing(model, tmp_path, mon
     whole = all_rounds(FedmdClient, settings, tmp_path / "a")
     ask(client(FedmdClient, settings, tmp_path / "b"), 1)
     broken = client(FedmdClient, settings, tmp_path / "b")
-    monkeypatch.setattr(broken, "release", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(broken, "_note", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         ask(broken, 2)
     answers = [ask(client(FedmdClient, settings, tmp_path / "b"), n)[0][0].tobytes() for n in (2, 3, 4)]
     assert answers == whole[1:]
+    figures = [client(FedmdClient, settings, tmp_path / name).party.folder.figures() for name in ("a", "b")]
+    assert figures[0] == figures[1]
 
 
 @pytest.mark.parametrize("model", ["logistic-regression", "mlp-torch"])
