@@ -47,9 +47,8 @@ def federated_data(settings: CommonSettings) -> FederatedData:
     return build(federation_spec(settings))
 
 
-def needs_torch(settings: CommonSettings) -> bool:
-    """Whether any learner of the settings is a torch one."""
-    names = (*settings.client_models, settings.server_model)
+def needs_torch(names: Sequence[str]) -> bool:
+    """Whether any of these learners is a torch one."""
     return any(LEARNERS[name].needs_torch if name in LEARNERS else not name.startswith("sklearn.") for name in names)
 
 
@@ -75,15 +74,15 @@ def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
         )
 
 
-def resolve_device(settings: CommonSettings) -> str:
-    """``cpu`` or ``cuda``: what `device` means on this machine.
+def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
+    """``cpu`` or ``cuda``: what `device` means on this machine for these learners; torch is imported only for its own.
 
     Raises
     ------
     RunError
         If cuda is asked for and there is none.
     """
-    if settings.device == "cpu" or not needs_torch(settings) or importlib.util.find_spec("torch") is None:
+    if settings.device == "cpu" or not needs_torch(names) or importlib.util.find_spec("torch") is None:
         return "cpu"
     import torch
 
@@ -92,6 +91,11 @@ def resolve_device(settings: CommonSettings) -> str:
     if settings.device == "cuda":
         raise RunError("device=cuda, but torch sees no GPU here: use device=auto or device=cpu")
     return "cpu"
+
+
+def party_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
+    """Learners that parties train; in a method with one party that is the server's."""
+    return (settings.server_model,) if method.one_party else settings.client_models
 
 
 @lru_cache(maxsize=1)
@@ -106,14 +110,15 @@ def prepare_worker(with_torch: bool) -> None:
 def make_client(method_name: str, settings: CommonSettings, agents_root: Path, context: Context) -> Client:
     """The Flower client of the party that ``context`` names by its partition-id."""
     method = get_method(method_name)
-    prepare_worker(needs_torch(settings))
+    models = party_models(method, settings)
+    prepare_worker(needs_torch(models))
     agent = int(context.node_config["partition-id"])
     party = Party(
         agent=agent,
         settings=settings,
         data=federated_data(settings),
         folder=agent_folder(agents_root, agent),
-        device=resolve_device(settings),
+        device=resolve_device(settings, models),
     )
     return method.client(party).to_client()
 
@@ -275,7 +280,7 @@ def make_server(
     strategy = method.strategy(
         settings,
         data=data,
-        device=resolve_device(settings),
+        device=resolve_device(settings, (settings.server_model,)),
         nodes=method.nodes(settings),
         fingerprint=data.public_fingerprint,
         request_id=folder.request,

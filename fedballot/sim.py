@@ -21,7 +21,7 @@ from flwr.common import Context
 from flwr.server import ServerApp, ServerAppComponents
 from flwr.simulation import run_simulation
 
-from fedballot.engine import check_learners, make_client, make_server, resolve_device
+from fedballot.engine import check_learners, make_client, make_server, party_models, resolve_device
 from fedballot.errors import FedballotError, RunError
 from fedballot.methods import get_method
 from fedballot.progress import Progress
@@ -60,7 +60,8 @@ def simulate(
         If the run started and failed.
     """
     method = get_method(method_name)
-    check_learners(settings, (*settings.client_models, settings.server_model))
+    models = party_models(method, settings)
+    check_learners(settings, (*models, settings.server_model))
     folder = RunFolder.open(out, method_name, settings.to_dict(), resume=resume)
     nodes = method.nodes(settings)
     workers = min(settings.worker_count, nodes)
@@ -69,7 +70,7 @@ def simulate(
     def server_fn(context: Context) -> ServerAppComponents:
         return components
 
-    gpus = settings.gpu_fraction if resolve_device(settings) == "cuda" else 0.0
+    gpus = settings.gpu_fraction if resolve_device(settings, models) == "cuda" else 0.0
     backend: Any = {
         "init_args": {"num_cpus": workers, "logging_level": logging.ERROR, "log_to_driver": False},
         "client_resources": {"num_cpus": 1, "num_gpus": gpus},

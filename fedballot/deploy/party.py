@@ -63,7 +63,7 @@ def make_party(site: Site, method: Method, asked: CommonSettings) -> tuple[Party
     check_request(site, method, asked)
     check_modes(site)
     settings = own_settings(site, asked)
-    prepare_worker(needs_torch(settings))
+    prepare_worker(needs_torch((site.model,)))
     site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = load_own(site.data.private, load(str(site.data.public)))
     ledger = SiteLedger(site, own.fingerprint)
@@ -72,7 +72,7 @@ def make_party(site: Site, method: Method, asked: CommonSettings) -> tuple[Party
         settings=settings,
         data=own_view(site, settings, own),
         folder=run_state(site, method, settings, own),
-        device=resolve_device(settings),
+        device=resolve_device(settings, (site.model,)),
         ledger=ledger,
     )
     return method.client(party), ledger

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import skops.io
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import clone, is_classifier
@@ -17,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.files import write_atomic
-from fedballot.learners import base, storage
+from fedballot.learners import base, skops_io, storage
 from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
 
 _FLOOR = 1e-12
@@ -163,8 +162,8 @@ class ScikitLearner:
         SettingsError
             If the estimator holds types beyond the trusted list, so that it could not be loaded safely again.
         """
-        content = skops.io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
-        foreign = sorted(set(skops.io.get_untrusted_types(data=content)) - set(_TRUSTED))
+        content = skops_io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
+        foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(_TRUSTED))
         if foreign:
             raise SettingsError(f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}")
         write_atomic(path, lambda file: file.write(content))
@@ -173,7 +172,7 @@ class ScikitLearner:
         """Read skops. See ``Learner.load``."""
         content = storage.read_bytes(path)
         try:
-            state = skops.io.loads(content, trusted=_TRUSTED)
+            state = skops_io.loads(content, trusted=_TRUSTED)
         except Exception as error:  # skops raises whatever zip, JSON or numpy raise
             raise DataError(
                 f"{path}: not a skops file, a damaged one, or one with untrusted types ({error})"
