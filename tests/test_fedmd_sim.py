@@ -34,6 +34,7 @@ DIGITS = {
     "pretrain_epochs": 5,
     "epochs": 5,
     "batch_size": 16,
+    "public_batch_size": 16,
     "share": "softmax",
     "k": 60,
     "noise_seed": 3,

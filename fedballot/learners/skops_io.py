@@ -1,7 +1,7 @@
 """skops, imported without dragging torch in.
 
-skops lists every estimator of scikit-learn when it is imported; the walk imports the torch adapter there, and with it torch
-where that is installed: seconds and 700 MB in every process that has no use for it.
+skops lists every estimator of scikit-learn when it is imported; the walk imports the torch adapter there, and with it
+torch where that is installed: seconds and 700 MB in every process that has no use for it.
 """
 
 import sys
