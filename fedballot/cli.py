@@ -105,7 +105,9 @@ def run(
 def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
     """The table at the end of a run."""
     metrics, sent = result["metrics"], result["communication"]
-    rows = [("server accuracy", numbers.percent(metrics.get("server_accuracy")))]
+    rows = []
+    if metrics.get("server_accuracy") is not None:
+        rows.append(("server accuracy", numbers.percent(metrics["server_accuracy"])))
     if metrics.get("label_accuracy") is not None:
         rows.append(("accuracy of released labels", numbers.percent(metrics["label_accuracy"])))
     if clients := metrics.get("client_accuracy"):

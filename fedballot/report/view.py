@@ -72,9 +72,9 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
         if queries is None:
             text += f" beside {pool}"
         elif len(queries) < data["n_public"]:
-            text += f" and voted on {count(len(queries))} of {pool}"
+            text += f" and answered for {count(len(queries))} of {pool}"
         else:
-            text += f" and voted on {pool}"
+            text += f" and answered for {pool}"
     if data.get("n_test"):
         text += f"; accuracy is measured on {count(data['n_test'])} other records{apart}"
     return text + "."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from abc import abstractmethod
 from collections import Counter
@@ -227,7 +228,8 @@ class BallotStrategy(Strategy, Generic[S]):
             If fewer parties are there than a result needs.
         """
         server_round += self.rounds_done
-        client_manager.wait_for(self.nodes, timeout=int(min(JOIN_TIMEOUT_S, self.settings.round_timeout_s)))
+        patience = min(JOIN_TIMEOUT_S, max(5.0, self.settings.round_timeout_s))
+        client_manager.wait_for(self.nodes, timeout=math.ceil(patience))
         proxies = [proxy for _, proxy in sorted(client_manager.all().items())]
         if not self.required <= len(proxies) <= self.nodes:
             raise RunError(
