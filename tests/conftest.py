@@ -1,9 +1,8 @@
-"""What many tests share: small settings on real digits, and where paper-scale data lie."""
+"""What many tests share: small settings on real digits."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -28,12 +27,3 @@ SMALL = {
 def small() -> PateSettings:
     """Eight agents with 100 real 8x8 digits each, scikit-learn models, a budget at which it works."""
     return build(PateSettings, SMALL, {"epsilon": 20, "delta": 1e-3})
-
-
-@pytest.fixture
-def paper_data() -> Path:
-    """The folder with paper-scale data sets; the test is skipped without it."""
-    folder = os.environ.get("FEDBALLOT_DATA", "")
-    if not folder or not (Path(folder) / "mnist.npz").exists():
-        pytest.skip("needs mnist.npz in $FEDBALLOT_DATA")
-    return Path(folder)
