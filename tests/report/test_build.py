@@ -73,7 +73,7 @@ def test_a_finished_run_shows_every_section(write_run: Write, result: dict[str, 
     assert result["guarantees"][0]["sentence"] in said
     assert "Holds for one record of one agent" in said
     assert "rejected: not finite" in said and "3 of 5,000 counts are NaN" in said
-    assert "voted on 500 of 1,000 public records" in said
+    assert "answered for 500 of 1,000 public records" in said
     assert "classes_per_agent" in said and "flwr" in said and "my-run" in said
     assert not page.open
     assert not list(folder.glob(".report*"))
