@@ -29,6 +29,11 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name, too, survives a power cut
+    finally:
+        os.close(folder)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -13,7 +13,6 @@ import fcntl
 import hashlib
 import io
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.errors import DataError, RunError, SettingsError
+from fedballot.files import write_atomic
 from fedballot.privacy import accounting, gaussian
 from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.costs import Cost, from_plain, to_plain
@@ -192,7 +192,7 @@ class Ledger:
                 lines = self._append(lines, {"kind": "charge", "request": request, "cost": to_plain(cost)})
             path = self._file(request)
             if not path.exists():  # it exists if the process died between storing and noting it
-                _replace(path, _pack(draw()))
+                _write(path, _pack(draw()))
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             lines = self._append(lines, {"kind": "release", "request": request, "sha256": digest})
             return self._load(lines[-1])
@@ -265,7 +265,7 @@ class Ledger:
         line = {**body, "time": datetime.now(UTC).isoformat(timespec="seconds")}
         line["hash"] = _hash(lines[-1]["hash"] if lines else _START, line)
         lines = [*lines, line]
-        _replace(self.path, "".join(json.dumps(one) + "\n" for one in lines).encode())
+        _write(self.path, "".join(json.dumps(one) + "\n" for one in lines).encode())
         return lines
 
     def _file(self, request: str) -> Path:
@@ -316,16 +316,6 @@ def _pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Put the content there whole or not at all, also when the power fails."""
-    draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as handle:
-        handle.write(content)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(draft, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _write(path: Path, content: bytes) -> None:
+    """Put the content there whole or not at all."""
+    write_atomic(path, lambda stream: stream.write(content))
