@@ -95,7 +95,7 @@ def test_bad_settings(changed: dict[str, object], words: str) -> None:
     assert type(error.value).__name__ in ("SettingsError", "DataError")
 
 
-def test_joined_classes_of_the_paper_s_sets_can_be_named(paper_data: Path) -> None:
+def test_joined_classes_of_the_paper_s_sets_can_be_named(data_dir: Path) -> None:
     spec = replace(
         SPEC,
         dataset="fashion-mnist",
