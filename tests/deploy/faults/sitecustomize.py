@@ -2,6 +2,8 @@
 
 The file that $FEDBALLOT_FAULT names says what goes wrong: `hold` (until the file is gone), `raise`, `huge BYTES`.
 Only a site's app process is touched. A line in the file with `.began` added to its name tells that training has begun.
+
+$FEDBALLOT_HEARTBEAT_S is after how many seconds without a sign of life Flower takes a process for gone; unset: 60.
 """
 
 import os
@@ -9,7 +11,16 @@ import sys
 import time
 from pathlib import Path
 
-if "fedballot.deploy.clientapp" in sys.orig_argv and os.environ.get("FEDBALLOT_FAULT"):
+SITE_APP = "fedballot.deploy.clientapp" in sys.orig_argv
+FLOWER = SITE_APP or any(Path(word).name.startswith(("flower-", "flwr-")) for word in sys.orig_argv[:2])
+
+if FLOWER and os.environ.get("FEDBALLOT_HEARTBEAT_S"):
+    from flwr.common import constant
+
+    constant.HEARTBEAT_DEFAULT_INTERVAL = float(os.environ["FEDBALLOT_HEARTBEAT_S"])
+    constant.HEARTBEAT_PATIENCE = 1  # intervals
+
+if SITE_APP and os.environ.get("FEDBALLOT_FAULT"):
     import numpy as np
 
     from fedballot.clients.pate import PateClient
