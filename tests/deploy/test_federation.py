@@ -46,7 +46,7 @@ def test_every_site_has_charged_its_own_ledger(federation, finished):
 
 
 def test_a_refusal_is_told_on_both_sides(federation, finished):
-    with pytest.raises(RunError, match="policy: 3.*method 'standalone' is not allowed here"):
+    with pytest.raises(RunError, match=r"policy: 3.*method 'standalone' is not allowed here"):
         federation.run("alone", method="standalone", epsilon=None, vote_fraction=None)
     for number in range(3):
         assert says(federation.processes.log(f"site{number}"), "refused")
