@@ -31,8 +31,10 @@ from fedballot.settings import build
 
 MODELS = ("random-forest", "logistic-regression", "mlp")
 FAULTS = Path(__file__).parent / "faults"
-# after how many seconds Flower notices that a process is gone: set to nothing, it keeps its own pace of 60 s
-HEARTBEAT = {"PYTHONPATH": str(FAULTS), "FEDBALLOT_HEARTBEAT_S": os.environ.get("FEDBALLOT_HEARTBEAT_S", "15")}
+# after how many seconds a server notices that a site is gone: set to nothing, Flower keeps its own pace of 60 s
+PACE = "" if one_port() else os.environ.get("FEDBALLOT_HEARTBEAT_S", "20")
+FAULTY = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAULTS), os.environ.get("PYTHONPATH")]))}
+HEARTBEAT = {**FAULTY, "FEDBALLOT_HEARTBEAT_S": PACE}
 RUN = {
     "agents": 3,
     "public_size": 500,
