@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not os.environ.get("FEDBALLOT_FAULTS"), reason="takes minutes: set FEDBALLOT_FAULTS=1"),
 ]
-LIMIT_S = 240  # of a test: a run that hangs is a failure
+LIMIT_S = 400  # of a test: a run that hangs is a failure
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def training(federation: Federation, name: str) -> Iterator[Submitted]:
     """
     began, charged = federation.fault(1, "hold"), federation.all_charges()
     run = federation.begin(name, min_agents=3)
-    wait_until("training", began.exists, 120)
+    wait_until("training", began.exists, 200)
     for number in (0, 2):
         wait_until("a ballot", lambda n=number: federation.charges(n) == charged[n] + 1, 60)
     yield run

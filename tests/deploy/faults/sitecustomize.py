@@ -3,8 +3,8 @@
 The file that $FEDBALLOT_FAULT names says what goes wrong: `hold` (until the file is gone), `raise`, `huge BYTES`.
 Only a site's app process is touched. A line in the file with `.began` added to its name tells that training has begun.
 
-$FEDBALLOT_HEARTBEAT_S is after how many seconds without a sign of life a server takes a site for gone; a server app then
-is after 30. Unset: 60 both.
+$FEDBALLOT_HEARTBEAT_S is after how many seconds without a sign of life a server takes a site for gone; a server app
+then is after 30. Unset: 60 both.
 """
 
 import os
