@@ -112,7 +112,7 @@ def test_a_late_answer_and_the_same_request_twice(federation, seen):
     """The late answer is ignored; asked again, each site gives the bytes that it gave before, for one charge."""
     federation.fault(1, "hold")
     before, known = federation.all_charges(), len(federation.releases())
-    result = federation.run("late", min_agents=2, round_timeout_s=25)
+    result = federation.run("late", min_agents=2, round_timeout_s=40)
     seen("result without the late site")
     assert result["clients"]["answered"] == 2 and result["clients"]["rejected"] == {"no answer": 1}
     federation.fault(1, None)
@@ -163,7 +163,7 @@ def test_a_site_that_is_down_at_the_start(federation, seen):
     federation.processes.kill("site1", signal.SIGTERM)
     try:
         seen("")
-        result = federation.run("down", min_agents=2, round_timeout_s=20)
+        result = federation.run("down", min_agents=2, round_timeout_s=40)
         seen("result")
         assert result["clients"] == {"asked": 2, "answered": 2, "rejected": {}, "first_details": {}}
         with pytest.raises(RunError, match="2 parties are connected, but agents=3 and at least 3 must answer"):
