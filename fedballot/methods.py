@@ -11,14 +11,16 @@ from fedballot.clients.baselines import CentralizedClient, StandaloneClient
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
-from fedballot.clients.weights import WeightsClient, WeightsSettings
+from fedballot.clients.weights import MomentumSettings, ProxClient, ProxSettings, WeightsClient, WeightsSettings
+from fedballot.clients.weights_private import DpFedavgClient, DpFedavgSettings, DpFedsgdClient, DpFedsgdSettings
 from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 from fedballot.strategies.pate import PateStrategy
-from fedballot.strategies.weights import WeightsStrategy
+from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
+from fedballot.strategies.weights_private import DpFedavgStrategy, DpFedsgdStrategy
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,50 @@ METHODS: dict[str, Method] = {
             settings=WeightsSettings,
             client=WeightsClient,
             strategy=WeightsStrategy,
+        ),
+        Method(
+            name="fedprox",
+            summary="fedavg in which local training is pulled towards the shared model",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Federated optimization in heterogeneous networks, Algorithm 2",
+            settings=ProxSettings,
+            client=ProxClient,
+            strategy=WeightsStrategy,
+        ),
+        Method(
+            name="fedavgm",
+            summary="fedavg in which the server's steps have momentum",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Measuring the effects of non-identical data distribution for federated visual classification, 4.3",
+            settings=MomentumSettings,
+            client=WeightsClient,
+            strategy=MomentumStrategy,
+        ),
+        Method(
+            name="dp-fedavg",
+            summary="fedavg with clipped differences and noise on their sum",
+            sends="the difference of its weights, each round, to a server that it trusts",
+            protects="each agent with all its data",
+            from_whom="everybody but the server, which must be trusted",
+            source="Learning differentially private recurrent language models, Algorithm 1",
+            settings=DpFedavgSettings,
+            client=DpFedavgClient,
+            strategy=DpFedavgStrategy,
+        ),
+        Method(
+            name="dp-fedsgd",
+            summary="fedavg in which every local step clips each record's gradient and adds noise",
+            sends="the noisy difference of its weights, each round",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="Deep learning with differential privacy, Algorithm 1, run by each party",
+            settings=DpFedsgdSettings,
+            client=DpFedsgdClient,
+            strategy=DpFedsgdStrategy,
         ),
         Method(
             name="standalone",

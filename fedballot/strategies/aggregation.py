@@ -88,6 +88,17 @@ def average_vectors(vectors: Iterable[npt.NDArray[np.floating]], weights: Iterab
     return np.asarray(total / mass)
 
 
+def momentum_step(
+    velocity: npt.NDArray[np.floating], difference: npt.NDArray[np.floating], momentum: float
+) -> npt.NDArray[np.float64]:
+    """The server's next step (d,): v = momentum * v + difference; the weights then move along v.
+
+    Source: Hsu et al. 2019, "Measuring the effects of non-identical data distribution for federated visual
+    classification", section 4.3 (FedAvgM).
+    """
+    return np.asarray(momentum * velocity.astype(np.float64) + difference)
+
+
 def confidence(ballot: npt.NDArray[np.floating], *, logits: bool) -> npt.NDArray[np.float64]:
     """How sure a party is of each query (Q,): its largest probability."""
     values = ballot.astype(np.float64)

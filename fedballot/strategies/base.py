@@ -327,7 +327,7 @@ class BallotStrategy(Strategy, Generic[S]):
     def _clock(self, results: list[tuple[ClientProxy, FitRes]], good: list[Answer]) -> float:
         """Seconds from the first party's start to the last answer; adds to the run's totals."""
         self.client_compute_s += sum(answer.compute_s for answer in good)
-        began = min(answer.began for answer in good)
+        began = min((answer.began for answer in good), default=time.time())
         last = max((proxy.replied for proxy, _ in results if isinstance(proxy, WatchedProxy)), default=began)
         self.first_began = began if self.first_began is None else self.first_began
         wall_s = max(0.0, last - began)
