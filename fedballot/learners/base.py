@@ -19,7 +19,13 @@ Loss = Literal["cross-entropy", "mae", "l2"]
 UNKNOWN_WEIGHT = 0.5
 CONFIDENT_SHARE = 0.8
 PSEUDO_LABEL_THRESHOLD = 0.8
-WEIGHT_LEARNERS = ("cnn-small", "cnn-gn", "resnet8-gn", "mlp-torch")  # those whose weights can be averaged
+WEIGHT_LEARNERS = (
+    "cnn-small",
+    "cnn-gn",
+    "resnet8-gn",
+    "mlp-torch",
+    "linear-torch",
+)  # those whose weights can be averaged
 
 
 class Learner(Protocol):
