@@ -11,6 +11,7 @@ from fedballot.clients.baselines import CentralizedClient, StandaloneClient
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.private_knn import KnnClient, KnnSettings
 from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
@@ -37,6 +38,7 @@ class Method:
     client: type[PartyClient[Any]]
     strategy: Callable[..., BallotStrategy[Any]]
     one_party: bool = False
+    trains: bool = True  # whether parties train learners (`client_models`)
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""
@@ -60,6 +62,19 @@ METHODS: dict[str, Method] = {
             settings=PateSettings,
             client=PateClient,
             strategy=PateStrategy,
+        ),
+        Method(
+            name="private-knn-fl",
+            summary="agents count the classes of each public query's nearest private records; the server learns from "
+            "the noisy tally",
+            sends="one noisy count matrix per agent",
+            protects="each record (and each agent, at a higher epsilon)",
+            from_whom="everybody who sees the tally, the labels or the server's model",
+            source="Voting-based approaches for differentially private federated learning, Algorithm 2",
+            settings=KnnSettings,
+            client=KnnClient,
+            strategy=PateStrategy,
+            trains=False,
         ),
         Method(
             name="fedmd",
