@@ -30,7 +30,6 @@ class KnnSettings(VotingSettings):
     unit: Literal["agent", "record"] = setting("record", "whom the target protects")
     k: int = setting(10, "nearest private records of each agent that vote on a query; public, the same for all", low=1)
     extractor: str = setting("auto", "public features in which records are compared: steps such as hog+pca+l2")
-    components: int = setting(64, "principal components of the extractor's step pca", low=1)
 
     def check(self) -> None:
         super().check()

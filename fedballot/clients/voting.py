@@ -47,6 +47,7 @@ class VotingSettings(CommonSettings):
     neighbours: int = setting(5, "neighbours of a record in the propagation graph", low=1)
     spread: float = setting(0.99, "share of a record's label that comes from its neighbours", low=0, below=1)
     graph_features: str = setting("auto", "what the graph compares: an extractor such as deskew (upright digits)")
+    components: int = setting(64, "principal components of the step pca of any extractor", low=1)
     server_features: str = setting("", "extractor whose features the server's model learns from; empty: the records")
 
     def check(self) -> None:

@@ -40,11 +40,13 @@ class PateStrategy(BallotStrategy[VotingSettings]):
         settings = self.settings
         self.data, self.device = data, device
         self.mechanism = mechanism(settings)
-        shape = data.public_x.shape[1:]
-        self.graph = make_extractor(settings.graph_features, input_shape=shape, device=device)
+        made = partial(
+            make_extractor, input_shape=data.public_x.shape[1:], components=settings.components, device=device
+        )
+        self.graph = made(settings.graph_features)
         self.view: Extractor | None = None
         if settings.server_features:
-            self.view = make_extractor(settings.server_features, input_shape=shape, device=device).fit(data.public_x)
+            self.view = made(settings.server_features).fit(data.public_x)
         order = np.random.default_rng([settings.seed, 1]).permutation(settings.public_size)
         self.queries = np.sort(order[: settings.query_count])
         self.histogram: npt.NDArray[np.int64] | None = None
