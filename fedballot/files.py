@@ -16,7 +16,7 @@ from fedballot.errors import DataError
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 0o666) -> None:
-    """Let ``write`` fill a file that replaces ``path`` only when it is complete and on disk; the umask cuts ``mode``."""
+    """Let ``write`` fill a file that replaces ``path`` only when it is complete and on disk; umask cuts ``mode``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -2,10 +2,10 @@
 
 Source: Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine learning", Figure 4 (for an
 honest-but-curious server), on the sparse graph of Bell et al. 2020, "Secure single-server aggregation with
-(poly)logarithmic overhead". Four exchanges: keys, shares, masked, unmask. A party adds two kinds of masks to its integers:
-one from a seed of its own, and one for each neighbour, which the neighbour takes off again. It gives every neighbour a
-share of its seed and of its key. In the end holders tell the seed's share of a party whose integers are in the sum, and
-the key's share of one that fell away in between; never both, for both together would open that party's integers.
+(poly)logarithmic overhead". Four exchanges: keys, shares, masked, unmask. A party adds two kinds of masks to its
+integers: one from a seed of its own, and one for each neighbour, which the neighbour takes off again. It gives every
+neighbour a share of its seed and of its key. In the end holders tell the seed's share of a party whose integers are in
+the sum, and the key's share of one that fell away in between; never both, which together would open its integers.
 
 Key agreement, ciphers and secret sharing come from `cryptography` and `pycryptodome`. No Flower, no global state.
 """
@@ -580,7 +580,7 @@ class Exchange:
         if len(shares) < self.plan.threshold:
             raise SecaggError(
                 "dropouts",
-                f"{len(shares)} parties have told their share of agent {agent}'s secret, {self.plan.threshold} are needed",
+                f"{len(shares)} parties told their share of agent {agent}'s secret, {self.plan.threshold} are needed",
             )
         return join(shares, self.plan.threshold)
 

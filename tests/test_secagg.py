@@ -93,7 +93,7 @@ def test_fewer_than_m_min_is_a_clear_abort_at_every_stage(tmp_path: Path, stage:
 def test_fewer_helpers_than_the_threshold_open_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, secagg.plan(6, 5))
     assert world.plan.threshold == 4
-    with pytest.raises(SecaggError, match=r"3 parties have told their share of agent 0's secret, 4 are needed"):
+    with pytest.raises(SecaggError, match=r"3 parties told their share of agent 0's secret, 4 are needed"):
         world.run({UNMASK: (0, 1, 2)})
     assert world.exchange.total is None
 

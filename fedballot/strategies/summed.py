@@ -32,8 +32,8 @@ LABELS = {secagg.KEYS: "agents", secagg.SHARES: "shares", secagg.MASKED: "masked
 class SummedStrategy(BallotStrategy[S], Generic[S]):
     """Ask for ballots of one :class:`Form`, and learn from their sum (:meth:`combine_sum`).
 
-    With ``secure_aggregation`` a round is four exchanges of messages (see :mod:`fedballot.secagg`). The opened sum is on
-    disk before anything is made of it: its parties open it once only, so a run that breaks off later goes on from there.
+    With ``secure_aggregation`` a round is four exchanges of messages (see :mod:`fedballot.secagg`). The opened sum is
+    on disk before anything is made of it: parties open it once only, so a run that breaks off later goes on from there.
     """
 
     _exchange: Exchange | None = None
