@@ -184,11 +184,11 @@ def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
         raise SecaggError("keys", "a public key is not one") from error
 
 
-def mask(key: bytes, size: int, bits: int) -> npt.NDArray[np.unsignedinteger]:
+def mask(key: bytes, size: int, bits: int) -> npt.NDArray[Any]:
     """Integers modulo 2^bits, shape (size,), from the stream of AES-256-CTR; each key is used for one mask only."""
     dtype = np.dtype(f"<u{_width(bits)}")
     stream = Cipher(AES(key), CTR(bytes(16))).encryptor().update(bytes(size * dtype.itemsize))
-    return np.frombuffer(stream, dtype=dtype) & dtype.type(2**bits - 1)
+    return np.asarray(np.frombuffer(stream, dtype=dtype) & dtype.type(2**bits - 1))
 
 
 def _width(bits: int) -> int:
@@ -211,13 +211,13 @@ def split(secret: bytes, threshold: int, holders: int) -> list[bytes]:
     """Shares of a 16-byte secret for holders 1, 2, ...; ``threshold`` of them restore it."""
     if threshold == 1:
         return [secret] * holders
-    return [bytes(share) for _, share in Shamir.split(threshold, holders, secret)]
+    return [bytes(share) for _, share in Shamir.split(threshold, holders, secret, ssss=False)]
 
 
 def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
     """The secret from at least ``threshold`` shares by holder's number from 1."""
     chosen = sorted(shares.items())[:threshold]
-    return chosen[0][1] if threshold == 1 else bytes(Shamir.combine(chosen))
+    return chosen[0][1] if threshold == 1 else bytes(Shamir.combine(chosen, ssss=False))
 
 
 def _bytes(content: bytes) -> npt.NDArray[np.uint8]:
@@ -507,13 +507,13 @@ class Exchange:
         WireError
             With reason ``count``, ``dtype`` or ``shape``.
         """
-        size = -(-self.form.size * self.bits // 8)
-        wanted: list[tuple[int, ...]] = {
-            KEYS: lambda: [(2, 32)],
-            SHARES: lambda: [(32,), (len(self._neighbours[agent]), SEALED)],
-            MASKED: lambda: [(size,)],
-            UNMASK: lambda: [(1 + len(self._near(agent, self._sharers)), SECRET)],
-        }[self.stage]()
+        wanted: list[tuple[int, ...]] = [(2, 32)]
+        if self.stage == SHARES:
+            wanted = [(32,), (len(self._neighbours[agent]), SEALED)]
+        elif self.stage == MASKED:
+            wanted = [(-(-self.form.size * self.bits // 8),)]
+        elif self.stage == UNMASK:
+            wanted = [(1 + len(self._near(agent, self._sharers)), SECRET)]
         if len(arrays) != len(wanted):
             raise WireError("count", f"expected {len(wanted)} arrays, got {len(arrays)}")
         for array, shape in zip(arrays, wanted, strict=True):

@@ -86,7 +86,7 @@ def test_the_tally_is_the_plain_sum_of_those_who_are_in_it(run) -> None:
 
 
 def test_no_ballot_can_be_read_in_what_the_server_saw(run) -> None:
-    out, settings, result, seen = run
+    out, _, result, seen = run
     bits, kept = result["aggregation"]["bits"], ballots(out)
     masked = {
         int(reply.metrics["agent"]): parameters_to_ndarrays(reply.parameters)[0]

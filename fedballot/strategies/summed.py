@@ -134,7 +134,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
             self._cids = {answer.agent: answer.cid for answer in good}
         stage = exchange.stage
         try:
-            exchange.take({answer.agent: answer.ballot for answer in good})
+            exchange.take({answer.agent: list(answer.ballot) for answer in good})
         except SecaggError as error:
             self._exchange = None
             raise RunError(

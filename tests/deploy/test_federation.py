@@ -44,7 +44,7 @@ def test_every_site_has_charged_its_own_ledger(federation, finished):
 
 
 def test_a_refusal_is_told_on_both_sides(federation, finished):
-    done = federation.submit("alone", method="standalone", epsilon=None, vote_fraction=None)
+    done = federation.submit("alone", method="standalone", epsilon=None, vote_fraction=None, secure_aggregation=None)
     assert done.returncode == 1
     for words in ("policy: 3", "method 'standalone' is not allowed here"):
         assert words in done.stderr

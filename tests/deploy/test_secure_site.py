@@ -1,4 +1,4 @@
-"""Secure aggregation at real sites: rules, ledgers and restarts without the network, and one run of three SuperNodes."""
+"""Secure aggregation at real sites: rules, ledgers, restarts without the network; one run of three SuperNodes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fedballot import secagg
+from fedballot.cli import resolve
 from fedballot.clients.fedmd import FedmdSettings
 from fedballot.clients.pate import PateSettings, ballot_form
-from fedballot.cli import resolve
 from fedballot.datasets.own import SITES
 from fedballot.deploy.party import SiteClient
 from fedballot.deploy.site_file import read_site
