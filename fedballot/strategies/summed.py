@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from abc import abstractmethod
 from dataclasses import asdict
 from pathlib import Path
@@ -102,6 +103,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
                 "fingerprint": self.fingerprint,
             }
             asked.append((WatchedProxy(proxy, self.progress), FitIns(sent, config)))
+        self._asked_at = time.time()
         self.progress.start(f"round {server_round}: {LABELS[exchange.stage]}", len(asked))
         if not asked:
             self._exchange = None
