@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from fedballot import secagg
-from fedballot.clients.pate import PateSettings, ballot_form, mechanism
+from fedballot.clients.pate import PateSettings
+from fedballot.clients.voting import ballot_form, mechanism
 from fedballot.files import write_json
 from fedballot.progress import Silent
 from fedballot.settings import build

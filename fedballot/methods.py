@@ -11,6 +11,7 @@ from fedballot.clients.baselines import CentralizedClient, StandaloneClient
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.private_knn import KnnClient, KnnSettings
 from fedballot.clients.weights import MomentumSettings, ProxClient, ProxSettings, WeightsClient, WeightsSettings
 from fedballot.clients.weights_private import DpFedavgClient, DpFedavgSettings, DpFedsgdClient, DpFedsgdSettings
 from fedballot.datasets.federation import FederatedData
@@ -42,6 +43,7 @@ class Method:
     strategy: Callable[..., BallotStrategy[Any]]
     one_party: bool = False
     search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values that `fedballot frontier` tries
+    trains: bool = True  # whether parties train learners (`client_models`)
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""
@@ -66,6 +68,19 @@ METHODS: dict[str, Method] = {
             client=PateClient,
             strategy=PateStrategy,
             search={"vote_fraction": ("0.3", "0.55", "1.0"), "epochs": ("10", "20", "40"), "passes": ("1", "2")},
+        ),
+        Method(
+            name="private-knn-fl",
+            summary="agents count the classes of each public query's nearest private records; the server learns from "
+            "the noisy tally",
+            sends="one noisy count matrix per agent",
+            protects="each record (and each agent, at a higher epsilon)",
+            from_whom="everybody who sees the tally, the labels or the server's model",
+            source="Voting-based approaches for differentially private federated learning, Algorithm 2",
+            settings=KnnSettings,
+            client=KnnClient,
+            strategy=PateStrategy,
+            trains=False,
         ),
         Method(
             name="fedmd",

@@ -39,7 +39,8 @@ class NoisyVotes:
         Contributors that may take their own noise off again.
     k : int, optional
         Private-kNN-FL: public number of neighbours of each agent; votes are then counts that add up to k for every
-        query (max_votes = queries, for a choice of queries would hang on single records).
+        query, or to n for an agent with n < k records, so that replacing a record moves one count by one at most
+        (max_votes = queries, for a choice of queries would hang on single records).
 
     Raises
     ------
@@ -255,7 +256,7 @@ class NoisyVotes:
         Parameters
         ----------
         votes : ndarray of int, shape (Q, C)
-            One-hot rows and blank rows; for kNN, counts that add up to k in every row.
+            One-hot rows and blank rows; for kNN, counts that add up to k in every row, or to the same fewer.
         noise : NoiseSource
 
         Returns
@@ -273,12 +274,19 @@ class NoisyVotes:
                 f"votes: expected integers of shape ({self.queries}, classes), got {votes.dtype} {votes.shape}."
             )
         totals = votes.sum(axis=1, dtype=np.int64)
-        blank = (totals == 0) & (self.k is None)
-        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~(blank | (totals == self.ballot)))
+        if self.k is None:
+            fits = (totals == 0) | (totals == 1)
+        else:
+            fits = (totals == totals[0]) & (totals > 0) & (totals <= self.k)
+        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~fits)
         if len(bad):
             raise DataError(
                 f"votes: row {bad[0]} adds up to {totals[bad[0]]}; a row must hold non-negative counts that add up to "
-                f"{self.ballot}" + (", or to 0 for no answer." if self.k is None else ".")
+                + (
+                    "1, or to 0 for no answer."
+                    if self.k is None
+                    else f"{self.k}, or all rows to the same number below."
+                )
             )
         cast = int(np.count_nonzero(totals))
         if cast > self.max_votes:

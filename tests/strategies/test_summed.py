@@ -13,7 +13,8 @@ from flwr.server.client_proxy import ClientProxy
 
 from fedballot import secagg
 from fedballot.clients.base import Party
-from fedballot.clients.pate import PateClient, PateSettings, mechanism
+from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.voting import mechanism
 from fedballot.engine import BallotServer, federated_data
 from fedballot.errors import RunError
 from fedballot.progress import Silent
