@@ -50,7 +50,7 @@ class SummedClient(PartyClient[S], Generic[S]):
     """A party whose ballot is an array of integers.
 
     A method says what form it has (:meth:`form`) and what it is (:meth:`integers`); what can be done before anything
-    is charged, such as training, goes into :meth:`begin`, so that a party that fails does so at the first exchange.
+    is charged, such as training, goes into :meth:`prepare`, so that a party that fails does so at the first exchange.
     """
 
     @abstractmethod
@@ -61,7 +61,7 @@ class SummedClient(PartyClient[S], Generic[S]):
     def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
         """The ballot: charged before it is made, and the same for the same request."""
 
-    def begin(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
         """Check the request and do the work that may fail."""
 
     def plain(self, ballot: npt.NDArray[np.integer]) -> Arrays:
@@ -82,7 +82,7 @@ class SummedClient(PartyClient[S], Generic[S]):
         if stage not in secagg.STAGES:
             raise Refusal("stage", "the settings ask for secure aggregation: no ballot leaves without masks")
         if stage == secagg.KEYS:
-            self.begin(arrays, config)
+            self.prepare(arrays, config)
         folder = self.party.folder.path / "secagg"
         holder = secagg.Holder(
             settings.plan, self.party.agent, folder, str(config["request"]), str(config.get("session"))

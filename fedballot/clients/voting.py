@@ -132,7 +132,7 @@ class VotingClient(SummedClient[V], Generic[V]):
     """One agent of Algorithms 1 and 2; a method says how it comes by its votes."""
 
     @abstractmethod
-    def prepare(self) -> None:
+    def get_ready(self) -> None:
         """Do the work that may fail, before the charge: a failure then costs nothing."""
 
     @abstractmethod
@@ -142,9 +142,9 @@ class VotingClient(SummedClient[V], Generic[V]):
     def form(self) -> Form:
         return ballot_form(self.party.settings, len(self.party.data.classes))
 
-    def begin(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
         self._queries(arrays)
-        self.prepare()
+        self.get_ready()
 
     def plain(self, ballot: npt.NDArray[np.integer]) -> Arrays:
         """Single votes without noise as labels, all else as integers."""
@@ -160,7 +160,7 @@ class VotingClient(SummedClient[V], Generic[V]):
             return self.votes(queries)
         request, ledger = str(config["request"]), self._ledger(noisy)
         if ledger.stored(request) is None:
-            self.prepare()
+            self.get_ready()
         noise = noise_source(settings, self.party.agent)
         cost = noisy.cost(ledger.account.unit)
         kept = ledger.release(request, cost, lambda: {"release": noisy.release(self.votes(queries), noise)})
