@@ -19,6 +19,7 @@ from rich.markup import escape
 from fedballot import __version__, ledger_commands, privacy_commands, settings, terminal
 from fedballot.deploy import commands as deployed
 from fedballot.errors import FedballotError, RunError, SettingsError
+from fedballot.frontier_command import frontier_command
 from fedballot.report import numbers
 from fedballot.sweep_command import sweep_command
 
@@ -214,10 +215,9 @@ def data(
         else:
             terminal.print_table("", ("data set", "what it is"), rows)
         return
-    from fedballot.engine import federation_spec
-    from fedballot.report.plots import class_figure, partition_figure
-
     if preset or set_:
+        from fedballot.engine import federation_spec
+
         layers = [settings.load_preset(preset).common] if preset else []
         chosen = {"dataset": name} if name else {}
         resolved = settings.build(settings.CommonSettings, *layers, chosen, settings.parse_assignments(set_ or []))
@@ -227,6 +227,8 @@ def data(
     if json:
         terminal.print_json(found)
         return
+    from fedballot.report.plots import class_figure, partition_figure
+
     terminal.print_table(str(name or preset), ("", ""), _data_rows(found))
     picture = out or Path(f"{Path(str(name or preset)).stem}.png")
     if "partition" in found:
@@ -298,6 +300,7 @@ def compare(
 
 
 app.command("sweep")(sweep_command)
+app.command("frontier")(frontier_command)
 app.add_typer(deployed.site_app, name="site")
 app.add_typer(deployed.server_app, name="server")
 app.command()(deployed.submit)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fedballot.clients.base import EVALUATED
 from fedballot.clients.voting import VotingClient, VotingSettings
+from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
 from fedballot.privacy.votes import limit_votes
 from fedballot.settings import setting
@@ -25,9 +26,22 @@ class PateSettings(VotingSettings):
     """Settings of PATE-FL."""
 
     abstain: bool = setting(True, "teachers also learn a class `unknown` from the public pool, and then do not vote")
+    domain_adaptation: float = setting(
+        0.0,
+        "strength of domain-adversarial training of teachers towards the public pool (`+DA`); needs abstain=false",
+        low=0,
+    )
     vote_fraction: float = setting(
         0.55, "most queries an agent may vote on, as a share; the surest ones", above=0, high=1
     )
+
+    def check(self) -> None:
+        super().check()
+        if self.domain_adaptation and self.abstain:
+            raise SettingsError(
+                f"domain_adaptation={self.domain_adaptation:g} hides from teachers which records are public, and "
+                "abstain=true has them learn just that: set abstain=false"
+            )
 
     @property
     def max_votes(self) -> int:
@@ -62,8 +76,9 @@ class PateClient(VotingClient[PateSettings]):
         if party.folder.model.exists():
             return learner.load(party.folder.model)
         private = party.private()
-        unknown = np.asarray(party.data.public_x) if settings.abstain else None
-        learner.fit(private.x, private.y, unknown=unknown)
+        pool, strength = np.asarray(party.data.public_x), settings.domain_adaptation
+        unknown, target = pool if settings.abstain else None, pool if strength else None
+        learner.fit(private.x, private.y, unknown=unknown, target=target, adaptation=strength)
         learner.save(party.folder.model)
         if settings.evaluate_agents:
             party.folder.note({"confusion": party.confusion(learner, EVALUATED).tolist()})
