@@ -190,8 +190,8 @@ def split_steps(name: str) -> tuple[str, ...]:
     for step in steps[1:] if ":" in steps[0] else steps:
         if step not in STEPS:
             raise SettingsError(
-                f"unknown extractor step {step!r}{did_you_mean(step, STEPS)}. Known: {', '.join(STEPS)}, joined by '+', "
-                "or first 'package.module:factory' for a torch module"
+                f"unknown extractor step {step!r}{did_you_mean(step, STEPS)}. Known: {', '.join(STEPS)}, joined by "
+                "'+', or first 'package.module:factory' for a torch module"
             )
     return steps
 
