@@ -160,6 +160,7 @@ METHODS: dict[str, Method] = {
             client=DpFedavgClient,
             strategy=DpFedavgStrategy,
             search={
+                "client_models": ("cnn-small", "linear-torch"),
                 "clip": ("0.1", "0.3", "1.0"),
                 "rounds": ("5", "10", "20", "40"),
                 "epochs": ("1", "2", "5"),
