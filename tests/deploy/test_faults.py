@@ -44,14 +44,14 @@ def healthy(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.fixture
-def seen(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Prints what was seen, and after how many seconds since the fixture's last call."""
+def seen(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Notes what was seen, and after how many seconds since the last note."""
     clock = [time.monotonic()]
 
     def note(what: str) -> None:
         now = time.monotonic()
         if what:
-            print(f"\nFAULT {request.node.name}: {what} after {now - clock[0]:.0f} s")
+            record_property("seen", f"{what} after {now - clock[0]:.0f} s")
         clock[0] = now
 
     return note
@@ -130,11 +130,11 @@ def test_a_site_killed_while_training(federation, seen):
     with training(federation, "killed") as run:
         seen("")
         federation.processes.kill("site1")
-        back = federation.start_site(1)
-        print(f"\nFAULT killed: connected again after {back:.0f} s")
+        federation.start_site(1)
+        seen("connected again")
         with pytest.raises(RunError) as told:
             federation.end(run)
-        seen("error")
+        seen("and the error")
         for words in ("only 2 of 3 parties gave a good answer", "no answer: 1", "Node Unavailable"):
             assert words in str(told.value)
 
@@ -156,7 +156,7 @@ def test_the_server_killed(federation, seen):
         seen("SuperLink again")
         with pytest.raises(RunError) as told:
             federation.end(run)
-        seen(f"{str(told.value)!r}")
+        seen(f"and the error ({str(told.value)[:60]}...)")
 
 
 def test_a_site_that_is_down_at_the_start(federation, seen):

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def hosts() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("FEDBALLOT_FAULTS"), reason="takes minutes: set FEDBALLOT_FAULTS=1")
-def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path) -> None:
+def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path, record_property: Any) -> None:
     def within(host: str) -> tuple[str, ...]:
         return ("ip", "netns", "exec", host)
 
@@ -106,7 +107,7 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path) -> None
         ip("-n", HUB, "link", "set", SITES[1], "up")
         healed = time.monotonic()
         assert run.wait(180) == 0, processes.log("submit").read_text()
-        print(f"FAULT link: result {time.monotonic() - healed:.0f} s after it was healed")
+        record_property("seen", f"result {time.monotonic() - healed:.0f} s after the link was healed")
         assert '"answered": 2' in (tmp_path / "out" / "result.json").read_text()
     finally:
         processes.kill_all()
