@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedballot.clients.base import PartyClient
@@ -11,12 +11,16 @@ from fedballot.clients.baselines import CentralizedClient, StandaloneClient
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.weights import MomentumSettings, ProxClient, ProxSettings, WeightsClient, WeightsSettings
+from fedballot.clients.weights_private import DpFedavgClient, DpFedavgSettings, DpFedsgdClient, DpFedsgdSettings
 from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 from fedballot.strategies.pate import PateStrategy
+from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
+from fedballot.strategies.weights_private import DpFedavgStrategy, DpFedsgdStrategy
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Method:
     client: type[PartyClient[Any]]
     strategy: Callable[..., BallotStrategy[Any]]
     one_party: bool = False
+    search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values that `fedballot frontier` tries
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""
@@ -60,6 +65,7 @@ METHODS: dict[str, Method] = {
             settings=PateSettings,
             client=PateClient,
             strategy=PateStrategy,
+            search={"vote_fraction": ("0.3", "0.55", "1.0"), "epochs": ("10", "20", "40"), "passes": ("1", "2")},
         ),
         Method(
             name="fedmd",
@@ -93,6 +99,73 @@ METHODS: dict[str, Method] = {
             settings=LdpSettings,
             client=LdpClient,
             strategy=LdpStrategy,
+        ),
+        Method(
+            name="fedavg",
+            summary="agents train one shared model in turn; the server averages their weights, round after round",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Communication-efficient learning of deep networks from decentralized data, Algorithm 1",
+            settings=WeightsSettings,
+            client=WeightsClient,
+            strategy=WeightsStrategy,
+        ),
+        Method(
+            name="fedprox",
+            summary="fedavg in which local training is pulled towards the shared model",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Federated optimization in heterogeneous networks, Algorithm 2",
+            settings=ProxSettings,
+            client=ProxClient,
+            strategy=WeightsStrategy,
+        ),
+        Method(
+            name="fedavgm",
+            summary="fedavg in which the server's steps have momentum",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Measuring the effects of non-identical data distribution for federated visual classification, 4.3",
+            settings=MomentumSettings,
+            client=WeightsClient,
+            strategy=MomentumStrategy,
+        ),
+        Method(
+            name="dp-fedavg",
+            summary="fedavg with clipped differences and noise on their sum",
+            sends="the difference of its weights, each round, to a server that it trusts",
+            protects="each agent with all its data",
+            from_whom="everybody but the server, which must be trusted",
+            source="Learning differentially private recurrent language models, Algorithm 1",
+            settings=DpFedavgSettings,
+            client=DpFedavgClient,
+            strategy=DpFedavgStrategy,
+            search={
+                "clip": ("0.1", "0.3", "1.0"),
+                "rounds": ("5", "10", "20", "40"),
+                "epochs": ("1", "2", "5"),
+                "lr": ("1e-3", "2e-3", "5e-3"),
+            },
+        ),
+        Method(
+            name="dp-fedsgd",
+            summary="fedavg in which every local step clips each record's gradient and adds noise",
+            sends="the noisy difference of its weights, each round",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="Deep learning with differential privacy, Algorithm 1, run by each party",
+            settings=DpFedsgdSettings,
+            client=DpFedsgdClient,
+            strategy=DpFedsgdStrategy,
+            search={
+                "clip": ("0.3", "1.0", "3.0"),
+                "rounds": ("1", "5", "20"),
+                "rate": ("0.05", "0.1", "0.3"),
+                "lr": ("0.1", "0.5", "2.0"),
+            },
         ),
         Method(
             name="standalone",

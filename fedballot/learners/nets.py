@@ -1,6 +1,7 @@
 """The torch networks by name. Inputs are float32 in [0, 1], (n, channels, h, w), or features (n, d)."""
 
 import importlib
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -23,7 +24,7 @@ def builder(name: str, input_shape: tuple[int, ...]) -> Builder:
     if name not in _BUILDERS:
         return _user_module(name, input_shape)
     smallest = 8 if name.startswith(("cnn", "resnet")) else 16
-    if name != "mlp-torch" and min(input_shape[:2]) < smallest:
+    if name not in ("mlp-torch", "linear-torch") and min(input_shape[:2]) < smallest:
         raise SettingsError(
             f"learner {name!r} needs images of at least {smallest}x{smallest}, but they are "
             f"{input_shape[0]}x{input_shape[1]}; use mlp-torch or a scikit-learn learner"
@@ -117,19 +118,36 @@ def mobilenet_v2(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
 
 def mlp(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
     """A hidden layer of 128 behind a normalisation of each example by itself."""
-    size = 1
-    for length in (*input_shape[:2], _channels(input_shape) if len(input_shape) > 1 else 1):
-        size *= length
+    size = math.prod(input_shape)
     return nn.Sequential(nn.Flatten(), nn.LayerNorm(size), nn.Linear(size, 128), nn.ReLU(), nn.Linear(128, n_outputs))
+
+
+def linear(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
+    """One linear layer behind a normalisation of each example by itself, which has no weights."""
+    size = math.prod(input_shape)
+    return nn.Sequential(nn.Flatten(), nn.LayerNorm(size, elementwise_affine=False), nn.Linear(size, n_outputs))
+
+
+def with_group_norm(net: nn.Module) -> nn.Module:
+    """The same network with group norm (Wu and He 2018), 8 channels a group, in place of batch norm."""
+    for name, child in net.named_children():
+        if isinstance(child, nn.BatchNorm2d):
+            setattr(net, name, nn.GroupNorm(child.num_features // 8, child.num_features))
+        else:
+            with_group_norm(child)
+    return net
 
 
 _BUILDERS: dict[str, Callable[[int, tuple[int, ...]], nn.Module]] = {
     "cnn-small": cnn_small,
     "cnn": cnn,
     "resnet8": resnet8,
+    "cnn-gn": lambda n_outputs, input_shape: with_group_norm(cnn(n_outputs, input_shape)),
+    "resnet8-gn": lambda n_outputs, input_shape: with_group_norm(resnet8(n_outputs, input_shape)),
     "shufflenet-v2": shufflenet_v2,
     "mobilenet-v2": mobilenet_v2,
     "mlp-torch": mlp,
+    "linear-torch": linear,
 }
 
 

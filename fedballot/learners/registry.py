@@ -1,10 +1,9 @@
 """The table of learners: name -> what it is; ``make_learner`` builds one."""
 
-import difflib
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from fedballot.errors import SettingsError
+from fedballot.errors import SettingsError, did_you_mean
 from fedballot.learners.base import Learner
 
 Role = Literal["teacher", "student"]
@@ -24,9 +23,12 @@ LEARNERS: dict[str, LearnerInfo] = {
     "cnn-small": LearnerInfo("two convolutions and a hidden layer: a quick teacher", True, "images"),
     "cnn": LearnerInfo("three convolutions, batch norm, dropout: a student for small images", True, "images"),
     "resnet8": LearnerInfo("ResNet with three residual blocks, for 32x32 images", True, "images"),
+    "cnn-gn": LearnerInfo("cnn with group norm, whose weights can be averaged", True, "images"),
+    "resnet8-gn": LearnerInfo("resnet8 with group norm, whose weights can be averaged", True, "images"),
     "shufflenet-v2": LearnerInfo("torchvision's ShuffleNet-V2 x0.5 with a stride-1 stem", True, "images"),
     "mobilenet-v2": LearnerInfo("torchvision's MobileNet-V2 with a stride-1 stem", True, "images"),
     "mlp-torch": LearnerInfo("one hidden layer of 128, for feature vectors", True, "any"),
+    "linear-torch": LearnerInfo("one linear layer: few weights, so little noise on them", True, "any"),
     "logistic-regression": LearnerInfo("scikit-learn's LogisticRegression", False, "any"),
     "random-forest": LearnerInfo("scikit-learn's RandomForestClassifier, 100 trees", False, "any"),
     "gradient-boosting": LearnerInfo("scikit-learn's HistGradientBoostingClassifier", False, "any"),
@@ -134,10 +136,8 @@ def _check_settings(
 
 def _check_known(name: str, input_shape: tuple[int, ...]) -> None:
     if name not in LEARNERS:
-        near = difflib.get_close_matches(name, LEARNERS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise SettingsError(
-            f"unknown learner {name!r}{hint} Known: {', '.join(LEARNERS)}, "
+            f"unknown learner {name!r}{did_you_mean(name, LEARNERS)}. Known: {', '.join(LEARNERS)}, "
             "any 'sklearn.module:Class', or 'package.module:factory' for a torch module"
         )
     if LEARNERS[name].shapes == "images" and len(input_shape) == 1:
