@@ -8,6 +8,7 @@ from typing import Any
 
 from fedballot.clients.base import PartyClient
 from fedballot.clients.baselines import CentralizedClient, StandaloneClient
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings, FedkdSettings
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
@@ -15,6 +16,7 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
+from fedballot.strategies.fedkd import FedkdDpStrategy, FedkdStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 from fedballot.strategies.pate import PateStrategy
 
@@ -93,6 +95,28 @@ METHODS: dict[str, Method] = {
             settings=LdpSettings,
             client=LdpClient,
             strategy=LdpStrategy,
+        ),
+        Method(
+            name="fedkd",
+            summary="one-shot: quantised logits of fully trained models, averaged by class counts, distilled",
+            sends="one quantised logit per public record and class, class counts",
+            protects="nothing that can be proved",
+            from_whom="nobody",
+            source="Preserving privacy in federated learning with ensemble cross-domain distillation, Algorithm 1",
+            settings=FedkdSettings,
+            client=FedkdClient,
+            strategy=FedkdStrategy,
+        ),
+        Method(
+            name="fedkd-dp",
+            summary="FedKD made sound: clipped logits, equal weights, noise on the sum",
+            sends="one noisy logit per public record and class",
+            protects="each agent with all its data (and each record)",
+            from_whom="everybody who sees the sum, the consensus or the server's model",
+            source="Preserving privacy in federated learning with ensemble cross-domain distillation, mended",
+            settings=FedkdDpSettings,
+            client=FedkdDpClient,
+            strategy=FedkdDpStrategy,
         ),
         Method(
             name="standalone",

@@ -87,6 +87,7 @@ class ScikitLearner:
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         """See ``Learner.distill``: each example once per class, weighted by its target.
 

@@ -92,6 +92,7 @@ class TorchLearner:
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         """See ``Learner.distill``."""
         base.check_inputs(x, self.input_shape)
@@ -103,7 +104,8 @@ class TorchLearner:
         weighted = base.check_targets(targets, len(x), self.n_classes, weights)
         if weights is not None:
             weighted = weighted / weights.mean()
-        return self._train_on(self._data(x), self._tensor(weighted.astype(np.float32)), epochs, batch_size)
+        targets = self._tensor(weighted.astype(np.float32))
+        return self._train_on(self._data(x), targets, epochs, batch_size, temperature=temperature)
 
     def semi_supervise(
         self,
@@ -198,10 +200,17 @@ class TorchLearner:
         epochs: int | None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         epoch = training.Epoch(torch.arange(len(data), device=self.device), targets)
         return self._train(
-            data, lambda number, best: epoch, self.n_classes, epochs=epochs, batch_size=batch_size, loss=loss
+            data,
+            lambda number, best: epoch,
+            self.n_classes,
+            epochs=epochs,
+            batch_size=batch_size,
+            loss=loss,
+            temperature=temperature,
         )
 
     def _train(
@@ -213,6 +222,7 @@ class TorchLearner:
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
         progress: Progress | None = None,
     ) -> Self:
         # each fit of a learner has a stream of its own, also after a save and a load
@@ -230,6 +240,7 @@ class TorchLearner:
                 lr=self._lr,
                 average=self._student,
                 loss=loss,
+                temperature=temperature,
                 progress=progress,
             ).eval()
         if not all(bool(value.isfinite().all()) for value in self._net.state_dict().values()):

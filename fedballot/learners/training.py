@@ -93,6 +93,7 @@ def train(
     lr: float,
     average: bool,
     loss: str = "cross-entropy",
+    temperature: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
     """Train, and return the network, or the average of its weights.
@@ -105,6 +106,8 @@ def train(
         (epoch, network that predicts best so far) -> what to train on in this epoch, in any order.
     loss
         A key of ``LOSSES``.
+    temperature
+        What logits are divided by before the loss.
     """
     optimiser = AdamW(net)
     averaged = Average(net) if average else None
@@ -115,7 +118,7 @@ def train(
         batches = list(_batches(order, batch_size))
         net.train()
         for number, batch in enumerate(batches):
-            logits = net(inputs(rows[batch]))
+            logits = net(inputs(rows[batch])) / temperature
             LOSSES[loss](logits, targets[batch]).backward()  # type: ignore[no-untyped-call]
             done = (epoch + number / len(batches)) / epochs
             optimiser.step(lr * 0.5 * (1 + math.cos(math.pi * done)))

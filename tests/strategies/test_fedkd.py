@@ -1,0 +1,139 @@
+"""FedKD's server: the paper's weights, noise drawn once, every loss, and what is promised."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedballot.clients.fedkd import FedkdDpSettings, FedkdSettings, mechanism, pack_answer
+from fedballot.engine import federated_data
+from fedballot.methods import METHODS
+from fedballot.privacy import gaussian
+from fedballot.progress import Silent
+from fedballot.settings import build
+from fedballot.strategies.aggregation import class_weights
+from fedballot.strategies.base import Answer
+from tests.conftest import SMALL
+
+
+def strategy(settings):
+    name = "fedkd-dp" if isinstance(settings, FedkdDpSettings) else "fedkd"
+    data = federated_data(settings)
+    return METHODS[name].strategy(
+        settings,
+        data=data,
+        device="cpu",
+        nodes=settings.agents,
+        fingerprint=data.public_fingerprint,
+        request_id="r",
+        progress=Silent(),
+    )
+
+
+def answers(server, logits, counts):
+    packed = [pack_answer(z, n, server.settings) for z, n in zip(logits, counts, strict=True)]
+    return [Answer(k, server.read(each), 0.0, 0.0) for k, each in enumerate(packed)]
+
+
+@given(arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.integers(0, 1000)))
+def test_weights_of_each_class_add_up_to_one_also_where_nobody_has_it(counts):
+    weights = class_weights(counts)
+    assert np.allclose(weights.sum(axis=0), 1)
+    absent = counts.sum(axis=0) == 0
+    assert np.allclose(weights[:, absent], 1 / len(counts))
+    assert (weights[:, ~absent][counts[:, ~absent] == 0] == 0).all()
+
+
+def test_the_average_is_equation_2():
+    settings = build(FedkdSettings, SMALL, {"gamma": "inf", "levels": 65536})
+    server = strategy(settings)
+    rng = np.random.default_rng(0)
+    logits, counts = rng.normal(size=(3, 300, 10)), rng.integers(0, 50, size=(3, 10))
+    counts[:, 4] = 0  # a class absent everywhere
+    found = server.average(answers(server, logits, counts))
+    expected = np.empty((300, 10))
+    for c in range(10):
+        total = sum(counts[k][c] for k in range(3))
+        expected[:, c] = sum((counts[k][c] / total if total else 1 / 3) * logits[k][:, c] for k in range(3))
+    assert np.abs(found - expected).max() < 1e-3
+
+
+@pytest.mark.parametrize("gamma", [0.5, 4.0])
+def test_the_noise_is_laplace_of_scale_one_over_gamma_drawn_once_and_kept(gamma):
+    settings = build(FedkdSettings, SMALL, {"gamma": gamma})
+    server = strategy(settings)
+    server.combine(1, answers(server, np.zeros((2, 300, 10)), np.ones((2, 10), int)))
+    noise = server.consensus
+    # |Laplace| is exponential: 3,000 of them have a mean within 9 % at five deviations
+    assert np.abs(noise).mean() * gamma == pytest.approx(1, abs=0.1)
+    assert np.mean(noise**2) * gamma**2 == pytest.approx(2, abs=0.5)
+    later = strategy(settings)
+    later.restore(server.state())
+    assert np.array_equal(later.consensus, noise)
+    other = strategy(settings)
+    other.combine(1, answers(other, np.zeros((2, 300, 10)), np.ones((2, 10), int)))
+    assert not np.array_equal(other.consensus, noise)  # never the experiment's seed
+
+
+@pytest.mark.parametrize("loss", ["l2", "mae", "kl"])
+@pytest.mark.parametrize("model", ["logistic-regression", "mlp-torch"])
+def test_the_server_learns_the_ensemble_with_every_loss(loss, model):
+    pytest.importorskip("torch")
+    changes = {
+        "distill_loss": loss,
+        "server_model": model,
+        "gamma": "inf",
+        "server_epochs": 150,
+        "server_batch_size": 32,
+    }
+    server = strategy(build(FedkdSettings, SMALL, changes))
+    data = server.data
+    logits = 6.0 * np.eye(10)[data.public_y[server.queries]] - 0.6
+    server.round_records.append({"metrics": server.combine(1, answers(server, [logits], [np.ones(10, int)]))})
+    metrics = server.outcome()["metrics"]
+    assert metrics["label_accuracy"] == 1
+    assert metrics["server_accuracy"] > 0.75  # .85 to .94 seen
+    assert metrics["float64_bytes_up"] == 0  # nobody has answered over the wire here
+
+
+def test_the_printed_method_says_what_leaks_and_promises_nothing():
+    server = strategy(build(FedkdSettings, SMALL))
+    guarantee = server.guarantees()[0]
+    assert (guarantee.status, guarantee.epsilon) == ("none", math.inf)
+    assert json.loads(json.dumps(guarantee.worded()))["epsilon"] is None
+    for word in ("logits", "largest logit", "number of records of each class"):
+        assert word in server.warnings()[0]
+    bare = strategy(build(FedkdSettings, SMALL, {"logit_bound": 5, "weights": "equal"}))
+    assert "number of records" not in bare.warnings()[0]
+    assert bare.guarantees()[0].status == "none"
+
+
+def test_the_sound_variant_averages_what_was_paid_for():
+    settings = build(FedkdDpSettings, SMALL, {"queries": 300})
+    server = strategy(settings)
+    steps = np.arange(3000).reshape(300, 10)
+    server.combine(1, [Answer(k, steps.astype(np.int32), 0.0, 0.0) for k in range(4)])
+    assert np.allclose(server.consensus, steps * mechanism(settings, 10).mechanism.grid)
+    seen, own = server.guarantees()
+    assert (seen.unit, seen.adjacency, seen.status, seen.view) == ("agent", "zero-out", "proved", "output only")
+    assert 7.99 < seen.epsilon <= 8
+    assert own.view == "server's view"
+    assert own.epsilon > seen.epsilon
+    seeded = strategy(build(FedkdDpSettings, SMALL, {"noise_seed": 1}))
+    assert {g.status for g in seeded.guarantees()} == {"seeded"}
+
+
+def test_noise_is_that_of_the_reference_and_shares_make_up_for_absent_and_colluding_agents():
+    base = {**SMALL, "agents": 20, "public_size": 500, "private_size": 700, "queries": 500, "min_agents": 20}
+    full = mechanism(build(FedkdDpSettings, base), 10)
+    reference = gaussian.sigma(math.sqrt(500), 8.0, 1e-5)
+    assert full.sigma == pytest.approx(reference, rel=2e-3)  # rounding to the grid costs a thousandth
+    fewer = mechanism(build(FedkdDpSettings, base, {"min_agents": 12, "colluders": 2}), 10)
+    ratio = float(fewer.mechanism.share_variance / full.mechanism.share_variance)
+    assert ratio == pytest.approx(20 / 10, rel=5e-3)
