@@ -15,6 +15,7 @@ from fedballot.datasets import cache, torchvision_sets
 from fedballot.datasets.checks import check_lengths, checked_x
 from fedballot.datasets.examples import Array, Examples, Source
 from fedballot.datasets.npz import read_arrays
+from fedballot.datasets.texts import read_ag_news, read_sst2
 from fedballot.errors import DataError
 
 # Part of every cache key: raise it when a reader returns other arrays for the same file.
@@ -117,7 +118,8 @@ class Builtin:
     ----------
     summary : a line for `fedballot data`.
     classes : names of the classes, empty where torchvision tells them.
-    file, read : name of its file in `$FEDBALLOT_DATA` and what reads it, None where there is no such file.
+    file, read : name of its file in `$FEDBALLOT_DATA`, or a pattern of several, and what reads it given the first; None
+        where there is no such file.
     package : reads it from an installed package instead.
     margin, collection : see `Source.margin` and `Source.origin`.
     """
@@ -154,6 +156,15 @@ BUILTIN: dict[str, Builtin] = {
     "svhn": Builtin("99,289 house-number digits, 32x32 RGB", _DIGITS),
     "emnist": Builtin("131,600 digits and letters ('balanced'), 28x28 grey"),
     "stl10": Builtin("13,000 objects, 96x96 RGB", _STL10),
+    "ag-news": Builtin(
+        "news of 4 kinds as TF-IDF of 3,000 words",
+        ("world", "sports", "business", "technology"),
+        "ag-news-*.csv",
+        read_ag_news,
+    ),
+    "sst2": Builtin(
+        "9,613 sentences of film reviews as TF-IDF of 3,000 words", ("negative", "positive"), "sst2-*.tsv", read_sst2
+    ),
     "office-caltech10": Builtin(
         "2,533 objects from 4 domains, 800 SURF features, no split",
         _OFFICE,
@@ -198,9 +209,14 @@ def _arrays(name: str, entry: Builtin) -> dict[str, Array]:
     folder = os.environ.get("FEDBALLOT_DATA", "")
     if folder and not Path(folder).is_dir():
         raise DataError(f"FEDBALLOT_DATA: {folder!r} is no folder; expected the folder that holds the data files")
-    if entry.file is not None and entry.read is not None and folder and (path := Path(folder, entry.file)).exists():
-        read = entry.read
-        return cache.cached(name, [*cache.file_key(path), _LOADER_VERSION], lambda: read(path))
+    if (
+        entry.file is not None
+        and entry.read is not None
+        and folder
+        and (paths := sorted(Path(folder).glob(entry.file)))
+    ):
+        read, keys = entry.read, [part for path in paths for part in cache.file_key(path)]
+        return cache.cached(name, [*keys, _LOADER_VERSION], lambda: read(paths[0]))
     if name not in torchvision_sets.SETS:
         raise DataError(f"{name}: set FEDBALLOT_DATA to a folder that holds {entry.file}")
     return cache.cached(name, ["torchvision", folder, _LOADER_VERSION], lambda: _from_torchvision(name))
