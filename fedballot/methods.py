@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedballot.clients.base import PartyClient
-from fedballot.clients.baselines import CentralizedClient, StandaloneClient
+from fedballot.clients.baselines import CentralizedClient, PublicOnlyClient, StandaloneClient
 from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings, FedkdSettings
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
@@ -39,6 +39,7 @@ class Method:
     client: type[PartyClient[Any]]
     strategy: Callable[..., BallotStrategy[Any]]
     one_party: bool = False
+    multi_label: bool = False
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""
@@ -46,7 +47,7 @@ class Method:
 
 
 def _measure(settings: CommonSettings, *, data: FederatedData, device: str, **kwargs: Any) -> MeasureStrategy:
-    return MeasureStrategy(settings, n_classes=len(data.classes), **kwargs)
+    return MeasureStrategy(settings, n_classes=len(data.classes), multi_label=data.multi_label, **kwargs)
 
 
 METHODS: dict[str, Method] = {
@@ -106,6 +107,7 @@ METHODS: dict[str, Method] = {
             settings=FedkdSettings,
             client=FedkdClient,
             strategy=FedkdStrategy,
+            multi_label=True,
         ),
         Method(
             name="fedkd-dp",
@@ -117,6 +119,7 @@ METHODS: dict[str, Method] = {
             settings=FedkdDpSettings,
             client=FedkdDpClient,
             strategy=FedkdDpStrategy,
+            multi_label=True,
         ),
         Method(
             name="standalone",
@@ -128,6 +131,7 @@ METHODS: dict[str, Method] = {
             settings=CommonSettings,
             client=StandaloneClient,
             strategy=_measure,
+            multi_label=True,
         ),
         Method(
             name="centralized",
@@ -140,6 +144,20 @@ METHODS: dict[str, Method] = {
             client=CentralizedClient,
             strategy=_measure,
             one_party=True,
+            multi_label=True,
+        ),
+        Method(
+            name="public-only",
+            summary="the server's model trained on the public pool with its labels",
+            sends="nothing (an accuracy, for measuring)",
+            protects="everything: no private record is used",
+            from_whom="everybody",
+            source="baseline",
+            settings=CommonSettings,
+            client=PublicOnlyClient,
+            strategy=_measure,
+            one_party=True,
+            multi_label=True,
         ),
     )
 }

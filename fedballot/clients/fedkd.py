@@ -103,7 +103,9 @@ def mechanism(settings: FedkdDpSettings, n_classes: int) -> NoisyLogits:
 
 
 def class_counts(y: npt.NDArray[np.integer], n_classes: int) -> Indices:
-    """Records of each class, int64 (C,): N of equation 1."""
+    """Records of each class, int64 (C,): N of equation 1; positive ones where a record has several labels."""
+    if y.ndim == 2:
+        return np.asarray((y == 1).sum(axis=0), dtype=np.int64)
     return np.bincount(y, minlength=n_classes).astype(np.int64)
 
 
@@ -186,17 +188,17 @@ class EnsembleClient(PartyClient[S], Generic[S]):
         learner.fit(private.x, private.y)
         learner.save(party.folder.model)
         if party.settings.evaluate_agents:
-            party.folder.note({"confusion": party.confusion(learner, EVALUATED).tolist()})
+            party.folder.note(party.measured(learner, EVALUATED))
         return learner
 
     def logits(self, rows: Indices) -> npt.NDArray[np.float64]:
-        """The model's logits (Q, C), shifted to mean 0 over the classes.
+        """The model's logits (Q, C); where classes exclude each other, shifted to mean 0 over them.
 
         Logits are told apart from their sum by no softmax, but averages with a weight per class are not: a network's
         have a mean near 0, log-probabilities have not.
         """
         logits = self.model().predict_logits(self.party.data.public_x[rows]).astype(np.float64)
-        return np.asarray(logits - logits.mean(axis=1, keepdims=True))
+        return logits if self.party.data.multi_label else np.asarray(logits - logits.mean(axis=1, keepdims=True))
 
 
 class FedkdClient(EnsembleClient[FedkdSettings]):

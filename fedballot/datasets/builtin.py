@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fedballot.datasets import cache, torchvision_sets
+from fedballot.datasets import cache, chest, torchvision_sets
 from fedballot.datasets.checks import check_lengths, checked_x
 from fedballot.datasets.examples import Array, Examples, Source
+from fedballot.datasets.multilabel import checked_labels, is_multi_label, read_yeast
 from fedballot.datasets.npz import read_arrays
 from fedballot.datasets.texts import read_ag_news, read_sst2
 from fedballot.errors import DataError
@@ -80,8 +81,11 @@ def _get(arrays: dict[str, Array], path: Path, key: str) -> Array:
 
 
 def _labels(arrays: dict[str, Array], part: str, classes: tuple[str, ...], name: str) -> Array:
-    """Labels as int64 class indices, one per row."""
+    """Labels as int64 class indices, one per row, or int8 (n, L) of a multi-label set."""
     y, where = arrays[f"y_{part}"], f"{name}: {part} labels"
+    if is_multi_label(y) and y.shape[1] == len(classes):
+        check_lengths(len(arrays[f"x_{part}"]), len(y), where)
+        return checked_labels(y, where)
     if y.ndim != 1 or y.dtype.kind not in "iu":
         raise DataError(f"{where}: dtype {y.dtype} and shape {y.shape}; expected integers, shape (n,)")
     check_lengths(len(arrays[f"x_{part}"]), len(y), where)
@@ -164,6 +168,24 @@ BUILTIN: dict[str, Builtin] = {
     ),
     "sst2": Builtin(
         "9,613 sentences of film reviews as TF-IDF of 3,000 words", ("negative", "positive"), "sst2-*.tsv", read_sst2
+    ),
+    "yeast": Builtin(
+        "2,417 genes, 103 features, 14 labels that do not exclude each other, no split",
+        tuple(f"Class{number}" for number in range(1, 15)),
+        "yeast.csv*",
+        read_yeast,
+    ),
+    "nih-cxr14": Builtin(
+        "112,120 chest x-rays of the NIH with 14 findings, 12 of them annotated, no split",
+        chest.FINDINGS,
+        "nih-cxr14/Data_Entry_2017*.csv",
+        chest.read_nih,
+    ),
+    "chexpert": Builtin(
+        "223,414 chest x-rays of CheXpert with 14 findings, 8 of them annotated, no split",
+        chest.FINDINGS,
+        "chexpert/train.csv",
+        chest.read_chexpert,
     ),
     "office-caltech10": Builtin(
         "2,533 objects from 4 domains, 800 SURF features, no split",

@@ -61,6 +61,11 @@ class TorchLearner:
     def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None, epochs: int | None = None) -> Self:
         """See ``Learner.fit``."""
         base.check_inputs(x, self.input_shape)
+        if y.ndim == 2:
+            base.check_multi_labels(y, len(x), self.n_classes)
+            if unknown is not None:
+                raise SettingsError("unknown: a learner of several labels cannot abstain")
+            return self._train_on(self._data(x), self._tensor(y.astype(np.float32)), epochs, loss="binary")
         base.check_labels(y, len(x), self.n_classes)
         hard = self._tensor(y.astype(np.int64))
         if unknown is None:
@@ -99,8 +104,10 @@ class TorchLearner:
         if loss != "cross-entropy":
             if weights is not None:
                 raise SettingsError(f"weights go with the loss cross-entropy only, not with {loss}")
-            base.check_logits(targets, len(x), self.n_classes)
-            return self._train_on(self._data(x), self._tensor(targets.astype(np.float32)), epochs, batch_size, loss)
+            check = base.check_probabilities if loss == "binary" else base.check_logits
+            check(targets, len(x), self.n_classes)
+            soft = self._tensor(targets.astype(np.float32))
+            return self._train_on(self._data(x), soft, epochs, batch_size, loss, temperature)
         weighted = base.check_targets(targets, len(x), self.n_classes, weights)
         if weights is not None:
             weighted = weighted / weights.mean()

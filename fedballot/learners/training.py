@@ -23,10 +23,19 @@ class Epoch(NamedTuple):
 
 Plan = Callable[[int, nn.Module], Epoch]
 
+
+def binary(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of each label by itself; targets below 0 are unknown and do not count."""
+    known = (targets >= 0).float()
+    losses = F.binary_cross_entropy_with_logits(logits, targets.clamp_min(0), reduction="none")
+    return (losses * known).sum() / known.sum().clamp_min(1)
+
+
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cross-entropy": F.cross_entropy,
     "mae": F.l1_loss,
     "l2": F.mse_loss,
+    "binary": binary,
 }
 
 

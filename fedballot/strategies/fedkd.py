@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from fedballot.clients.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, mechanism, unpack_answer
 from fedballot.clients.fedmd_private import secret_noise
@@ -21,7 +21,7 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
+from fedballot.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.laplace import NoisyValues
 from fedballot.runfolder import RunFolder
@@ -73,7 +73,12 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
 
     def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
         self.consensus = self.average(answers)  # its noise is drawn here, once; the checkpoint keeps it
-        return {"consensus_accuracy": float(np.mean(self.consensus.argmax(axis=1) == self.data.public_y[self.queries]))}
+        truth = self.data.public_y[self.queries]
+        if self.data.multi_label:
+            return {"consensus_auc": mean_auc(auc_per_class(truth, self.consensus))}
+        known = truth >= 0
+        right = self.consensus.argmax(axis=1)[known] == truth[known]
+        return {"consensus_accuracy": float(np.mean(right)) if known.any() else None}
 
     def state(self) -> Mapping[str, npt.NDArray[Any]]:
         return {} if self.consensus is None else {"consensus": self.consensus}
@@ -83,14 +88,11 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
 
     def outcome(self) -> Mapping[str, Any]:
         clock = time.perf_counter()
-        learner, shape = self.distil(), self.shape
-        predicted = learner.predict_logits(self.data.test_x).argmax(axis=1)
-        matrix = confusion_matrix(self.data.test_y, predicted, shape[1])
+        shape, logits = self.shape, self.distil().predict_logits(self.data.test_x)
         return {
             "metrics": {
-                "server_accuracy": accuracy(matrix),
-                "server_accuracy_per_class": accuracy_per_class(matrix),
-                "label_accuracy": self.round_records[-1]["metrics"]["consensus_accuracy"],
+                **measured(self.data, logits),
+                "label_accuracy": self.round_records[-1]["metrics"].get("consensus_accuracy"),
                 "float64_bytes_up": 8 * shape[0] * shape[1] * self.counts.answered,
             },
             "guarantees": [guarantee.worded() for guarantee in self.guarantees()],
@@ -114,11 +116,14 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
             batch_size=settings.server_batch_size,
             lr=settings.server_lr,
             role="student",
+            multi_label=data.multi_label,
         )
         x = np.asarray(data.public_x[self.queries])
         if settings.distill_loss == "kl":
-            soft = softmax(consensus / settings.temperature, axis=1).astype(np.float32)
-            return learner.distill(x, soft, temperature=settings.temperature)
+            scaled, tau = consensus / settings.temperature, settings.temperature
+            if data.multi_label:
+                return learner.distill(x, expit(scaled).astype(np.float32), loss="binary", temperature=tau)
+            return learner.distill(x, softmax(scaled, axis=1).astype(np.float32), temperature=tau)
         return learner.distill(x, consensus.astype(np.float32), loss=settings.distill_loss)
 
     def save(self, folder: RunFolder) -> None:
@@ -128,14 +133,25 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
         release: dict[str, npt.NDArray[Any]] = {
             "query_indices": self.queries,
             "consensus": self.consensus,
-            "labels": self.consensus.argmax(axis=1),
-            "true_labels": np.asarray(self.data.public_y[self.queries]),
         }
+        if not self.data.multi_label:
+            release["labels"] = self.consensus.argmax(axis=1)
+            truth = np.asarray(self.data.public_y[self.queries])
+            release |= {"true_labels": truth} if (truth >= 0).all() else {}
         if self.data.public_x.ndim >= 3:
             release["images"] = np.asarray(self.data.public_x[self.queries[:SHOWN]])
             release["image_rows"] = np.arange(min(SHOWN, len(self.queries)))
         write_arrays(folder.release, release)
         self.learner.save(folder.path / "server-model-0")
+
+
+def measured(data: FederatedData, logits: npt.NDArray[np.floating]) -> dict[str, Any]:
+    """Accuracy of the logits of the test records, or AUC of several labels."""
+    if data.multi_label:
+        per_label = auc_per_class(data.test_y, logits)
+        return {"server_auc": mean_auc(per_label), "server_auc_per_class": per_label}
+    matrix = confusion_matrix(data.test_y, logits.argmax(axis=1), len(data.classes))
+    return {"server_accuracy": accuracy(matrix), "server_accuracy_per_class": accuracy_per_class(matrix)}
 
 
 class FedkdStrategy(EnsembleStrategy[FedkdSettings]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,15 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fedballot.clients.base import Party
 from fedballot.clients.fedkd import FedkdDpSettings, FedkdSettings, mechanism, pack_answer
-from fedballot.engine import federated_data
+from fedballot.datasets.federation import build as build_data
+from fedballot.datasets.sources import load
+from fedballot.engine import federated_data, make_server
+from fedballot.errors import SettingsError
 from fedballot.methods import METHODS
 from fedballot.privacy import gaussian
 from fedballot.progress import Silent
+from fedballot.runfolder import AgentFolder, RunFolder
 from fedballot.settings import build
 from fedballot.strategies.aggregation import class_weights
 from fedballot.strategies.base import Answer
 from tests.conftest import SMALL
+from tests.datasets.test_multilabel import write_yeast
 
 
 def strategy(settings):
@@ -137,3 +144,53 @@ def test_noise_is_that_of_the_reference_and_shares_make_up_for_absent_and_collud
     fewer = mechanism(build(FedkdDpSettings, base, {"min_agents": 12, "colluders": 2}), 10)
     ratio = float(fewer.mechanism.share_variance / full.mechanism.share_variance)
     assert ratio == pytest.approx(20 / 10, rel=5e-3)
+
+
+@pytest.fixture
+def yeast(tmp_path, monkeypatch):
+    """Settings for a generated file in the form of Yeast's."""
+    monkeypatch.setenv("FEDBALLOT_DATA", str(tmp_path))
+    monkeypatch.setenv("FEDBALLOT_CACHE", str(tmp_path / "cache"))
+    for cached in (load, build_data):
+        cached.cache_clear()
+    write_yeast(tmp_path / "yeast.csv.gz")
+    yield {**SMALL, "dataset": "yeast", "agents": 3, "private_size": 300, "public_size": 150, "test_size": 150}
+    for cached in (load, build_data):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [("fedkd", {"gamma": "inf"}), ("fedkd", {"gamma": "inf", "distill_loss": "kl"}), ("fedkd-dp", {"epsilon": 1000})],
+)
+def test_several_labels_per_record(method, changes, yeast, tmp_path):
+    entry = METHODS[method]
+    settings = build(entry.settings, yeast, changes)
+    server = strategy(settings)
+    ballots = []
+    for agent in range(3):
+        party = Party(agent, settings, server.data, AgentFolder(tmp_path / str(agent)), "cpu")
+        config = {"fingerprint": server.fingerprint, "request": "r/1"}
+        arrays, _, metrics = entry.client(party).fit(server.request(1), config)
+        assert metrics["refused"] == ""
+        ballots.append(Answer(agent, server.read(arrays), 0.0, 0.0))
+        assert len(party.folder.figures()["auc"]) == 14
+    server.round_records.append({"metrics": server.combine(1, ballots)})
+    metrics = server.outcome()["metrics"]
+    assert metrics["server_auc"] > 0.6  # .66 to .75 seen
+    assert len(metrics["server_auc_per_class"]) == 14
+    assert server.round_records[0]["metrics"]["consensus_auc"] > 0.6
+
+
+def test_methods_that_take_one_label_refuse_several(yeast, tmp_path):
+    settings = build(METHODS["pate-fl"].settings, yeast)
+    folder = RunFolder.open(tmp_path / "run", "pate-fl", settings.to_dict(), resume=False)
+    with pytest.raises(SettingsError, match="several labels per record, which pate-fl cannot take: use fedkd"):
+        make_server(METHODS["pate-fl"], settings, folder, workers=1, progress=Silent())
+
+
+def test_a_pool_without_labels_of_the_task_gives_no_accuracy_of_the_consensus():
+    server = strategy(build(FedkdSettings, SMALL))
+    unknown = np.full_like(server.data.public_y, -1)
+    server.data = replace(server.data, public_y=unknown)
+    assert server.combine(1, answers(server, [np.zeros((300, 10))], [np.ones(10, int)])) == {"consensus_accuracy": None}
