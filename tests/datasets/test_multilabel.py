@@ -45,7 +45,7 @@ def write_yeast(path: Path, n: int = 600) -> None:
     x, y = make_multilabel_classification(n, 103, n_classes=14, n_labels=4, random_state=0)
     header = [*(f"Att{i}" for i in range(1, 104)), *(f"Class{i}" for i in range(1, 15))]
     with gzip.open(path, "wt", newline="") as file:
-        csv.writer(file).writerows([header, *np.hstack([x / 50, y]).tolist()])
+        csv.writer(file).writerows([header, *np.hstack([x / 2, y]).tolist()])
 
 
 def xrays(folder: Path, names: list[str]) -> None:
