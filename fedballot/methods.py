@@ -12,13 +12,18 @@ from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings,
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.weights import MomentumSettings, ProxClient, ProxSettings, WeightsClient, WeightsSettings
+from fedballot.clients.weights_private import DpFedavgClient, DpFedavgSettings, DpFedsgdClient, DpFedsgdSettings
 from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
+from fedballot.strategies.feddf import FeddfStrategy
 from fedballot.strategies.fedkd import FedkdDpStrategy, FedkdStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 from fedballot.strategies.pate import PateStrategy
+from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
+from fedballot.strategies.weights_private import DpFedavgStrategy, DpFedsgdStrategy
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,72 @@ METHODS: dict[str, Method] = {
             client=FedkdDpClient,
             strategy=FedkdDpStrategy,
             multi_label=True,
+        ),
+        Method(
+            name="fedavg",
+            summary="agents train one shared model in turn; the server averages their weights, round after round",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Communication-efficient learning of deep networks from decentralized data, Algorithm 1",
+            settings=WeightsSettings,
+            client=WeightsClient,
+            strategy=WeightsStrategy,
+        ),
+        Method(
+            name="fedprox",
+            summary="fedavg in which local training is pulled towards the shared model",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Federated optimization in heterogeneous networks, Algorithm 2",
+            settings=ProxSettings,
+            client=ProxClient,
+            strategy=WeightsStrategy,
+        ),
+        Method(
+            name="fedavgm",
+            summary="fedavg in which the server's steps have momentum",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Measuring the effects of non-identical data distribution for federated visual classification, 4.3",
+            settings=MomentumSettings,
+            client=WeightsClient,
+            strategy=MomentumStrategy,
+        ),
+        Method(
+            name="feddf",
+            summary="fedavg whose average learns from the ensemble of all agents' models on public data",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Ensemble distillation for robust model fusion in federated learning, Algorithm 1",
+            settings=WeightsSettings,
+            client=WeightsClient,
+            strategy=FeddfStrategy,
+        ),
+        Method(
+            name="dp-fedavg",
+            summary="fedavg with clipped differences and noise on their sum",
+            sends="the difference of its weights, each round, to a server that it trusts",
+            protects="each agent with all its data",
+            from_whom="everybody but the server, which must be trusted",
+            source="Learning differentially private recurrent language models, Algorithm 1",
+            settings=DpFedavgSettings,
+            client=DpFedavgClient,
+            strategy=DpFedavgStrategy,
+        ),
+        Method(
+            name="dp-fedsgd",
+            summary="fedavg in which every local step clips each record's gradient and adds noise",
+            sends="the noisy difference of its weights, each round",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="Deep learning with differential privacy, Algorithm 1, run by each party",
+            settings=DpFedsgdSettings,
+            client=DpFedsgdClient,
+            strategy=DpFedsgdStrategy,
         ),
         Method(
             name="standalone",

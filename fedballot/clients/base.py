@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +21,7 @@ from fedballot.errors import FedballotError
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
 from fedballot.metrics import auc_per_class, confusion_matrix
+from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.ledger import Account, Ledger
 from fedballot.runfolder import AgentFolder
@@ -64,12 +66,14 @@ class Party(Generic[S]):
         everything = self.data.private
         return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]), groups=None)
 
-    def open_ledger(self, unit: Unit, adjacency: Adjacency, epsilon: float, delta: float) -> Ledger:
+    def open_ledger(
+        self, unit: Unit, adjacency: Adjacency, epsilon: float, delta: float, accountant: Accountant = "exact"
+    ) -> Ledger:
         """The party's ledger: its own where it keeps one, else one in its folder whose budget is that of this run.
 
         Parameters
         ----------
-        unit, adjacency, epsilon, delta
+        unit, adjacency, epsilon, delta, accountant
             Of a ledger that is opened here for the first time.
         """
         if self.ledger is not None:
@@ -77,13 +81,16 @@ class Party(Generic[S]):
         private = self.private()
         data = records_fingerprint(private.x, private.y)
         return Ledger(
-            self.folder.path / "ledger", Account(f"agent {self.agent}", data, unit, adjacency, epsilon, delta)
+            self.folder.path / "ledger",
+            Account(f"agent {self.agent}", data, unit, adjacency, epsilon, delta, accountant),
         )
 
-    def new_learner(self, name: str, *, epochs: int, batch_size: int, lr: float) -> Learner:
-        """An untrained learner, seeded by the run's seed and the party's number."""
+    def new_learner(
+        self, name: str, *, epochs: int, batch_size: int, lr: float, streams: Sequence[int] = ()
+    ) -> Learner:
+        """An untrained learner, seeded by the run's seed, the party's number and, where given, further numbers."""
         settings = self.settings
-        seed = int(np.random.SeedSequence([settings.seed, self.agent]).generate_state(1)[0])
+        seed = int(np.random.SeedSequence([settings.seed, self.agent, *streams]).generate_state(1)[0])
         return make_learner(
             name,
             n_classes=len(self.data.classes),

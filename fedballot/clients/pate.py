@@ -37,6 +37,11 @@ class PateSettings(CommonSettings):
     colluders: int = setting(0, "agents that may tell others their noise; the rest must add up to sigma", low=0)
     noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
     abstain: bool = setting(True, "teachers also learn a class `unknown` from the public pool, and then do not vote")
+    domain_adaptation: float = setting(
+        0.0,
+        "strength of domain-adversarial training of teachers towards the public pool (`+DA`); needs abstain=false",
+        low=0,
+    )
     vote_fraction: float = setting(
         0.55, "most queries an agent may vote on, as a share; the surest ones", above=0, high=1
     )
@@ -60,6 +65,11 @@ class PateSettings(CommonSettings):
             )
         if self.sigma and math.isinf(self.epsilon):
             raise SettingsError(f"sigma={self.sigma:g} and epsilon=inf contradict each other: set one of them")
+        if self.domain_adaptation and self.abstain:
+            raise SettingsError(
+                f"domain_adaptation={self.domain_adaptation:g} hides from teachers which records are public, and "
+                "abstain=true has them learn just that: set abstain=false"
+            )
         if self.passes == 2 and self.student == "argmax":
             raise SettingsError("passes=2 propagates labels, which student=argmax does not: choose another student")
 
@@ -145,8 +155,9 @@ class PateClient(PartyClient[PateSettings]):
         if party.folder.model.exists():
             return learner.load(party.folder.model)
         private = party.private()
-        unknown = np.asarray(party.data.public_x) if settings.abstain else None
-        learner.fit(private.x, private.y, unknown=unknown)
+        pool, strength = np.asarray(party.data.public_x), settings.domain_adaptation
+        unknown, target = pool if settings.abstain else None, pool if strength else None
+        learner.fit(private.x, private.y, unknown=unknown, target=target, adaptation=strength)
         learner.save(party.folder.model)
         if settings.evaluate_agents:
             party.folder.note({"confusion": party.confusion(learner, EVALUATED).tolist()})

@@ -1,6 +1,6 @@
 """The Learner protocol, and the checks of arrays that every learner shares."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
@@ -13,11 +13,19 @@ FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 Inputs = NDArray[Any]
 Progress = Callable[[int, int], None]
+Combine = Callable[[NDArray[np.float32]], NDArray[np.floating]]
 Loss = Literal["cross-entropy", "mae", "l2", "binary"]
 
 UNKNOWN_WEIGHT = 0.5
 CONFIDENT_SHARE = 0.8
 PSEUDO_LABEL_THRESHOLD = 0.8
+WEIGHT_LEARNERS = (
+    "cnn-small",
+    "cnn-gn",
+    "resnet8-gn",
+    "mlp-torch",
+    "linear-torch",
+)  # those whose weights can be averaged
 
 
 class Learner(Protocol):
@@ -35,17 +43,47 @@ class Learner(Protocol):
     n_classes: int
     goes_on: bool
 
-    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None, epochs: int | None = None) -> Self:
+    def fit(
+        self,
+        x: Inputs,
+        y: IntArray,
+        *,
+        unknown: Inputs | None = None,
+        epochs: int | None = None,
+        pull: float = 0.0,
+        target: Inputs | None = None,
+        adaptation: float = 0.0,
+    ) -> Self:
         """Train on labelled examples.
 
         With ``unknown`` (public inputs), the learner also learns to abstain: a last class, "unknown", is
         trained on as many random public inputs as there are private ones, drawn anew each epoch, at half
         weight.
 
+        Torch learners alone know ``pull``, the strength mu of FedProx's pull towards the weights before the fit, and
+        ``adaptation``, above 0 the strength of domain-adversarial training with the public inputs ``target``.
+
         Raises
         ------
         SettingsError
-            If x is empty, or a shape, dtype or label does not fit.
+            If x is empty, or a shape, dtype or label does not fit, or the learner does not know what is asked.
+        """
+        ...
+
+    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
+        """Take one plain gradient step for each batch, with a gradient that the caller makes of each record's own.
+
+        Parameters
+        ----------
+        batches
+            Rows of each step, possibly none.
+        combine
+            Gradients of the records in a batch, float32 (m, d), in the order of ``get_weights`` -> the step's (d,).
+
+        Raises
+        ------
+        SettingsError
+            As ``get_weights``: what has no weights has no gradients.
         """
         ...
 
@@ -101,6 +139,28 @@ class Learner(Protocol):
 
     def features(self, x: Inputs) -> FloatArray:
         """Features (n, d) in which examples of a class lie close together; rows have L2 norm 1."""
+        ...
+
+    def get_weights(self) -> list[FloatArray]:
+        """Weights, float32, in a fixed order; the initial ones before the first training.
+
+        Raises
+        ------
+        SettingsError
+            If the learner has no weights that could be averaged: scikit-learn's, and networks with batch norm.
+        """
+        ...
+
+    def set_weights(self, weights: list[FloatArray]) -> Self:
+        """Go on from these weights.
+
+        Raises
+        ------
+        SettingsError
+            As :meth:`get_weights`.
+        DataError
+            If their shapes are others or a value is not finite.
+        """
         ...
 
     def save(self, path: Path) -> None:

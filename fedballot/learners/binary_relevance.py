@@ -1,5 +1,6 @@
 """Several labels per record for scikit-learn: one classifier of yes and no for each, on the records that know it."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ from scipy.special import expit
 from fedballot.errors import DataError, SettingsError
 from fedballot.files import read_arrays, write_arrays
 from fedballot.learners import base
-from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners.base import Combine, FloatArray, Inputs, IntArray, Loss, Progress
 from fedballot.learners.sklearn_learner import ScikitLearner
 
 
@@ -22,10 +23,20 @@ class BinaryRelevance:
         self.name, self.n_classes = name, n_classes
         self._parts = [ScikitLearner(name, n_classes=2, **kwargs) for _ in range(n_classes)]
 
-    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None, epochs: int | None = None) -> Self:
+    def fit(
+        self,
+        x: Inputs,
+        y: IntArray,
+        *,
+        unknown: Inputs | None = None,
+        epochs: int | None = None,
+        pull: float = 0.0,
+        target: Inputs | None = None,
+        adaptation: float = 0.0,
+    ) -> Self:
         """See ``Learner.fit``; a label that no record knows is predicted as undecided."""
-        if unknown is not None:
-            raise SettingsError("unknown: a learner of several labels cannot abstain")
+        if unknown is not None or pull or adaptation:
+            raise SettingsError("a scikit-learn learner of several labels knows no abstention, pull or adaptation")
         base.check_multi_labels(y, len(x), self.n_classes)
         for part, labels in zip(self._parts, y.T, strict=True):
             known = labels >= 0
@@ -69,6 +80,21 @@ class BinaryRelevance:
     ) -> Self:
         """Not for several labels."""
         raise SettingsError("semi_supervise: a learner of several labels cannot label itself")
+
+    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
+        """Refuse; see ``Learner.descend``."""
+        raise self._no_weights()
+
+    def get_weights(self) -> list[FloatArray]:
+        """Refuse; see ``Learner.get_weights``."""
+        raise self._no_weights()
+
+    def set_weights(self, weights: list[FloatArray]) -> Self:
+        """Refuse; see ``Learner.set_weights``."""
+        raise self._no_weights()
+
+    def _no_weights(self) -> SettingsError:
+        return SettingsError(f"learner {self.name!r} is scikit-learn's and shares no weights: use a torch learner")
 
     def features(self, x: Inputs) -> FloatArray:
         """See ``Learner.features``: probabilities of all labels, rows of norm 1."""

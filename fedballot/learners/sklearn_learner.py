@@ -3,6 +3,7 @@
 import importlib
 import math
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.files import write_atomic
 from fedballot.learners import base, skops_io, storage
-from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners.base import Combine, FloatArray, Inputs, IntArray, Loss, Progress
 
 _FLOOR = 1e-12
 _FOLDS = 3
@@ -60,8 +61,21 @@ class ScikitLearner:
         self._outputs = n_classes
         self._estimator: Any = None
 
-    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None, epochs: int | None = None) -> Self:
+    def fit(
+        self,
+        x: Inputs,
+        y: IntArray,
+        *,
+        unknown: Inputs | None = None,
+        epochs: int | None = None,
+        pull: float = 0.0,
+        target: Inputs | None = None,
+        adaptation: float = 0.0,
+    ) -> Self:
         """See ``Learner.fit``; the public inputs are drawn once, for there are no epochs."""
+        if pull or adaptation:
+            asked = "a proximal term" if pull else "domain adaptation"
+            raise SettingsError(f"learner {self.name!r} is scikit-learn's and knows no {asked}: use a torch learner")
         flat = self._flat(x)
         base.check_labels(y, len(x), self.n_classes)
         self._outputs = self.n_classes
@@ -154,6 +168,24 @@ class ScikitLearner:
         flat = self._flat(x)
         p = self._probabilities(self._trained(), flat)
         return np.asarray(np.sqrt(p / p.sum(axis=1, keepdims=True)), dtype=np.float32)
+
+    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
+        """Refuse; see ``Learner.descend``."""
+        raise self._no_weights()
+
+    def get_weights(self) -> list[FloatArray]:
+        """Refuse; see ``Learner.get_weights``."""
+        raise self._no_weights()
+
+    def set_weights(self, weights: list[FloatArray]) -> Self:
+        """Refuse; see ``Learner.set_weights``."""
+        raise self._no_weights()
+
+    def _no_weights(self) -> SettingsError:
+        return SettingsError(
+            f"learner {self.name!r} is scikit-learn's and shares no weights: use one of "
+            f"{', '.join(base.WEIGHT_LEARNERS)}, or a torch module by import path"
+        )
 
     def save(self, path: Path) -> None:
         """Write skops. See ``Learner.save``."""

@@ -42,10 +42,10 @@ def write_yeast(path: Path, n: int = 600) -> None:
     """A file in the form of river's: gzipped, Att1..Att103, Class1..Class14."""
     from sklearn.datasets import make_multilabel_classification
 
-    x, y = make_multilabel_classification(n, 103, n_classes=14, n_labels=4, random_state=0)
+    x, y = make_multilabel_classification(n, 103, n_classes=14, n_labels=3, length=400, random_state=0)
     header = [*(f"Att{i}" for i in range(1, 104)), *(f"Class{i}" for i in range(1, 15))]
     with gzip.open(path, "wt", newline="") as file:
-        csv.writer(file).writerows([header, *np.hstack([x / 2, y]).tolist()])
+        csv.writer(file).writerows([header, *np.hstack([x / 10, y]).tolist()])
 
 
 def xrays(folder: Path, names: list[str]) -> None:

@@ -68,7 +68,7 @@ def test_wrong_labels_are_refused(name):
     for y in (Y[:9, :4], Y[:8], Y[:9] + 1, Y[:0]):
         with pytest.raises(SettingsError):
             make(name).fit(X[: 9 if len(y) else 0], y)
-    with pytest.raises(SettingsError, match="abstain"):
+    with pytest.raises(SettingsError, match="abstention"):
         make(name).fit(X[:9], Y[:9], unknown=X[:5])
 
 

@@ -161,7 +161,11 @@ def yeast(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("method", "changes"),
-    [("fedkd", {"gamma": "inf"}), ("fedkd", {"gamma": "inf", "distill_loss": "kl"}), ("fedkd-dp", {"epsilon": 1000, "queries": 100})],
+    [
+        ("fedkd", {"gamma": "inf"}),
+        ("fedkd", {"gamma": "inf", "distill_loss": "kl"}),
+        ("fedkd-dp", {"epsilon": 1000, "queries": 100}),
+    ],
 )
 def test_several_labels_per_record(method, changes, yeast, tmp_path):
     entry = METHODS[method]
