@@ -89,7 +89,8 @@ def make_learner(
         from fedballot.learners.binary_relevance import BinaryRelevance
         from fedballot.learners.sklearn_learner import ScikitLearner
 
-        return (BinaryRelevance if multi_label else ScikitLearner)(
+        kind: type[BinaryRelevance] | type[ScikitLearner] = BinaryRelevance if multi_label else ScikitLearner
+        return kind(
             name,
             n_classes=n_classes,
             input_shape=input_shape,

@@ -134,8 +134,8 @@ class TorchLearner:
         weighted = base.check_targets(targets, len(x), self.n_classes, weights)
         if weights is not None:
             weighted = weighted / weights.mean()
-        targets = self._tensor(weighted.astype(np.float32))
-        return self._train_on(self._data(x), targets, epochs, batch_size, temperature=temperature)
+        soft = self._tensor(weighted.astype(np.float32))
+        return self._train_on(self._data(x), soft, epochs, batch_size, temperature=temperature)
 
     def semi_supervise(
         self,
