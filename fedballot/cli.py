@@ -19,6 +19,7 @@ from rich.markup import escape
 from fedballot import __version__, ledger_commands, privacy_commands, settings, terminal
 from fedballot.deploy import commands as deployed
 from fedballot.errors import FedballotError, RunError, SettingsError
+from fedballot.frontier_command import frontier_command
 from fedballot.report import numbers
 from fedballot.sweep_command import sweep_command
 
@@ -301,6 +302,7 @@ def compare(
 
 
 app.command("sweep")(sweep_command)
+app.command("frontier")(frontier_command)
 app.add_typer(deployed.site_app, name="site")
 app.add_typer(deployed.server_app, name="server")
 app.command()(deployed.submit)

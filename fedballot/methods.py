@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedballot.clients.base import PartyClient
@@ -45,6 +45,7 @@ class Method:
     strategy: Callable[..., BallotStrategy[Any]]
     one_party: bool = False
     multi_label: bool = False
+    search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values that `fedballot frontier` tries
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""
@@ -68,6 +69,7 @@ METHODS: dict[str, Method] = {
             settings=PateSettings,
             client=PateClient,
             strategy=PateStrategy,
+            search={"vote_fraction": ("0.3", "0.55", "1.0"), "epochs": ("10", "20", "40"), "passes": ("1", "2")},
         ),
         Method(
             name="fedmd",
@@ -180,6 +182,12 @@ METHODS: dict[str, Method] = {
             settings=DpFedavgSettings,
             client=DpFedavgClient,
             strategy=DpFedavgStrategy,
+            search={
+                "clip": ("0.1", "0.3", "1.0"),
+                "rounds": ("5", "10", "20", "40"),
+                "epochs": ("1", "2", "5"),
+                "lr": ("1e-3", "2e-3", "5e-3"),
+            },
         ),
         Method(
             name="dp-fedsgd",
@@ -191,6 +199,12 @@ METHODS: dict[str, Method] = {
             settings=DpFedsgdSettings,
             client=DpFedsgdClient,
             strategy=DpFedsgdStrategy,
+            search={
+                "clip": ("0.3", "1.0", "3.0"),
+                "rounds": ("1", "5", "20"),
+                "rate": ("0.05", "0.1", "0.3"),
+                "lr": ("0.1", "0.5", "2.0"),
+            },
         ),
         Method(
             name="standalone",

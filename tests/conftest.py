@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 
+import hypothesis
 import pytest
 
 os.environ["COLUMNS"] = "160"  # tables wrap alike wherever the tests run
 
 from fedballot.clients.pate import PateSettings
 from fedballot.settings import build
+
+hypothesis.settings.register_profile("no-deadline", deadline=None)  # a shared machine stalls now and then
+hypothesis.settings.load_profile("no-deadline")
 
 SMALL = {
     "dataset": "digits",

@@ -118,15 +118,14 @@ def mobilenet_v2(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
 
 def mlp(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
     """A hidden layer of 128 behind a normalisation of each example by itself."""
-    size = 1
-    for length in (*input_shape[:2], _channels(input_shape) if len(input_shape) > 1 else 1):
-        size *= length
+    size = math.prod(input_shape)
     return nn.Sequential(nn.Flatten(), nn.LayerNorm(size), nn.Linear(size, 128), nn.ReLU(), nn.Linear(128, n_outputs))
 
 
 def linear(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
-    """A linear model, for features that are good as they are."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), n_outputs))
+    """One linear layer behind a normalisation of each example by itself, which has no weights."""
+    size = math.prod(input_shape)
+    return nn.Sequential(nn.Flatten(), nn.LayerNorm(size, elementwise_affine=False), nn.Linear(size, n_outputs))
 
 
 def with_group_norm(net: nn.Module) -> nn.Module:

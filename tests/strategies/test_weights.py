@@ -105,7 +105,7 @@ def test_size_weights_count_records():
 
 @pytest.mark.parametrize("model", ["cnn", "logistic-regression", "random-forest"])
 def test_batch_norm_and_scikit_learn_are_refused_with_what_works(model):
-    with pytest.raises(SettingsError, match="cnn-small, cnn-gn, resnet8-gn, mlp-torch"):
+    with pytest.raises(SettingsError, match="cnn-small, cnn-gn, resnet8-gn, mlp-torch, linear-torch"):
         strategy_of(settings(client_models=model), "fedavg")
 
 
