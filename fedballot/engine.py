@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 from flwr.client import Client
-from flwr.common import Context
+from flwr.common import Context, Parameters, Scalar
 from flwr.server import Server, ServerAppComponents, ServerConfig, SimpleClientManager
 from flwr.server.history import History
+from flwr.server.server import FitResultsAndFailures
 
 from fedballot import __version__
 from fedballot.clients.base import Party
@@ -130,7 +131,18 @@ class BallotServer(Server):
     def __init__(self, strategy: BallotStrategy[Any], finish: Callable[[BaseException | None], None]) -> None:
         super().__init__(client_manager=SimpleClientManager(), strategy=strategy)
         self.set_max_workers(MESSAGES_IN_FLIGHT)
-        self._finish = finish
+        self._ballots, self._finish = strategy, finish
+
+    def fit_round(
+        self, server_round: int, timeout: float | None
+    ) -> tuple[Parameters | None, dict[str, Scalar], FitResultsAndFailures] | None:
+        """One exchange with the parties, or as many as the Strategy needs."""
+        if self._ballots.take_kept(server_round):
+            return None
+        out = super().fit_round(server_round, timeout)
+        while self._ballots.exchanging:
+            out = super().fit_round(server_round, timeout)
+        return out
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
         try:
@@ -214,6 +226,7 @@ class Recorder:
             "rounds": strategy.round_records,
             "guarantees": outcome["guarantees"],
             "warnings": outcome.get("warnings", []),
+            "aggregation": strategy.aggregation,
             "communication": {
                 "bytes_up": counts.bytes_up,
                 "bytes_down": counts.bytes_down,

@@ -133,6 +133,10 @@ class PartyClient(NumPyClient, Generic[S]):
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
         """The arrays that leave the party for this request."""
 
+    def tells_of_data(self, config: dict[str, Scalar]) -> bool:
+        """Whether the answer to this request is made from private data, so that the ledger must have been asked."""
+        return True
+
     def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
         """Answer a request.
 

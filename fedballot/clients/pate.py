@@ -14,19 +14,21 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
+from fedballot.clients.base import EVALUATED, Arrays, Refusal
+from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
 from fedballot.privacy.guarantee import Adjacency
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.randomness import NoiseSource, os_noise, seeded_noise
 from fedballot.privacy.votes import NoisyVotes, limit_votes
-from fedballot.settings import CommonSettings, setting
+from fedballot.secagg import Form
+from fedballot.settings import setting
 from fedballot.wire import pack_integers, pack_labels
 
 
 @dataclass(frozen=True)
-class PateSettings(CommonSettings):
+class PateSettings(SummedSettings):
     """Settings of PATE-FL; each piece of the default recipe can be switched off on its own."""
 
     queries: int = setting(0, "public records that agents vote on; 0: the whole pool", low=0)
@@ -34,7 +36,6 @@ class PateSettings(CommonSettings):
     delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
     unit: Literal["agent", "record"] = setting("agent", "whom the target protects")
     sigma: float = setting(0.0, "standard deviation of the noise on each sum; 0: solve it for epsilon", low=0)
-    colluders: int = setting(0, "agents that may tell others their noise; the rest must add up to sigma", low=0)
     noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
     abstain: bool = setting(True, "teachers also learn a class `unknown` from the public pool, and then do not vote")
     domain_adaptation: float = setting(
@@ -108,26 +109,44 @@ def noise_source(settings: PateSettings, agent: int) -> NoiseSource:
     return seeded_noise(int(np.random.SeedSequence([settings.noise_seed, agent]).generate_state(1)[0]))
 
 
-class PateClient(PartyClient[PateSettings]):
+def ballot_form(settings: PateSettings, n_classes: int) -> Form:
+    """Shape (Q, C) of a ballot and the largest magnitude in it."""
+    noisy = mechanism(settings)
+    return Form((settings.query_count, n_classes), noisy.largest if noisy else 1)
+
+
+class PateClient(SummedClient[PateSettings]):
     """One agent of Algorithm 1."""
 
     _teacher: Learner | None = None
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def form(self) -> Form:
+        return ballot_form(self.party.settings, len(self.party.data.classes))
+
+    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+        self._queries(arrays)
+        self.teacher()
+
+    def plain(self, ballot: npt.NDArray[np.integer]) -> Arrays:
+        """Votes without noise as labels, noisy ones as integers."""
+        if mechanism(self.party.settings) is not None:
+            return [pack_integers(ballot)]
+        n_classes = ballot.shape[1]
+        return [pack_labels(np.where(ballot.any(axis=1), ballot.argmax(axis=1), n_classes), n_classes + 1)]
+
+    def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
         """This agent's votes plus its noise share, shape (Q, C); the same request always gets the same answer."""
         queries, settings = self._queries(arrays), self.party.settings
         noisy = mechanism(settings)
         if noisy is None:
-            n_classes = len(self.party.data.classes)
-            votes = self.votes(queries)
-            return [pack_labels(np.where(votes.any(axis=1), votes.argmax(axis=1), n_classes), n_classes + 1)]
+            return self.votes(queries)
         request, ledger = str(config["request"]), self._ledger(noisy)
         if ledger.stored(request) is None:
             self.teacher()  # before the charge: a training that fails costs nothing
         noise = noise_source(settings, self.party.agent)
         cost = noisy.cost(ledger.account.unit)
         kept = ledger.release(request, cost, lambda: {"release": noisy.release(self.votes(queries), noise)})
-        return [pack_integers(kept["release"])]
+        return kept["release"]
 
     def _ledger(self, noisy: NoisyVotes) -> Ledger:
         settings = self.party.settings

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 
-def tally(ballots: Iterable[npt.NDArray[np.integer]], shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Sum of ballots (Q, C), int64: the histogram of Algorithm 1, line 7, before its argmax.
+def tally(ballots: Iterable[npt.NDArray[np.integer]], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Sum of ballots, int64; of votes (Q, C): the histogram of Algorithm 1, line 7, before its argmax.
 
     Raises
     ------
