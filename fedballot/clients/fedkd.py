@@ -15,13 +15,15 @@ from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
 from fedballot.clients.fedmd_private import secret_noise
+from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.logits import NoisyLogits
 from fedballot.privacy.quantise import Quantiser
+from fedballot.secagg import Form
 from fedballot.settings import CommonSettings, setting
-from fedballot.wire import WireError, pack_integers, pack_labels, unpack_labels, unpack_singles
+from fedballot.wire import WireError, pack_labels, unpack_labels, unpack_singles
 
 Floats = npt.NDArray[np.floating]
 Indices = npt.NDArray[np.int64]
@@ -68,14 +70,13 @@ class FedkdSettings(EnsembleSettings):
 
 
 @dataclass(frozen=True)
-class FedkdDpSettings(EnsembleSettings):
+class FedkdDpSettings(EnsembleSettings, SummedSettings):
     """Settings of the sound variant: clipped logits, equal weights, Gaussian noise on the sum."""
 
     queries: int = setting(200, "public records that parties answer; noise grows with their root; 0: all", low=0)
     epsilon: float = setting(8.0, "privacy target", above=0)
     delta: float = setting(1e-5, "probability that the epsilon does not hold", above=0, below=1)
     logit_bound: float = setting(1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0)
-    colluders: int = setting(0, "agents that may tell others their noise; the rest must add up to it", low=0)
 
     def check(self) -> None:
         super().check()
@@ -100,6 +101,11 @@ def mechanism(settings: FedkdDpSettings, n_classes: int) -> NoisyLogits:
         contributors=settings.required_agents,
         colluders=settings.colluders,
     )
+
+
+def ballot_form(settings: FedkdDpSettings, n_classes: int) -> Form:
+    """Form of a party's integers (Q, C), as secure aggregation needs it."""
+    return Form((settings.query_count, n_classes), mechanism(settings, n_classes).mechanism.largest)
 
 
 def class_counts(y: npt.NDArray[np.integer], n_classes: int) -> Indices:
@@ -211,11 +217,19 @@ class FedkdClient(EnsembleClient[FedkdSettings]):
         return pack_answer(self.logits(rows), counts, self.party.settings)
 
 
-class FedkdDpClient(EnsembleClient[FedkdDpSettings]):
+class FedkdDpClient(SummedClient[FedkdDpSettings], EnsembleClient[FedkdDpSettings]):
     """One party of the sound variant: clipped logits plus a noise share, charged before they leave."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """Integers (Q, C) in steps of the mechanism's grid; the same request always gets the same answer."""
+    def form(self) -> Form:
+        return ballot_form(self.party.settings, len(self.party.data.classes))
+
+    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+        """Check the queries and train; the ledger is asked when the logits are."""
+        self.queries(arrays)
+        self.model()
+
+    def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
+        """Logits (Q, C) with noise, in steps of the mechanism's grid; the same for the same request."""
         rows, settings = self.queries(arrays), self.party.settings
         noisy = mechanism(settings, len(self.party.data.classes))
         request, ledger = str(config["request"]), self._ledger(noisy)
@@ -226,7 +240,7 @@ class FedkdDpClient(EnsembleClient[FedkdDpSettings]):
         def draw() -> dict[str, npt.NDArray[Any]]:
             return {"release": noisy.release(self.logits(rows), noise)}
 
-        return [pack_integers(ledger.release(request, noisy.cost(), draw)["release"])]
+        return ledger.release(request, noisy.cost(), draw)["release"]
 
     def _ledger(self, noisy: NoisyLogits) -> Ledger:
         settings = self.party.settings

@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, softmax
 
-from fedballot.clients.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, mechanism, unpack_answer
+from fedballot.clients.fedkd import (
+    EnsembleSettings,
+    FedkdDpSettings,
+    FedkdSettings,
+    ballot_form,
+    mechanism,
+    unpack_answer,
+)
 from fedballot.clients.fedmd_private import secret_noise
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
@@ -25,8 +32,10 @@ from fedballot.metrics import accuracy, accuracy_per_class, auc_per_class, confu
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.laplace import NoisyValues
 from fedballot.runfolder import RunFolder
-from fedballot.strategies.aggregation import class_weights, tally
+from fedballot.secagg import Form
+from fedballot.strategies.aggregation import class_weights
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire import unpack_integers
 
 S = TypeVar("S", bound=EnsembleSettings)
@@ -60,10 +69,6 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
         return [self.queries.astype(np.int32)]
 
     @abstractmethod
-    def average(self, answers: Sequence[Answer]) -> Floats:
-        """The ensemble's logits (Q, C), noise included (equation 2)."""
-
-    @abstractmethod
     def guarantees(self) -> list[Guarantee]:
         """What the method promises; the first is the headline."""
 
@@ -71,8 +76,9 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
         """What a reader of the result has to know."""
         return []
 
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
-        self.consensus = self.average(answers)  # its noise is drawn here, once; the checkpoint keeps it
+    def keep(self, consensus: Floats) -> dict[str, Any]:
+        """Take the ensemble's logits (Q, C), noise included; the checkpoint keeps them. Returns how good they are."""
+        self.consensus = consensus
         truth = self.data.public_y[self.queries]
         if self.data.multi_label:
             return {"consensus_auc": mean_auc(auc_per_class(truth, self.consensus))}
@@ -162,7 +168,11 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
         logits, counts = unpack_answer(arrays, self.shape, self.settings)
         return np.vstack([counts.astype(np.float32), logits])
 
+    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+        return self.keep(self.average(answers))
+
     def average(self, answers: Sequence[Answer]) -> Floats:
+        """The weighted average (Q, C) with noise that is drawn here, and never again (equation 2)."""
         settings = self.settings
         weights = class_weights(np.array([answer.ballot[0] for answer in answers]).astype(np.int64))
         total = np.zeros(self.shape)
@@ -196,7 +206,7 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
         return [NO_GUARANTEE.format(told=" and ".join([", ".join(told[:-1]), told[-1]]) if told[1:] else told[0])]
 
 
-class FedkdDpStrategy(EnsembleStrategy[FedkdDpSettings]):
+class FedkdDpStrategy(SummedStrategy[FedkdDpSettings], EnsembleStrategy[FedkdDpSettings]):
     """The sound variant: only the noisy sum of clipped logits counts, and all parties weigh the same."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -206,11 +216,18 @@ class FedkdDpStrategy(EnsembleStrategy[FedkdDpSettings]):
     def read(self, arrays: Arrays) -> npt.NDArray[np.int32]:
         return unpack_integers(one_array(arrays), self.shape)
 
-    def average(self, answers: Sequence[Answer]) -> Floats:
-        total = tally((answer.ballot for answer in answers), self.shape)
-        return np.asarray(total * (self.mechanism.mechanism.grid / len(answers)))
+    @property
+    def form(self) -> Form:
+        return ballot_form(self.settings, self.shape[1])
+
+    def combine_sum(self, server_round: int, total: npt.NDArray[np.int64], contributors: int) -> dict[str, Any]:
+        return self.keep(np.asarray(total * (self.mechanism.mechanism.grid / contributors)))
 
     def guarantees(self) -> list[Guarantee]:
         settings = self.settings
-        seeded = settings.noise_seed is not None
-        return self.mechanism.guarantees(settings.delta, seeded=seeded, agents=settings.agents)
+        return self.mechanism.guarantees(
+            settings.delta,
+            secure=settings.secure_aggregation,
+            seeded=settings.noise_seed is not None,
+            agents=settings.agents,
+        )
