@@ -165,8 +165,8 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
     outcome = strategy.outcome()
     metrics = dict(outcome["metrics"])
     noted = [AgentFolder(folder / f"{agent}").figures() for agent in range(nodes)]
-    if "server_accuracy" not in metrics and "client_accuracy" not in metrics and "server_auc" not in metrics:
-        matrices = [np.asarray(found["confusion"]) for found in noted if found and "confusion" in found]
+    matrices = [np.asarray(found["confusion"]) for found in noted if found and "confusion" in found]
+    if matrices and "server_accuracy" not in metrics and "client_accuracy" not in metrics:
         values = [matrix.trace() / matrix.sum() for matrix in matrices]
         metrics["client_accuracy"] = {"mean": float(np.mean(values)), "std": float(np.std(values))}
     guarantee = outcome["guarantees"][0]

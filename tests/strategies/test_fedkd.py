@@ -8,16 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
+from flwr.server.client_proxy import ClientProxy
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedballot.clients.base import Party
-from fedballot.clients.fedkd import FedkdDpSettings, FedkdSettings, mechanism, pack_answer
+from fedballot.clients.fedkd import FedkdDpClient, FedkdDpSettings, FedkdSettings, mechanism, pack_answer
 from fedballot.datasets.federation import build as build_data
 from fedballot.datasets.sources import load
-from fedballot.engine import federated_data, make_server
+from fedballot.engine import BallotServer, federated_data, make_server
 from fedballot.errors import SettingsError
+from fedballot.files import read_arrays
 from fedballot.methods import METHODS
 from fedballot.privacy import gaussian
 from fedballot.progress import Silent
@@ -198,3 +201,42 @@ def test_a_pool_without_labels_of_the_task_gives_no_accuracy_of_the_consensus():
     unknown = np.full_like(server.data.public_y, -1)
     server.data = replace(server.data, public_y=unknown)
     assert server.combine(1, answers(server, [np.zeros((300, 10))], [np.ones(10, int)])) == {"consensus_accuracy": None}
+
+
+class Node(ClientProxy):
+    """A connected party that answers in this process."""
+
+    def __init__(self, make, agent: int) -> None:
+        super().__init__(f"node-{agent}")
+        self.make, self.agent, self.replies = make, agent, []
+
+    def fit(self, ins, timeout, group_id):
+        arrays, n, metrics = self.make(self.agent).fit(parameters_to_ndarrays(ins.parameters), dict(ins.config))
+        self.replies.append(arrays)
+        return FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics)
+
+    get_properties = get_parameters = evaluate = reconnect = None
+
+
+Node.__abstractmethods__ = frozenset()
+
+
+def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp_path):
+    changes = {"agents": 5, "min_agents": 4, "queries": 60, "epsilon": 1000, "secure_aggregation": True}
+    settings = build(FedkdDpSettings, SMALL, changes)
+    server = strategy(settings)
+
+    def party(agent):
+        return FedkdDpClient(Party(agent, settings, server.data, AgentFolder(tmp_path / str(agent)), "cpu"))
+
+    running = BallotServer(server, lambda error: None)
+    nodes = [Node(party, agent) for agent in range(5)]
+    for node in nodes:
+        running.client_manager().register(node)
+    running.fit(1, 60)
+    kept = [read_arrays(next((tmp_path / str(a) / "ledger" / "releases").glob("*.npz")))["release"] for a in range(5)]
+    assert np.allclose(server.consensus, sum(kept) * (server.mechanism.mechanism.grid / 5))
+    assert not any(np.array_equal(array, kept[node.agent]) for node in nodes for sent in node.replies for array in sent)
+    (guarantee,) = server.guarantees()
+    assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
+    assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen
