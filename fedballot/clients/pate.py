@@ -17,6 +17,7 @@ from flwr.common import Scalar
 from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
+from fedballot.learners.extractors import split_steps
 from fedballot.privacy.guarantee import Adjacency
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.randomness import NoiseSource, os_noise, seeded_noise
@@ -46,7 +47,7 @@ class PateSettings(CommonSettings):
     passes: int = setting(1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2)
     neighbours: int = setting(5, "neighbours of a record in the propagation graph", low=1)
     spread: float = setting(0.99, "share of a record's label that comes from its neighbours", low=0, below=1)
-    graph_features: Literal["pixels", "deskew"] = setting("pixels", "what the graph compares; deskew: upright digits")
+    graph_features: str = setting("auto", "what the graph compares: an extractor such as deskew (upright digits)")
 
     def check(self) -> None:
         super().check()
@@ -60,6 +61,7 @@ class PateSettings(CommonSettings):
             )
         if self.sigma and math.isinf(self.epsilon):
             raise SettingsError(f"sigma={self.sigma:g} and epsilon=inf contradict each other: set one of them")
+        split_steps(self.graph_features)
         if self.passes == 2 and self.student == "argmax":
             raise SettingsError("passes=2 propagates labels, which student=argmax does not: choose another student")
 

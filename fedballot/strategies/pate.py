@@ -16,6 +16,7 @@ from fedballot.clients.pate import PateSettings, mechanism
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
 from fedballot.learners.base import Learner
+from fedballot.learners.extractors import make_extractor
 from fedballot.learners.registry import make_learner
 from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
@@ -42,6 +43,7 @@ class PateStrategy(BallotStrategy[PateSettings]):
         settings = self.settings
         self.data, self.device = data, device
         self.mechanism = mechanism(settings)
+        self.graph = make_extractor(settings.graph_features, input_shape=data.public_x.shape[1:], device=device)
         order = np.random.default_rng([settings.seed, 1]).permutation(settings.public_size)
         self.queries = np.sort(order[: settings.query_count])
         self.histogram: npt.NDArray[np.int64] | None = None
@@ -83,7 +85,7 @@ class PateStrategy(BallotStrategy[PateSettings]):
             self.queries,
             student=settings.student,
             passes=settings.passes,
-            kind=settings.graph_features,
+            graph=self.graph,
             neighbours=settings.neighbours,
             spread=settings.spread,
             progress=advance,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.datasets.features import graph_features
 from fedballot.learners.base import Learner
+from fedballot.learners.extractors import Extractor
 from fedballot.strategies.propagation import argmax_labels, propagate
 
 FloatArray = npt.NDArray[np.float32]
@@ -74,7 +74,7 @@ def train_student(
     *,
     student: str,
     passes: int,
-    kind: str,
+    graph: Extractor,
     neighbours: int,
     spread: float,
     progress: Callable[[int, int], None],
@@ -89,10 +89,10 @@ def train_student(
         ``argmax``, ``propagated`` or ``self-train``.
     passes
         2: propagate again on the first student's features and train a second one.
-    kind
-        Features of the first graph.
+    graph
+        Features of the first graph; fitted here on the pool.
     """
-    features = None if student == "argmax" else graph_features(pool_x, kind)
+    features = None if student == "argmax" else graph.fit(pool_x).transform(pool_x)
     learners: list[Learner] = []
     for index in range(passes):
         if index:
