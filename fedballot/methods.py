@@ -11,12 +11,14 @@ from fedballot.clients.baselines import CentralizedClient, StandaloneClient
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.weights import WeightsClient, WeightsSettings
 from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 from fedballot.strategies.pate import PateStrategy
+from fedballot.strategies.weights import WeightsStrategy
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,17 @@ METHODS: dict[str, Method] = {
             settings=LdpSettings,
             client=LdpClient,
             strategy=LdpStrategy,
+        ),
+        Method(
+            name="fedavg",
+            summary="agents train one shared model in turn; the server averages their weights, round after round",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Communication-efficient learning of deep networks from decentralized data, Algorithm 1",
+            settings=WeightsSettings,
+            client=WeightsClient,
+            strategy=WeightsStrategy,
         ),
         Method(
             name="standalone",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -80,10 +81,12 @@ class Party(Generic[S]):
             self.folder.path / "ledger", Account(f"agent {self.agent}", data, unit, adjacency, epsilon, delta)
         )
 
-    def new_learner(self, name: str, *, epochs: int, batch_size: int, lr: float) -> Learner:
-        """An untrained learner, seeded by the run's seed and the party's number."""
+    def new_learner(
+        self, name: str, *, epochs: int, batch_size: int, lr: float, streams: Sequence[int] = ()
+    ) -> Learner:
+        """An untrained learner, seeded by the run's seed, the party's number and, where given, further numbers."""
         settings = self.settings
-        seed = int(np.random.SeedSequence([settings.seed, self.agent]).generate_state(1)[0])
+        seed = int(np.random.SeedSequence([settings.seed, self.agent, *streams]).generate_state(1)[0])
         return make_learner(
             name,
             n_classes=len(self.data.classes),

@@ -18,6 +18,7 @@ Loss = Literal["cross-entropy", "mae", "l2"]
 UNKNOWN_WEIGHT = 0.5
 CONFIDENT_SHARE = 0.8
 PSEUDO_LABEL_THRESHOLD = 0.8
+WEIGHT_LEARNERS = ("cnn-small", "cnn-gn", "resnet8-gn", "mlp-torch")  # those whose weights can be averaged
 
 
 class Learner(Protocol):
@@ -96,6 +97,28 @@ class Learner(Protocol):
 
     def features(self, x: Inputs) -> FloatArray:
         """Features (n, d) in which examples of a class lie close together; rows have L2 norm 1."""
+        ...
+
+    def get_weights(self) -> list[FloatArray]:
+        """Weights, float32, in a fixed order; the initial ones before the first training.
+
+        Raises
+        ------
+        SettingsError
+            If the learner has no weights that could be averaged: scikit-learn's, and networks with batch norm.
+        """
+        ...
+
+    def set_weights(self, weights: list[FloatArray]) -> Self:
+        """Go on from these weights.
+
+        Raises
+        ------
+        SettingsError
+            As :meth:`get_weights`.
+        DataError
+            If their shapes are others or a value is not finite.
+        """
         ...
 
     def save(self, path: Path) -> None:

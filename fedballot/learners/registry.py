@@ -24,6 +24,8 @@ LEARNERS: dict[str, LearnerInfo] = {
     "cnn-small": LearnerInfo("two convolutions and a hidden layer: a quick teacher", True, "images"),
     "cnn": LearnerInfo("three convolutions, batch norm, dropout: a student for small images", True, "images"),
     "resnet8": LearnerInfo("ResNet with three residual blocks, for 32x32 images", True, "images"),
+    "cnn-gn": LearnerInfo("cnn with group norm, whose weights can be averaged", True, "images"),
+    "resnet8-gn": LearnerInfo("resnet8 with group norm, whose weights can be averaged", True, "images"),
     "shufflenet-v2": LearnerInfo("torchvision's ShuffleNet-V2 x0.5 with a stride-1 stem", True, "images"),
     "mobilenet-v2": LearnerInfo("torchvision's MobileNet-V2 with a stride-1 stem", True, "images"),
     "mlp-torch": LearnerInfo("one hidden layer of 128, for feature vectors", True, "any"),

@@ -154,6 +154,20 @@ class ScikitLearner:
         p = self._probabilities(self._trained(), flat)
         return np.asarray(np.sqrt(p / p.sum(axis=1, keepdims=True)), dtype=np.float32)
 
+    def get_weights(self) -> list[FloatArray]:
+        """Refuse; see ``Learner.get_weights``."""
+        raise self._no_weights()
+
+    def set_weights(self, weights: list[FloatArray]) -> Self:
+        """Refuse; see ``Learner.set_weights``."""
+        raise self._no_weights()
+
+    def _no_weights(self) -> SettingsError:
+        return SettingsError(
+            f"learner {self.name!r} is scikit-learn's and shares no weights: use one of "
+            f"{', '.join(base.WEIGHT_LEARNERS)}, or a torch module by import path"
+        )
+
     def save(self, path: Path) -> None:
         """Write skops. See ``Learner.save``.
 

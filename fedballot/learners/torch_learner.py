@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.files import write_atomic
 from fedballot.learners import augment, base, nets, storage, training
-from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners.base import WEIGHT_LEARNERS, FloatArray, Inputs, IntArray, Loss, Progress
 
 _PREDICT_BATCH = {"cpu": 256, "cuda": 4096}  # on CPU twice as fast as 1024: activations stay in the cache
 _LABEL_SHARE = 0.3
@@ -156,6 +156,25 @@ class TorchLearner:
                 hook.remove()
         return F.normalize(torch.cat(seen) if seen else logits).cpu().numpy()
 
+    def get_weights(self) -> list[FloatArray]:
+        """See ``Learner.get_weights``."""
+        net = self._shareable()
+        return [np.array(p.detach().cpu(), dtype=np.float32) for p in net.parameters()]
+
+    def set_weights(self, weights: list[FloatArray]) -> Self:
+        """See ``Learner.set_weights``."""
+        net = self._shareable()
+        parameters = list(net.parameters())
+        found, expected = [w.shape for w in weights], [tuple(p.shape) for p in parameters]
+        if found != expected:
+            raise DataError(f"weights of {self.name!r} have shapes {expected}, but these have {found}")
+        if not all(np.isfinite(w).all() for w in weights):
+            raise DataError(f"weights for {self.name!r} hold NaN or infinity")
+        with torch.no_grad():
+            for p, w in zip(parameters, weights, strict=True):
+                p.copy_(self._tensor(w))
+        return self
+
     def save(self, path: Path) -> None:
         """Write safetensors. See ``Learner.save``."""
         state = {key: value.detach().cpu().contiguous() for key, value in self._trained().state_dict().items()}
@@ -191,6 +210,23 @@ class TorchLearner:
             "inputs": shape,
         }
 
+    def _shareable(self) -> nn.Module:
+        """The network, built if there is none yet; refused where its parameters are not all of its state."""
+        if self._net is None:
+            with training.seeded(self._stream(), self.device):
+                self._net = self._build(self._outputs).to(self.device).eval()
+        extra = sorted(set(self._net.state_dict()) - {name for name, _ in self._net.named_parameters()})
+        if extra:
+            raise SettingsError(
+                f"learner {self.name!r} keeps statistics of its data beside its weights ({extra[0]}), as batch norm "
+                f"does; averaging them is unsound, and they are private: use one of {', '.join(WEIGHT_LEARNERS)}"
+            )
+        return self._net
+
+    def _stream(self) -> int:
+        """Seed of the next fit: each has a stream of its own, also after a save and a load."""
+        return int.from_bytes(hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()[:8], "big", signed=True)
+
     def _train_on(
         self,
         data: Tensor,
@@ -215,9 +251,7 @@ class TorchLearner:
         loss: Loss = "cross-entropy",
         progress: Progress | None = None,
     ) -> Self:
-        # each fit of a learner has a stream of its own, also after a save and a load
-        stream = hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()
-        with training.seeded(int.from_bytes(stream[:8], "big", signed=True), self.device):
+        with training.seeded(self._stream(), self.device):
             if self._net is None or outputs != self._outputs:
                 self._net = self._build(outputs).to(self.device)
             self._outputs = outputs

@@ -63,6 +63,31 @@ def weighted_average(
     return np.asarray(total / mass)
 
 
+def average_vectors(vectors: Iterable[npt.NDArray[np.floating]], weights: Iterable[float]) -> npt.NDArray[np.float64]:
+    """Weighted average of vectors (d,), float64: FederatedAveraging's update.
+
+    Source: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data",
+    Algorithm 1. Equal weights, or the parties' public numbers of records.
+
+    Raises
+    ------
+    ValueError
+        If there is no vector, shapes differ, a weight is negative or not finite, or all are 0.
+    """
+    total: npt.NDArray[np.float64] | None = None
+    mass = 0.0
+    for vector, weight in zip(vectors, weights, strict=True):
+        if not 0 <= weight < np.inf:
+            raise ValueError("weights must be finite and at least 0")
+        if total is not None and total.shape != vector.shape:
+            raise ValueError(f"a vector has shape {vector.shape}, the average has {total.shape}")
+        total = weight * vector.astype(np.float64) + (0.0 if total is None else total)
+        mass += weight
+    if total is None or mass == 0:
+        raise ValueError("there is nothing to average")
+    return np.asarray(total / mass)
+
+
 def confidence(ballot: npt.NDArray[np.floating], *, logits: bool) -> npt.NDArray[np.float64]:
     """How sure a party is of each query (Q,): its largest probability."""
     values = ballot.astype(np.float64)

@@ -196,6 +196,14 @@ class BallotStrategy(Strategy, Generic[S]):
     def outcome(self) -> Mapping[str, Any]:
         """The method's part of the result: ``metrics``, ``guarantees``, ``distill_s``, ``warnings``."""
 
+    def cohort(self, server_round: int, proxies: list[ClientProxy]) -> list[ClientProxy]:
+        """Which of the connected parties are asked in this round: all of them."""
+        return proxies
+
+    def needed(self, asked: int) -> int:
+        """Good answers without which a round fails, of ``asked`` parties."""
+        return self.required
+
     def state(self) -> Mapping[str, npt.NDArray[Any]] | None:
         """What the server needs to go on after the round just done; None: a run starts at its first round again."""
         return None
@@ -220,7 +228,7 @@ class BallotStrategy(Strategy, Generic[S]):
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
-        """Ask every connected party.
+        """Ask the connected parties, or the cohort of them that the method draws.
 
         Raises
         ------
@@ -236,6 +244,7 @@ class BallotStrategy(Strategy, Generic[S]):
                 f"{len(proxies)} parties are connected, but agents={self.nodes} and at least {self.required} must "
                 "answer: start that many SuperNodes (in a simulation: num-supernodes), or change `agents`"
             )
+        proxies = self.cohort(server_round, proxies)
         sent = ndarrays_to_parameters(self.request(server_round))
         config: dict[str, Scalar] = {
             "round": server_round,
@@ -280,7 +289,7 @@ class BallotStrategy(Strategy, Generic[S]):
                 self.counts.reject(error.reason, str(error).removeprefix(f"{error.reason}: "))
         good = [answers[agent] for agent in sorted(answers)]
         self.counts.answered += len(good)
-        if len(good) < self.required:
+        if len(good) < self.needed(len(results) + len(failures)):
             raise RunError(
                 f"only {len(good)} of {len(results) + len(failures)} parties gave a good answer in round "
                 f"{server_round}, but min_agents asks for {self.required}. Rejected: {self.counts.why() or 'none'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,6 +46,9 @@ DIGITS = {
 }
 
 
+ONE_AT_A_TIME = threading.Lock()  # torch's generators are global: parties of one process would share them
+
+
 class Local(ClientProxy):
     """A party in this process; ``before`` sees each request first."""
 
@@ -54,7 +58,8 @@ class Local(ClientProxy):
 
     def fit(self, ins, timeout, group_id):
         self.before(self.agent, ins.config["round"])
-        arrays, n, metrics = self.make().fit(parameters_to_ndarrays(ins.parameters), ins.config)
+        with ONE_AT_A_TIME:
+            arrays, n, metrics = self.make().fit(parameters_to_ndarrays(ins.parameters), ins.config)
         return FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics)
 
     get_properties = get_parameters = evaluate = reconnect = None

@@ -1,0 +1,128 @@
+"""The party's side of methods that share weights: train from the server's weights, answer with the difference.
+
+Paper: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data", Algorithm 1,
+ClientUpdate. These are the baselines of the papers: the project's own methods share predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from flwr.common import Scalar
+
+from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
+from fedballot.datasets.own import SITES
+from fedballot.errors import DataError, SettingsError
+from fedballot.learners.base import Learner
+from fedballot.learners.flat import flatten, unflatten
+from fedballot.settings import CommonSettings, setting
+from fedballot.wire import WireError, pack_halves, unpack_halves, unpack_singles
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class WeightsSettings(CommonSettings):
+    """Settings of every method that shares weights; the model that all train is the one name in ``client_models``."""
+
+    rounds: int = setting(20, "rounds of training and averaging", low=1)
+    epochs: int = setting(2, "epochs of local training in each round", low=1)
+    participation: float = setting(1.0, "share of the agents that are asked in each round", above=0, high=1)
+    precision: Literal["float32", "float16"] = setting("float32", "how the difference of the weights is sent")
+    weights: Literal["equal", "size"] = setting(
+        "equal", "how parties count in the average; size: by their number of records, which must be public"
+    )
+
+    def check(self) -> None:
+        super().check()
+        if len(self.client_models) != 1:
+            raise SettingsError(
+                f"client_models={','.join(self.client_models)} names {len(self.client_models)} learners, but weights "
+                "are averaged over one kind: name one"
+            )
+        if self.weights == "size" and self.dataset == SITES:
+            raise SettingsError("weights=size needs sizes that are public, but sites keep theirs: set weights=equal")
+
+    @property
+    def model(self) -> str:
+        """Name of the learner whose weights are shared."""
+        return self.client_models[0]
+
+    @property
+    def cohort_size(self) -> int:
+        """Agents asked in a round, at least one."""
+        return max(1, round(self.participation * self.agents))
+
+
+S = TypeVar("S", bound=WeightsSettings)
+
+
+def pack_difference(values: npt.NDArray[np.floating], settings: WeightsSettings) -> Arrays:
+    """The difference of two weight vectors (d,) as an array, in the precision that the settings name."""
+    return [pack_halves(values) if settings.precision == "float16" else values.astype(np.float32, copy=False)]
+
+
+def unpack_difference(array: npt.NDArray[np.generic], size: int, settings: WeightsSettings) -> Floats:
+    """The difference (d,), float32.
+
+    Raises
+    ------
+    WireError
+        With reason ``dtype``, ``shape`` or ``non-finite``.
+    """
+    return (unpack_halves if settings.precision == "float16" else unpack_singles)(array, (size,))
+
+
+class WeightsClient(PartyClient[S], Generic[S]):
+    """One party of FederatedAveraging. It keeps nothing: the same request gets the same answer from the same data."""
+
+    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+        """Difference (d,) between the party's weights after training and those that the server sent."""
+        number, settings = self._round(config), self.party.settings
+        learner = self.learner(number)
+        start = self._start(arrays, learner)
+        self.train(learner)
+        if settings.evaluate_agents and number == settings.rounds:
+            self.party.folder.note({"confusion": self.party.confusion(learner, EVALUATED).tolist()})
+        return self.release(flatten(learner.get_weights()) - start, config)
+
+    def learner(self, number: int) -> Learner:
+        """An untrained learner whose batches and augmentation are those of round ``number``."""
+        settings = self.party.settings
+        return self.party.new_learner(
+            settings.model,
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+            lr=settings.lr,
+            streams=(number,),
+        )
+
+    def train(self, learner: Learner) -> None:
+        """Train on the party's own records, from the weights that the learner holds."""
+        own = self.party.private()
+        learner.fit(own.x, own.y)
+
+    def release(self, difference: Floats, config: dict[str, Scalar]) -> Arrays:
+        """What is told of the difference (d,)."""
+        return pack_difference(difference, self.party.settings)
+
+    def _round(self, config: dict[str, Scalar]) -> int:
+        number, rounds = config.get("round"), self.party.settings.rounds
+        if not isinstance(number, int) or not 1 <= number <= rounds:
+            raise Refusal("request", f"round {number!r} is not one of 1..{rounds}")
+        return number
+
+    def _start(self, arrays: Arrays, learner: Learner) -> Floats:
+        """Give the learner the weights (d,) that the server sent, and return them."""
+        if len(arrays) != 1:
+            raise Refusal("request", "a request must hold one vector of weights")
+        own = learner.get_weights()
+        try:
+            start = unpack_singles(arrays[0], (sum(w.size for w in own),))
+            learner.set_weights(unflatten(start, [w.shape for w in own]))
+        except (WireError, DataError) as error:
+            raise Refusal("request", f"the weights cannot be read: {error}") from error
+        return start

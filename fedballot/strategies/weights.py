@@ -1,0 +1,147 @@
+"""The server's side of methods that share weights: send them out, average what comes back, round after round.
+
+Paper: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data", Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from flwr.server.client_proxy import ClientProxy
+
+from fedballot.clients.weights import Floats, WeightsSettings, unpack_difference
+from fedballot.datasets.federation import FederatedData
+from fedballot.learners.base import FloatArray, Inputs, Learner
+from fedballot.learners.flat import flatten, unflatten
+from fedballot.learners.registry import make_learner
+from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
+from fedballot.runfolder import RunFolder
+from fedballot.strategies.aggregation import average_vectors
+from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+
+S = TypeVar("S", bound=WeightsSettings)
+LEARNER_STREAM, COHORT_STREAM = 5, 6  # of the run's seed
+MEASURED = 1000  # test records after each round but the last
+
+
+class WeightsStrategy(BallotStrategy[S], Generic[S]):
+    """FederatedAveraging. A subclass says by :meth:`update` what the next weights are.
+
+    Attributes
+    ----------
+    weights : float32 (d,)
+        The shared model's, as one vector.
+    """
+
+    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.data, self.device = data, device
+        self.rounds = self.settings.rounds
+        initial = self.new_learner(0).get_weights()
+        self.shapes = [w.shape for w in initial]
+        self.weights: Floats = flatten(initial)
+
+    # what subclasses build on
+
+    def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
+        """The next weights (d,), from answers whose ballots are differences (d,) to the present ones."""
+        return (self.weights + self.average(answers)).astype(np.float32)
+
+    def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
+        """Average of the differences (d,), equal or by public sizes."""
+        sized = self.settings.weights == "size"
+        shares = [float(self.data.parts[a.agent].size) if sized else 1.0 for a in answers]
+        return average_vectors((a.ballot for a in answers), shares)
+
+    def client_logits(self, answers: Sequence[Answer], x: Inputs) -> Iterator[FloatArray]:
+        """Logits (n, C) of each party's own model after this round, one after the other."""
+        learner = self.new_learner(0)
+        for answer in answers:
+            yield self.load(learner, self.weights + answer.ballot).predict_logits(x)
+
+    def new_learner(self, stream: int) -> Learner:
+        """A learner of the shared kind; each stream trains in an order of its own."""
+        settings = self.settings
+        return make_learner(
+            settings.model,
+            n_classes=len(self.data.classes),
+            input_shape=self.data.public_x.shape[1:],
+            seed=int(np.random.SeedSequence([settings.seed, LEARNER_STREAM, stream]).generate_state(1)[0]),
+            device=self.device,
+            epochs=settings.server_epochs,
+            batch_size=settings.server_batch_size,
+            lr=settings.server_lr,
+            role="teacher",
+        )
+
+    def load(self, learner: Learner, weights: Floats) -> Learner:
+        """The learner with these weights (d,)."""
+        return learner.set_weights(unflatten(weights, self.shapes))
+
+    def guarantees(self) -> list[Guarantee]:
+        """What the method promises; the first is the headline."""
+        return [
+            Guarantee(
+                mechanism="Weights without noise",
+                unit="agent",
+                adjacency="zero-out",
+                epsilon=float("inf"),
+                delta=0.0,
+                view="output only",
+                trust=TRUSTED_AGGREGATOR,
+                status="none",
+                accountant="none",
+                n=self.settings.agents,
+            )
+        ]
+
+    # what BallotStrategy asks for
+
+    def cohort(self, server_round: int, proxies: list[ClientProxy]) -> list[ClientProxy]:
+        size = min(self.settings.cohort_size, len(proxies))
+        order = np.random.default_rng([self.settings.seed, COHORT_STREAM, server_round]).permutation(len(proxies))
+        return [proxies[index] for index in np.sort(order[:size])]
+
+    def needed(self, asked: int) -> int:
+        """The same share of the cohort as of all agents."""
+        return max(1, min(self.required, -(-self.required * self.settings.cohort_size // self.nodes)))
+
+    def request(self, server_round: int) -> Arrays:
+        return [self.weights]
+
+    def read(self, arrays: Arrays) -> Floats:
+        return unpack_difference(one_array(arrays), self.weights.size, self.settings)
+
+    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+        self.weights = self.update(server_round, answers)
+        return {"server_accuracy": accuracy(self._confusion(MEASURED))}
+
+    def state(self) -> Mapping[str, npt.NDArray[Any]]:
+        return {"weights": self.weights}
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.weights = state["weights"]
+
+    def outcome(self) -> Mapping[str, Any]:
+        matrix = self._confusion(None)
+        return {
+            "metrics": {
+                "server_accuracy": accuracy(matrix),
+                "server_accuracy_per_class": accuracy_per_class(matrix),
+            },
+            "guarantees": [guarantee.worded() for guarantee in self.guarantees()],
+            "distill_s": 0.0,
+        }
+
+    def save(self, folder: RunFolder) -> None:
+        """Keep the shared model."""
+        self.load(self.new_learner(0), self.weights).save(folder.path / "server-model-0")
+
+    def _confusion(self, rows: int | None) -> npt.NDArray[np.int64]:
+        """Confusion matrix (C, C) of the shared model on the first ``rows`` test records (all if None)."""
+        logits = self.load(self.new_learner(0), self.weights).predict_logits(self.data.test_x[:rows])
+        return confusion_matrix(self.data.test_y[:rows], logits.argmax(axis=1), len(self.data.classes))
