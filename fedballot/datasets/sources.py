@@ -1,12 +1,11 @@
 """Loading a data set by name or by path."""
 
-import difflib
 from functools import lru_cache
 
 from fedballot.datasets.builtin import BUILTIN, load_builtin
 from fedballot.datasets.examples import Examples, Source
 from fedballot.datasets.files import KINDS, load_path, looks_like_path
-from fedballot.errors import DataError
+from fedballot.errors import DataError, did_you_mean
 
 __all__ = ["Examples", "Source", "load", "names"]
 
@@ -34,6 +33,5 @@ def load(name: str) -> Source:
         return load_builtin(name)
     if looks_like_path(name):
         return load_path(name)
-    near = difflib.get_close_matches(name, BUILTIN, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise DataError(f"dataset: {name!r} is unknown; {hint}expected {', '.join(BUILTIN)}, or a {KINDS}")
+    near = did_you_mean(name, BUILTIN)
+    raise DataError(f"dataset: {name!r} is unknown{near}. Expected {', '.join(BUILTIN)}, or a {KINDS}")

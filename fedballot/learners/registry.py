@@ -1,10 +1,9 @@
 """The table of learners: name -> what it is; ``make_learner`` builds one."""
 
-import difflib
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from fedballot.errors import SettingsError
+from fedballot.errors import SettingsError, did_you_mean
 from fedballot.learners.base import Learner
 
 Role = Literal["teacher", "student"]
@@ -136,10 +135,8 @@ def _check_settings(
 
 def _check_known(name: str, input_shape: tuple[int, ...]) -> None:
     if name not in LEARNERS:
-        near = difflib.get_close_matches(name, LEARNERS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise SettingsError(
-            f"unknown learner {name!r}{hint} Known: {', '.join(LEARNERS)}, "
+            f"unknown learner {name!r}{did_you_mean(name, LEARNERS)}. Known: {', '.join(LEARNERS)}, "
             "any 'sklearn.module:Class', or 'package.module:factory' for a torch module"
         )
     if LEARNERS[name].shapes == "images" and len(input_shape) == 1:

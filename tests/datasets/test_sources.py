@@ -18,7 +18,7 @@ def test_loaded_once_per_process() -> None:
 def test_a_misspelt_name_gets_the_nearest() -> None:
     with pytest.raises(DataError, match="dataset: 'mnits' is unknown; did you mean 'mnist'"):
         load("mnits")
-    with pytest.raises(DataError, match="'zzz' is unknown; expected digits"):
+    with pytest.raises(DataError, match="'zzz' is unknown. Expected digits"):
         load("zzz")
 
 
