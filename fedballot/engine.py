@@ -111,14 +111,15 @@ def make_client(method_name: str, settings: CommonSettings, agents_root: Path, c
     """The Flower client of the party that ``context`` names by its partition-id."""
     method = get_method(method_name)
     models = party_models(method, settings)
-    prepare_worker(needs_torch(models))
+    with_torch = (*models, *settings.torch_extractors)
+    prepare_worker(needs_torch(with_torch))
     agent = int(context.node_config["partition-id"])
     party = Party(
         agent=agent,
         settings=settings,
         data=federated_data(settings),
         folder=agent_folder(agents_root, agent),
-        device=resolve_device(settings, models),
+        device=resolve_device(settings, with_torch),
     )
     return method.client(party).to_client()
 
@@ -280,7 +281,7 @@ def make_server(
     strategy = method.strategy(
         settings,
         data=data,
-        device=resolve_device(settings, (settings.server_model,)),
+        device=resolve_device(settings, (settings.server_model, *settings.torch_extractors)),
         nodes=method.nodes(settings),
         fingerprint=data.public_fingerprint,
         request_id=folder.request,

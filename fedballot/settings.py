@@ -110,6 +110,11 @@ class CommonSettings:
         """Parallel workers: ``workers``, or the cores this process may use, and never more than agents."""
         return min(self.workers or len(os.sched_getaffinity(0)), self.agents)
 
+    @property
+    def torch_extractors(self) -> tuple[str, ...]:
+        """Feature extractors that need torch, beside the learners."""
+        return ()
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; tuples become lists, infinities the word ``"inf"``."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}

@@ -118,9 +118,7 @@ class Chain:
             key = [kind, self._epochs, self._seed, self._device, fingerprint(public_x)]
 
             def train() -> dict[str, NDArray[np.float32]]:
-                net = contrastive.pretrain(
-                    kind, public_x, epochs=self._epochs, seed=self._seed, device=self._device
-                )
+                net = contrastive.pretrain(kind, public_x, epochs=self._epochs, seed=self._seed, device=self._device)
                 return {"network": contrastive.state_vector(net)}
 
             network = np.array(cache.cached("simclr", key, train)["network"])

@@ -1,6 +1,7 @@
 """The torch networks by name. Inputs are float32 in [0, 1], (n, channels, h, w), or features (n, d)."""
 
 import importlib
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -23,7 +24,7 @@ def builder(name: str, input_shape: tuple[int, ...]) -> Builder:
     if name not in _BUILDERS:
         return _user_module(name, input_shape)
     smallest = 8 if name.startswith(("cnn", "resnet")) else 16
-    if name != "mlp-torch" and min(input_shape[:2]) < smallest:
+    if name not in ("mlp-torch", "linear") and min(input_shape[:2]) < smallest:
         raise SettingsError(
             f"learner {name!r} needs images of at least {smallest}x{smallest}, but they are "
             f"{input_shape[0]}x{input_shape[1]}; use mlp-torch or a scikit-learn learner"
@@ -123,6 +124,11 @@ def mlp(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.LayerNorm(size), nn.Linear(size, 128), nn.ReLU(), nn.Linear(128, n_outputs))
 
 
+def linear(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
+    """One linear layer."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), n_outputs))
+
+
 def with_group_norm(net: nn.Module) -> nn.Module:
     """The same network with group norm (Wu and He 2018), 8 channels a group, in place of batch norm."""
     for name, child in net.named_children():
@@ -142,6 +148,7 @@ _BUILDERS: dict[str, Callable[[int, tuple[int, ...]], nn.Module]] = {
     "shufflenet-v2": shufflenet_v2,
     "mobilenet-v2": mobilenet_v2,
     "mlp-torch": mlp,
+    "linear": linear,
 }
 
 

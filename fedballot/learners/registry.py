@@ -28,6 +28,7 @@ LEARNERS: dict[str, LearnerInfo] = {
     "shufflenet-v2": LearnerInfo("torchvision's ShuffleNet-V2 x0.5 with a stride-1 stem", True, "images"),
     "mobilenet-v2": LearnerInfo("torchvision's MobileNet-V2 with a stride-1 stem", True, "images"),
     "mlp-torch": LearnerInfo("one hidden layer of 128, for feature vectors", True, "any"),
+    "linear": LearnerInfo("one linear layer, for feature vectors", True, "any"),
     "logistic-regression": LearnerInfo("scikit-learn's LogisticRegression", False, "any"),
     "random-forest": LearnerInfo("scikit-learn's RandomForestClassifier, 100 trees", False, "any"),
     "gradient-boosting": LearnerInfo("scikit-learn's HistGradientBoostingClassifier", False, "any"),
