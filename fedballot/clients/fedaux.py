@@ -1,8 +1,8 @@
 """The party's side of FedAUXfdp and its baselines: what leaves is one noisy release about frozen features.
 
-Paper: "FedAUXfdp: Differentially private one-shot federated distillation", Algorithm 1 and section 3. `head = "logistic"`
-is the paper's: a score head against public negatives and a class head, each with its own budget. `head = "class-sums"`
-is ours: class counts and sums in one release.
+Paper: "FedAUXfdp: Differentially private one-shot federated distillation", Algorithm 1 and section 3.
+`head = "logistic"` is the paper's: a score head against public negatives and a class head, each with its own budget.
+`head = "class-sums"` is ours: class counts and sums in one release.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class Space:
     @property
     def dimension(self) -> int:
         """Coordinates of the embedding."""
-        return self.embedded.shape[1]
+        return int(self.embedded.shape[1])
 
 
 def class_space(settings: FedauxfdpSettings, data: FederatedData, public: PublicFeatures) -> Space:

@@ -40,7 +40,8 @@ class Embedding:
 
     def transform(self, features: Floats) -> Floats:
         """Embeddings (n, d) of norm 1 of features (n, p); a record's row does not depend on the other rows."""
-        z = l2_normalised((l2_normalised(features) - self.mean) @ self.axes)
+        projected = (l2_normalised(features) - self.mean) @ self.axes
+        z = l2_normalised(np.asarray(projected, dtype=np.float32))
         if self.points is None or self.table is None:
             return z
         out = np.empty((len(z), self.table.shape[1]), np.float32)
@@ -91,7 +92,7 @@ def nearest(rows: Floats, points: Floats, k: int) -> NDArray[np.int64]:
 def diffusion(points: Floats, dimension: int) -> Floats:
     """Random-walk eigenvectors 2 to d + 1 times eigenvalue squared, float32 (n, d), of the points' neighbour graph."""
     from scipy.sparse import csr_matrix
-    from scipy.sparse.linalg import eigsh
+    from scipy.sparse.linalg import LinearOperator, eigsh
 
     n, k = len(points), min(NEIGHBOURS + 1, len(points))
     near = np.concatenate([nearest(points[s : s + _BATCH], points, k) for s in range(0, n, _BATCH)])
@@ -99,10 +100,14 @@ def diffusion(points: Floats, dimension: int) -> Floats:
     keep = rows != columns
     weights = csr_matrix((np.ones(int(keep.sum())), (rows[keep], columns[keep])), shape=(n, n))
     weights = weights.maximum(weights.T)
-    root = 1 / np.sqrt(np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1))
-    values, vectors = eigsh(weights.multiply(root[:, None]).multiply(root).tocsr(), dimension + 1, v0=np.ones(n))
-    order = np.argsort(-values)[1:]
+    degrees = np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1)
+    root = 1 / np.sqrt(degrees)
+    walk = weights.multiply(root[:, None]).multiply(root).tocsr()
+    constant = np.sqrt(degrees / degrees.sum())  # the first eigenvector tells nothing; a graph in parts has several
+    rest = LinearOperator((n, n), matvec=lambda v: walk @ v - constant * (constant @ v), dtype=np.float64)
+    values, vectors = eigsh(rest, dimension, which="LA", v0=np.cos(np.arange(n)))  # any start that is the same for all
+    order = np.argsort(-values)
     vectors = vectors[:, order] * root[:, None]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(dimension)])
-    scaled = vectors * signs * values[order] ** 2
+    scaled = vectors * signs * np.maximum(values[order], 0) ** 2
     return np.asarray(scaled / np.sqrt(np.mean(scaled**2)), dtype=np.float32)

@@ -1,9 +1,10 @@
 """Noisy class sums: everything a linear head needs from a party, in one release of counts and feature sums per class.
 
-A record with class y and embedding z, |z| <= 1, adds the vector (b, sqrt(1 - b^2) z) to block y, with b^2 = 1/2. Replacing
-a record, the number of records being public, moves the sum by at most sqrt(2): within a block the constants cancel and
-leave sqrt(1 - b^2) |z - z'| <= sqrt(2), and two different blocks change by vectors of norm at most 1 each. So the counts
-cost nothing. All that follows from the release is post-processing; there is no solver, hence no certificate.
+A record with class y and embedding z, |z| <= 1, adds the vector (b, sqrt(1 - b^2) z) to block y, with b^2 = 1/2.
+Replacing a record, the number of records being public, moves the sum by at most sqrt(2): within a block the constants
+cancel and leave sqrt(1 - b^2) |z - z'| <= sqrt(2), and two different blocks change by vectors of norm at most 1 each.
+So the counts cost nothing. All that follows from the release is post-processing; there is no solver, hence no
+certificate.
 
 Source: ours. It takes the place of the score head and the class head of "FedAUXfdp: Differentially private one-shot
 federated distillation", Algorithm 1.

@@ -1,7 +1,7 @@
 """How the class sums of parties become soft labels: certainty by a matched filter, one head, no score models.
 
 All of it is post-processing of noisy class sums (`fedballot.privacy.class_sums`). Source: ours; it takes the place of
-"FedAUXfdp: Differentially private one-shot federated distillation", equation 1, where certainty comes from score models.
+"FedAUXfdp: Differentially private one-shot federated distillation", equation 1, where score models tell certainty.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def planned_dimension(records: float, parties: int, classes: int, multiplier: fl
 def planned_ridge(records: float, parties: int, classes: int, variance: float) -> float:
     """Variance of the noise on a class mean, from public numbers, over the share of variance between classes.
 
-    Where class means are spread like the public records, only narrower (`BETWEEN` of their covariance), this ridge makes
-    the discriminant of `evidence` the best linear (Wiener) estimate. K parties with n/C records of each class are
-    assumed: of all ways to hold as many records, the one under which class means are noisiest.
+    Where class means are spread like the public records, only narrower (`BETWEEN` of their covariance), this ridge
+    makes the discriminant of `evidence` the best linear (Wiener) estimate. K parties with n/C records of each class
+    are assumed: of all ways to hold as many records, the one under which class means are noisiest.
     """
     return variance * classes**2 / (parties * records**2) / BETWEEN
 
@@ -69,9 +69,9 @@ def evidence(embedded: npt.NDArray[np.floating], sums: Floats, covariance: Float
 def weighted_evidence(parts: npt.NDArray[np.floating], weights: Floats) -> Floats:
     """Discriminants (Q, C) from evidence (K, Q, C) and certainty (K, C): a matched filter, class by class.
 
-    F_c = sum_i w_ic E_ic / sum_i w_ic^2, less its mean over the classes: the least-squares estimate of a class mean that
-    party i has summed w_ic times under equal noise. A party that holds none of a class weighs nothing there; a class
-    that nobody seems to hold gets the lowest value of the record.
+    F_c = sum_i w_ic E_ic / sum_i w_ic^2, less its mean over the classes: the least-squares estimate of a class mean
+    that party i has summed w_ic times under equal noise. A party that holds none of a class weighs nothing there; a
+    class that nobody seems to hold gets the lowest value of the record.
     """
     power = np.sum(weights**2, axis=0)
     known = power > 0

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from fedballot.clients.fedaux import (
-    FeddSettings,
-    FedauxFSettings,
     FedauxfdpSettings,
+    FedauxFSettings,
+    FeddSettings,
     HeadSettings,
     Space,
     class_space,
@@ -40,8 +40,8 @@ from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.heads import prepare
 from fedballot.runfolder import RunFolder
 from fedballot.strategies.aggregation import average_vectors, weighted_average
-from fedballot.strategies.certainty import certainty, evidence, score, soft_labels, weighted_evidence
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
+from fedballot.strategies.certainty import certainty, evidence, score, soft_labels, weighted_evidence
 
 H = TypeVar("H", bound=HeadSettings)
 D = TypeVar("D", bound=FeddSettings)
@@ -76,7 +76,7 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
     @property
     def width(self) -> int:
         """Features of a head, the constant included, p."""
-        return self.public.features.shape[1] + 1
+        return int(self.public.features.shape[1]) + 1
 
     def request(self, server_round: int) -> Arrays:
         """The weights of the extractor, where the server has trained one."""
@@ -188,12 +188,14 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
 
     def read(self, arrays: Arrays) -> npt.NDArray[Any]:
         """Logits of the public records (Q, C), and after them the certainty of each (Q, 1)."""
-        parts = unpack(arrays, self.shapes, self.settings)
+        first, *certain = unpack(arrays, self.shapes, self.settings)
+        logits: npt.NDArray[np.floating] = first
+        weights: npt.NDArray[np.floating] = certain[0] if certain else np.ones(len(self.public.distil))
         if self.settings.told == "heads":
             x = self._distil_rows
-            parts = [x @ parts[0].T, *(score(x, head) for head in parts[1:])]
-        weights = np.maximum(parts[1], SCORE_FLOOR) if self.settings.with_scores else np.ones(len(parts[0]))
-        return np.column_stack([parts[0], weights])
+            logits = x @ first.T
+            weights = score(x, certain[0]) if certain else weights
+        return np.column_stack([logits, np.maximum(weights, SCORE_FLOOR)])
 
     @cached_property
     def _distil_rows(self) -> Floats:

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-
+import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 from fedballot.datasets.sources import load
@@ -26,9 +24,7 @@ def test_the_loss_is_equation_1():
     terms = [-np.log(likeness[i, (i + 5) % 10] / (likeness[i].sum() - likeness[i, i])) for i in range(10)]
     assert float(contrastive.contrastive_loss(one, other)) == pytest.approx(np.mean(terms), rel=1e-5)
     near = contrastive.contrastive_loss(10 * torch.eye(5), torch.eye(5))
-    assert float(near) == pytest.approx(
-        float(np.log(1 + 8 * np.exp(-2.0))), rel=1e-5
-    )  # twins alike, others at 90 degrees
+    assert float(near) == pytest.approx(float(np.log(1 + 8 * np.exp(-2.0))), rel=1e-5)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
