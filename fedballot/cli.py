@@ -214,10 +214,9 @@ def data(
         else:
             terminal.print_table("", ("data set", "what it is"), rows)
         return
-    from fedballot.engine import federation_spec
-    from fedballot.report.plots import class_figure, partition_figure
-
     if preset or set_:
+        from fedballot.engine import federation_spec
+
         layers = [settings.load_preset(preset).common] if preset else []
         chosen = {"dataset": name} if name else {}
         resolved = settings.build(settings.CommonSettings, *layers, chosen, settings.parse_assignments(set_ or []))
@@ -227,6 +226,8 @@ def data(
     if json:
         terminal.print_json(found)
         return
+    from fedballot.report.plots import class_figure, partition_figure
+
     terminal.print_table(str(name or preset), ("", ""), _data_rows(found))
     picture = out or Path(f"{Path(str(name or preset)).stem}.png")
     if "partition" in found:

@@ -206,7 +206,7 @@ class Recorder:
         self._per_round(strategy.round_records)
         counts = strategy.counts
         wall_s = time.perf_counter() - self._clock
-        available = self.workers * strategy.rounds_wall_s
+        told, available = strategy.client_compute_s or None, self.workers * strategy.rounds_wall_s
         self.result = {
             **self.result,
             "status": "done",
@@ -230,9 +230,9 @@ class Recorder:
                 "startup_s": max(0.0, (strategy.first_began or self._started) - self._started),
                 "train_s": strategy.rounds_wall_s,
                 "distill_s": outcome["distill_s"],
-                "client_compute_s": strategy.client_compute_s,
+                "client_compute_s": told,
                 "workers": self.workers,
-                "engine_overhead": 1 - strategy.client_compute_s / available if available > 0 else None,
+                "engine_overhead": 1 - told / available if told and available > 0 else None,
             },
         }
         write_json(self.folder.result, self.result)

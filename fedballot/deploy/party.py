@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +85,13 @@ class SiteClient(NumPyClient):
 
     def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
         """See :meth:`fedballot.clients.base.PartyClient.fit`."""
-        began, clock = time.time(), time.perf_counter()
         site: Site | None = None
         try:
             site = read_site(self.site_file)
             client, ledger = make_party(site, self.method, self.settings)
             arrays, one, metrics = client.fit(parameters, config)
+            for private in ("began", "compute_s"):  # how long training takes tells of the number of records
+                metrics.pop(private, None)
             if not metrics["refused"]:
                 ledger.require_use()
                 logger.info(
@@ -109,14 +109,4 @@ class SiteClient(NumPyClient):
         except OSError as error:
             reason, detail = "site", f"{type(error).__name__} ({error.strerror})"
         logger.warning("fedballot: refused %s: %s: %s", config.get("request", "a request"), reason, detail)
-        return (
-            [],
-            1,
-            {
-                "agent": site.number if site else -1,
-                "began": began,
-                "compute_s": time.perf_counter() - clock,
-                "refused": reason,
-                "detail": detail,
-            },
-        )
+        return [], 1, {"agent": site.number if site else -1, "refused": reason, "detail": detail}

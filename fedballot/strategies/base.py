@@ -145,6 +145,7 @@ class BallotStrategy(Strategy, Generic[S]):
         self.rounds_wall_s = 0.0
         self.rounds_done = 0  # by earlier starts of the run: Flower counts from 1 each time
         self._round_bytes_down = 0
+        self._asked_at = 0.0  # seconds since the epoch
         self._checkpoint: Path | None = None
 
     def take_up(self, checkpoint: Path) -> None:
@@ -256,6 +257,7 @@ class BallotStrategy(Strategy, Generic[S]):
         self.counts.bytes_down += self._round_bytes_down
         self.counts.messages += len(proxies)
         self.progress.start(f"round {server_round}: agents", len(proxies))
+        self._asked_at = time.time()
         return [(WatchedProxy(proxy, self.progress), FitIns(sent, config)) for proxy in proxies]
 
     def aggregate_fit(
@@ -322,10 +324,13 @@ class BallotStrategy(Strategy, Generic[S]):
         except (ValueError, OSError, EOFError) as error:
             raise WireError("unreadable", f"not NumPy arrays: {error}") from error
         ballot = self.read(arrays)
-        return Answer(agent, ballot, float(metrics.get("compute_s", 0.0)), float(metrics.get("began", 0.0)))
+        return Answer(agent, ballot, float(metrics.get("compute_s", 0.0)), float(metrics.get("began", self._asked_at)))
 
     def _clock(self, results: list[tuple[ClientProxy, FitRes]], good: list[Answer]) -> float:
-        """Seconds from the first party's start to the last answer; adds to the run's totals."""
+        """Seconds from the first party's start to the last answer; adds to the run's totals.
+
+        Sites of a real federation do not tell when they began: there it is since they were asked.
+        """
         self.client_compute_s += sum(answer.compute_s for answer in good)
         began = min(answer.began for answer in good)
         last = max((proxy.replied for proxy, _ in results if isinstance(proxy, WatchedProxy)), default=began)

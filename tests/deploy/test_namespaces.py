@@ -14,7 +14,7 @@ import pytest
 
 from fedballot.deploy.server import init_server
 from fedballot.deploy.template import init_site
-from tests.deploy.harness import FAULTS, RUN, Processes, edit, says, wait_until, write_data
+from tests.deploy.harness import FAULTY, RUN, Processes, edit, says, wait_until, write_data
 
 HUB, SERVER, SITES = "fbhub", "fbserver", ("fbsite0", "fbsite1")
 ADDRESS = {SERVER: "10.77.0.1", "fbsite0": "10.77.0.2", "fbsite1": "10.77.0.3"}
@@ -87,7 +87,7 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path) -> None
             processes.start(
                 host,
                 *("site", "start", place / "site.toml"),
-                env={"PYTHONPATH": str(FAULTS), "FEDBALLOT_FAULT": str(tmp_path / host / "fault")},
+                env={**FAULTY, "FEDBALLOT_FAULT": str(tmp_path / host / "fault")},
                 within=within(host),
             )
         for host in SITES:
@@ -100,7 +100,9 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path) -> None
         wait_until("training", (tmp_path / SITES[1] / "fault.began").exists, 90)
         ip("-n", HUB, "link", "set", SITES[1], "down")
         (tmp_path / SITES[1] / "fault").unlink()
-        time.sleep(20)  # longer than the training: the answer is ready while the link is cut
+        releases = tmp_path / SITES[1] / "ledger" / "releases"
+        wait_until("the answer", lambda: any(releases.glob("*.npz")), 60)  # ready while the link is cut
+        time.sleep(5)
         ip("-n", HUB, "link", "set", SITES[1], "up")
         healed = time.monotonic()
         assert run.wait(180) == 0, processes.log("submit").read_text()
