@@ -17,6 +17,7 @@ from fedballot.clients.fedaux import (
     HeadClient,
     HeadSettings,
 )
+from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
@@ -26,6 +27,7 @@ from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.strategies.fedaux import EnsembleStrategy, FedauxfdpStrategy, FedauxFStrategy, HeadAverageStrategy
+from fedballot.strategies.fedaux_weights import FedauxStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 from fedballot.strategies.pate import PateStrategy
 from fedballot.strategies.weights import WeightsStrategy
@@ -149,6 +151,17 @@ METHODS: dict[str, Method] = {
             settings=FedauxFSettings,
             client=FedauxFClient,
             strategy=FedauxFStrategy,
+        ),
+        Method(
+            name="fedaux",
+            summary="agents train full models; the server averages them and distils all, weighted by private scores",
+            sends="the difference of its weights, each round, and a private score head",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="FedAUX: Leveraging unlabeled auxiliary data in federated learning",
+            settings=FedauxSettings,
+            client=FedauxClient,
+            strategy=FedauxStrategy,
         ),
         Method(
             name="fedavg",

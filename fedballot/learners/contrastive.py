@@ -18,7 +18,7 @@ from fedballot.errors import RunError, SettingsError
 from fedballot.learners import nets, training
 from fedballot.learners.base import FloatArray, Inputs
 
-ARCHITECTURES = ("resnet8", "shufflenet-v2", "mobilenet-v2")
+ARCHITECTURES = ("resnet8", "resnet8-gn", "shufflenet-v2", "mobilenet-v2")
 LR = 1e-3
 TEMPERATURE = 0.5
 BATCH = 256

@@ -33,6 +33,7 @@ STEPS: dict[str, str] = {
     "pca": "principal components of the public pool",
     "l2": "rows scaled to norm 1",
     "simclr-resnet8": "ResNet-8 trained on the public images by contrast, without labels",
+    "simclr-resnet8-gn": "the same with group norm",
     "simclr-shufflenet-v2": "the same with ShuffleNet-V2",
     "simclr-mobilenet-v2": "the same with MobileNet-V2",
 }
