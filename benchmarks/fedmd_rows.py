@@ -11,6 +11,7 @@ after the other, as one run uses all of them.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import resource
 import subprocess
@@ -20,7 +21,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib
 import numpy as np
+
+from fedballot.methods import METHODS
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
 
 FASHION, NONIID = "fedmd-fashion", "fedmd-noniid"
 
@@ -74,10 +81,32 @@ def run(method: str, out: Path, words: list[str]) -> dict[str, object]:
     return dict(json.loads(result.read_text()))
 
 
-def accuracy(result: dict[str, object]) -> float:
-    """Of the server's model, or the mean of the parties'."""
-    metrics = dict(result["metrics"])  # type: ignore[call-overload]
-    return float(metrics["server_accuracy"] or metrics["client_accuracy"]["mean"])
+@dataclass(frozen=True)
+class Measured:
+    """What one run showed: mean accuracy of the parties after each round (or of the one model), and bytes sent."""
+
+    over_rounds: list[float]
+    epsilon: float | None
+    delta: float
+    bytes_up: int
+
+
+def measure(line: Line, seed: int, common: list[str], out: Path) -> Measured:
+    """Run a line with one seed. A common setting holds for the methods that know it."""
+    known = {field.name for field in dataclasses.fields(METHODS[line.method].settings)}
+    extra = [word for word in common if word.partition("=")[0] in known]
+    words = [part for word in (*extra, *line.settings, f"seed={seed}") for part in ("--set", word)]
+    folder = out / f"{line.table}-{line.name.replace(' ', '-')}-{seed}"
+    result = run(line.method, folder, ["--preset", line.preset, *words])
+    metrics, guarantee = dict(result["metrics"]), result["guarantees"][0]  # type: ignore[call-overload, index]
+    figures = [json.loads(path.read_text()) for path in sorted(folder.glob("agents/*/figures.json"))]
+    rounds = [figure["rounds"] for figure in figures if "rounds" in figure]
+    over = (
+        [float(np.mean([each[number] for each in rounds])) for number in sorted(rounds[0], key=int)] if rounds else []
+    )
+    final = float(metrics["server_accuracy"] or metrics["client_accuracy"]["mean"])
+    sent = dict(result["communication"])["bytes_up"]  # type: ignore[call-overload]
+    return Measured(over or [final], guarantee["epsilon"], guarantee["delta"], sent)
 
 
 def scale(out: Path) -> None:
@@ -102,29 +131,55 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", default=["k", "share", "noniid", "models", "digits"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--set", action="append", default=[], help="a setting for all fedmd runs, such as rounds=10")
+    parser.add_argument(
+        "--set", action="append", default=[], help="a setting for all runs whose method knows it, such as rounds=10"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/fedmd"))
+    parser.add_argument("--plot", type=Path, help="a PNG: accuracy against k and over the rounds")
     given = parser.parse_args()
     if "scale" in given.rows:
         scale(given.out)
     if set(given.rows) == {"scale"}:
         return
-    print("| | ε, δ | accuracy | paper, CIFAR |\n|---|---|---|---|")
+    rows: list[tuple[Line, list[Measured]]] = []
+    print("| | ε, δ | before | after | paper, CIFAR |\n|---|---|---|---|---|")
     for line in lines():
-        if line.table not in given.rows:
-            continue
-        values = []
-        for seed in range(given.seeds):
-            extra = given.set if line.method.startswith("fedmd") else []
-            words = [part for word in (*extra, *line.settings, f"seed={seed}") for part in ("--set", word)]
-            folder = given.out / f"{line.table}-{line.name.replace(' ', '-')}-{seed}"
-            result = run(line.method, folder, ["--preset", line.preset, *words])
-            values.append(accuracy(result))
-        guarantee = result["guarantees"][0]  # type: ignore[index]
-        told = "–" if guarantee["epsilon"] is None else f"{guarantee['epsilon']:.3g}, {guarantee['delta']:.3g}"
-        paper = "–" if line.paper is None else f"{line.paper:.1f} %"
-        mean, spread = 100 * np.mean(values), 100 * np.std(values)
-        print(f"| {line.name} | {told} | {mean:.1f} ± {spread:.1f} % | {paper} |", flush=True)
+        if line.table in given.rows:
+            rows.append((line, [measure(line, seed, given.set, given.out) for seed in range(given.seeds)]))
+            print(markdown(*rows[-1]), flush=True)
+    if given.plot:
+        draw(rows, given.plot)
+
+
+def markdown(line: Line, runs: list[Measured]) -> str:
+    """One line of the table: mean and standard deviation over the seeds."""
+    told = "–" if runs[0].epsilon is None else f"{runs[0].epsilon:.3g}, {runs[0].delta:.3g}"
+    before, after = (np.array([100 * run.over_rounds[at] for run in runs]) for at in (0, -1))
+    first = f"{before.mean():.1f} %" if len(runs[0].over_rounds) > 1 else "–"
+    paper = "–" if line.paper is None else f"{line.paper:.1f} %"
+    return f"| {line.name} | {told} | {first} | {after.mean():.1f} ± {after.std():.1f} % | {paper} |"
+
+
+def draw(rows: list[tuple[Line, list[Measured]]], path: Path) -> None:
+    """Accuracy against k beside the paper's, and over the rounds."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    sweep = [(line, runs) for line, runs in rows if line.table == "k" and "k=" in "".join(line.settings[:1])]
+    ks = [int(line.settings[0].removeprefix("k=")) for line, _ in sweep]
+    for at, label in ((0, "each party alone"), (-1, "after the last round")):
+        finals = np.array([[100 * run.over_rounds[at] for run in runs] for _, runs in sweep])
+        left.errorbar(ks, finals.mean(axis=1), finals.std(axis=1), marker="o", capsize=3, label=label)
+    left.plot(ks, [line.paper for line, _ in sweep], marker="s", linestyle=":", label="paper, CIFAR")
+    left.set(xlabel="k, records drawn per party", ylabel="accuracy, %", xscale="log")
+    left.set_xticks(ks, [str(k) for k in ks], minor=False)
+    left.minorticks_off()
+    for line, runs in rows:
+        if line.table in ("k", "digits") and len(runs[0].over_rounds) > 1:
+            curve = 100 * np.mean([run.over_rounds for run in runs], axis=0)
+            right.plot(range(len(curve)), curve, label=f"{line.preset.removeprefix('fedmd-')}: {line.name}")
+    right.set(xlabel="round", ylabel="accuracy, %")
+    left.legend(fontsize=7)
+    right.legend(fontsize=6)
+    figure.savefig(path, dpi=150)
 
 
 if __name__ == "__main__":

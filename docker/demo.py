@@ -1,4 +1,4 @@
-"""The demo's roles, `server`, `site NUMBER` and `run`: what people would do by hand with `fedballot`, on real digits.
+"""The demo's roles, `server`, `site NUMBER [MODEL]` and `run`: what people would do by hand with `fedballot`, on real digits.
 
 Volumes: /server (the server's own), /site (a site's own), /public (public data, ca.crt, public keys), /out (results).
 With DEMO_INSECURE set, plain text on a loopback that all containers share; else TLS and node authentication.
@@ -57,14 +57,14 @@ def server() -> None:
     start_server(folder, fleet=f"{'127.0.0.1' if INSECURE else '0.0.0.0'}:9092")
 
 
-def site(number: int) -> None:
+def site(number: int, model: str) -> None:
     """Own records, key and site.toml; ask to be let in; SuperNode."""
     key = PUBLIC / f"site{number}.pub"
     if not (SITE / "site.toml").exists():
         init_site(SITE, number=number, sites=SITES, server=f"{HOST}:9092")
         np.savez(SITE / "own.npz", **digits(slice(800 + 300 * number, 1100 + 300 * number)))
         changes = {
-            '"random-forest"': f'"{MODELS[number]}"',
+            '"random-forest"': f'"{model}"',
             '"records.csv"': '"own.npz"',
             '"public.npz"': f'"{PUBLIC_DATA}"',
             '"ca.crt"': f'"{PUBLIC}/ca.crt"',
@@ -100,4 +100,7 @@ def run() -> None:
 
 if __name__ == "__main__":
     role, *rest = sys.argv[1:]
-    {"server": server, "run": run}[role]() if not rest else site(int(rest[0]))
+    if role == "site":
+        site(int(rest[0]), rest[1] if rest[1:] else MODELS[int(rest[0])])
+    else:
+        {"server": server, "run": run}[role]()

@@ -1,5 +1,8 @@
 """The errors that fedballot raises on purpose. Each says what is wrong, what is allowed and how to mend it."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class FedballotError(Exception):
     """Base of every error that is meant for the user; the command line prints it without a traceback."""
@@ -15,3 +18,9 @@ class DataError(SettingsError):
 
 class RunError(FedballotError):
     """A run that started and failed (exit code 1)."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'name'?`` with the known name nearest to a mistyped one, or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -7,7 +7,6 @@ and range (see :func:`setting`), so one piece of code converts, checks and expla
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import operator
 import os
@@ -20,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from fedballot.errors import SettingsError
+from fedballot.errors import SettingsError, did_you_mean
 
 S = TypeVar("S", bound="CommonSettings")
 
@@ -61,6 +60,10 @@ class CommonSettings:
     )
     private_classes: tuple[str, ...] = setting(
         ("all",), "private classes kept, comma-separated; new=a+b joins some (needs test_source=private)"
+    )
+    public_labels: Literal["known", "ignored"] = setting(
+        "known",
+        "ignored: any public records will do, models answer for the private classes (needs test_source=private)",
     )
     partition: Literal["iid", "dirichlet", "classes-per-agent", "by-group", "subclass-per-agent"] = setting(
         "iid", "how private records go to agents"
@@ -132,7 +135,9 @@ def choices_of(settings_type: type[Any]) -> dict[str, tuple[str, ...]]:
 
 def _check_limits(field: dataclasses.Field[Any], value: Any, choices: tuple[str, ...]) -> None:
     if choices and value not in choices:
-        raise SettingsError(f"{field.name}={value!r} is not one of {', '.join(choices)}{_nearest(str(value), choices)}")
+        raise SettingsError(
+            f"{field.name}={value!r} is not one of {', '.join(choices)}{did_you_mean(str(value), choices)}"
+        )
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
     if math.isnan(value) or (math.isinf(value) and not field.metadata.get("infinite")):
@@ -150,14 +155,9 @@ def _check_limits(field: dataclasses.Field[Any], value: Any, choices: tuple[str,
             raise SettingsError(f"{field.name}={value} is out of range: it must be {words} {bound:g}")
 
 
-def _nearest(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
 def unknown_name(kind: str, word: str, known: Sequence[str], listing: str) -> SettingsError:
     """The error for a name that does not exist: the nearest one, and the command that lists them all."""
-    return SettingsError(f"unknown {kind} {word!r}{_nearest(word, known)}; `{listing}` lists them")
+    return SettingsError(f"unknown {kind} {word!r}{did_you_mean(word, known)}; `{listing}` lists them")
 
 
 def _convert(name: str, kind: Any, value: Any) -> Any:
@@ -211,9 +211,8 @@ def build(settings_type: type[S], *layers: Mapping[str, Any]) -> S:
         for key, value in layer.items():
             name = key.replace("-", "_")
             if name not in names:
-                raise SettingsError(
-                    f"unknown setting {key!r}{_nearest(name, names)}; `fedballot methods --settings METHOD` lists them"
-                )
+                near = did_you_mean(name, names)
+                raise SettingsError(f"unknown setting {key!r}{near}; `fedballot methods --settings METHOD` lists them")
             values[name] = _convert(name, kinds[name], value)
     return settings_type(**values)
 

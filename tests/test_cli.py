@@ -85,11 +85,24 @@ def test_data_lists_describes_and_draws(capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_prints_json_on_stdout_and_progress_on_stderr_then_is_reported_and_compared(tmp_path):
-    command = [sys.executable, "-m", "fedballot.cli"]
+def test_a_run_prints_json_on_stdout_and_progress_on_stderr_then_is_reported_and_compared(
+    tmp_path, capsys, monkeypatch
+):
     folder = tmp_path / "run"
     done = subprocess.run(
-        [*command, "run", "pate-fl", *ASSIGNMENTS, "--set", "epsilon=40", "--out", str(folder), "--json"],
+        [
+            sys.executable,
+            "-m",
+            "fedballot.cli",
+            "run",
+            "pate-fl",
+            *ASSIGNMENTS,
+            "--set",
+            "epsilon=40",
+            "--out",
+            str(folder),
+            "--json",
+        ],
         capture_output=True,
         text=True,
         timeout=240,
@@ -101,24 +114,19 @@ def test_a_run_prints_json_on_stdout_and_progress_on_stderr_then_is_reported_and
     page = folder / "report.html"
     assert "<html" in page.read_text()
     page.unlink()
-    told = subprocess.run([*command, "report", str(folder)], capture_output=True, text=True, timeout=60)
-    assert told.returncode == 0
-    assert Path(told.stdout.strip()) == page
+    code, out, _ = call("report", str(folder), capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0
+    assert Path(out.strip()) == page
     assert page.exists()
     side = tmp_path / "side.html"
-    told = subprocess.run(
-        [*command, "compare", str(folder), str(folder), "--out", str(side), "--json"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert len(json.loads(told.stdout)["rows"]) == 2
+    words = ("compare", str(folder), str(folder), "--out", str(side), "--json")
+    code, out, _ = call(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert len(json.loads(out)["rows"]) == 2
     assert side.exists()
-    again = subprocess.run(
-        [*command, "run", "pate-fl", *ASSIGNMENTS, "--out", str(folder)], capture_output=True, text=True, timeout=60
-    )
-    assert again.returncode == 2
-    assert "--resume" in again.stderr
+    words = ("run", "pate-fl", *ASSIGNMENTS, "--out", str(folder))
+    code, _, err = call(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 2
+    assert "--resume" in err
 
 
 @pytest.mark.slow

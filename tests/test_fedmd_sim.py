@@ -1,4 +1,4 @@
-"""FedMD on Flower's Ray-backed engine: models of every kind in one federation, and a kill -9 that loses nothing."""
+"""FedMD: models of every kind in one federation, and a kill -9 on the Ray-backed engine that loses nothing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import pytest
 
 from fedballot.clients.fedmd_private import NfdpSettings
 from fedballot.files import read_arrays
-from fedballot.progress import Silent
 from fedballot.settings import build
-from fedballot.sim import simulate
+from tests.inprocess import run_here
 
 pytestmark = pytest.mark.slow
 
@@ -30,9 +29,9 @@ DIGITS = {
     "client_models": "cnn-small,logistic-regression,mlp-torch,random-forest",
     "server_model": "logistic-regression",
     "queries": 100,
-    "rounds": 4,
+    "rounds": 3,
     "pretrain_epochs": 5,
-    "epochs": 5,
+    "epochs": 6,
     "batch_size": 16,
     "public_batch_size": 16,
     "share": "softmax",
@@ -63,23 +62,22 @@ def killed_after_round(out: Path, number: int) -> None:
     finally:
         process.kill()
         process.wait()
-    time.sleep(2)  # Ray's workers notice that their driver is gone
+    time.sleep(1)  # Ray's workers notice that their driver is gone
 
 
 def test_a_killed_run_resumes_after_its_last_round_and_ends_as_the_uninterrupted_one(tmp_path):
-    whole = simulate("fedmd-nfdp", settings(), tmp_path / "whole", resume=False, progress=Silent())
+    whole = run_here("fedmd-nfdp", settings(), tmp_path / "whole")
     assert whole["status"] == "done"
-    assert whole["metrics"]["client_accuracy"]["mean"] > 0.45  # a fresh secret sample each time: .55 to .7 seen
-    assert all(value > 0.25 for value in whole["metrics"]["client_accuracy_per_agent"])  # each kind of model
-    assert whole["clients"]["answered"] == 20
+    assert whole["metrics"]["client_accuracy"]["mean"] > 0.45  # .71 seen
+    assert all(value > 0.2 for value in whole["metrics"]["client_accuracy_per_agent"])  # each kind of model
+    assert whole["clients"]["answered"] == 16
     out = tmp_path / "r"
     killed_after_round(out, 2)
     assert json.loads((out / "result.json").read_text())["status"] == "running"
     ledgers = {path: path.read_bytes() for path in out.glob("agents/*/ledger/ledger.jsonl")}
     assert len(ledgers) == 4
-    subprocess.run([*command(out), "--resume"], check=True, timeout=300)
-    resumed = json.loads((out / "result.json").read_text())
-    assert [record["round"] for record in resumed["rounds"]] == [1, 2, 3, 4, 5]
+    resumed = run_here("fedmd-nfdp", settings(), out, resume=True)
+    assert [record["round"] for record in resumed["rounds"]] == [1, 2, 3, 4]
     assert resumed["metrics"] == whole["metrics"]
     consensus = [read_arrays(path / "release.npz")["consensus"] for path in (tmp_path / "whole", out)]
     assert np.array_equal(*consensus)

@@ -1,4 +1,7 @@
-"""Real runs on Flower's Ray-backed engine: a whole result, faults that are counted, a kill -9 that loses nothing."""
+"""Real runs on Flower's Ray-backed engine: a whole result, faults that are counted, a kill -9 that loses nothing.
+
+What is a method's own affair runs without the engine.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ from fedballot.runfolder import RunFolder
 from fedballot.settings import CommonSettings, build
 from fedballot.sim import simulate
 from tests.conftest import SMALL
+from tests.inprocess import run_here
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +115,7 @@ def test_resuming_a_finished_run_changes_no_release(run):
 
 @pytest.mark.parametrize("method", ["standalone", "centralized"])
 def test_baselines_have_the_same_result_format(method, tmp_path):
-    result = simulate(method, build(CommonSettings, SMALL), tmp_path / "r", resume=False, progress=Silent())
+    result = run_here(method, build(CommonSettings, SMALL), tmp_path / "r")
     kind = "server_accuracy" if method == "centralized" else "client_accuracy"
     value = result["metrics"][kind]
     assert (value["mean"] if isinstance(value, dict) else value) > 0.8
@@ -145,8 +149,11 @@ def _broken_client(settings, root: Path, context: Context):
     return client
 
 
-def _run_broken(out: Path, min_agents: int):
-    settings = build(PateSettings, SMALL, {"epsilon": 40, "min_agents": min_agents, "agents": 12})
+BROKEN = {"epsilon": 40, "agents": 12, "student": "argmax"}
+
+
+def test_broken_parties_are_counted_and_the_run_goes_on(tmp_path):
+    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_agents": 6})
     folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
     components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
     run_simulation(
@@ -155,11 +162,7 @@ def _run_broken(out: Path, min_agents: int):
         num_supernodes=12,
         backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
     )
-    return recorder.result
-
-
-def test_broken_parties_are_counted_and_the_run_goes_on(tmp_path):
-    result = _run_broken(tmp_path / "r", min_agents=6)
+    result = recorder.result
     assert result["status"] == "done"
     assert result["clients"]["answered"] == 6
     rejected = result["clients"]["rejected"]
@@ -177,22 +180,23 @@ def test_broken_parties_are_counted_and_the_run_goes_on(tmp_path):
 
 
 def test_too_many_broken_parties_are_a_clear_error(tmp_path):
+    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_agents": 10})
     with pytest.raises(RunError, match="only 6 of 12 parties"):
-        _run_broken(tmp_path / "r", min_agents=10)
-    result = json.loads((tmp_path / "r" / "result.json").read_text())
+        run_here("pate-fl", settings, out, client=partial(_broken_client, settings, out / "agents"))
+    result = json.loads((out / "result.json").read_text())
     assert result["status"] == "failed"
     assert "min_agents" in result["error"]
 
 
 def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     out = tmp_path / "r"
-    words = [f"{key}={value}" for key, value in {**SMALL, "agents": 40, "client_models": "random-forest"}.items()]
+    words = [f"{key}={value}" for key, value in {**SMALL, "agents": 16, "client_models": "random-forest"}.items()]
     command = [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", "--out", str(out), "--quiet"]
     assignments = [part for word in [*words, "epsilon=40"] for part in ("--set", word)]
     process = subprocess.Popen([*command, *assignments], start_new_session=True)
     try:
         deadline = time.monotonic() + 120
-        while len(list((out / "agents").glob("*/ledger/releases/*.npz"))) < 5:
+        while len(list((out / "agents").glob("*/ledger/releases/*.npz"))) < 2:
             assert process.poll() is None, "the run ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -200,16 +204,16 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     finally:
         process.kill()
         process.wait()
-    time.sleep(2)  # Ray's workers notice that their driver is gone
+    time.sleep(1)  # Ray's workers notice that their driver is gone
     assert json.loads((out / "result.json").read_text())["status"] == "running"
     kept = {path: path.read_bytes() for path in out.glob("agents/*/ledger/releases/*.npz")}
     models = {path: path.stat().st_mtime_ns for path in out.glob("agents/*/model")}
-    assert 5 <= len(kept) < 40
+    assert 2 <= len(kept) < 16
     subprocess.run([*command, "--resume"], check=True, timeout=180)
     assert json.loads((out / "result.json").read_text())["status"] == "done"
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in models.items())
-    assert len(list(out.glob("agents/*/ledger/releases/*.npz"))) == 40
+    assert len(list(out.glob("agents/*/ledger/releases/*.npz"))) == 16
 
 
 @pytest.mark.parametrize(
@@ -228,13 +232,8 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     ids=lambda change: "-".join(change),
 )
 def test_corners_run(change, tmp_path):
-    result = simulate(
-        "pate-fl",
-        build(PateSettings, SMALL, {"epsilon": 40, "agents": 3, "evaluate_agents": "false"}, change),
-        tmp_path / "r",
-        resume=False,
-        progress=Silent(),
-    )
+    settings = build(PateSettings, SMALL, {"epsilon": 40, "agents": 3, "evaluate_agents": "false"}, change)
+    result = run_here("pate-fl", settings, tmp_path / "r")
     assert result["status"] == "done"
     assert 0 <= result["metrics"]["server_accuracy"] <= 1
     assert result["metrics"]["client_accuracy"] is None
@@ -274,7 +273,7 @@ def test_two_classes_and_one_file_per_party(tmp_path):
             "workers": 2,
         },
     )
-    result = simulate("pate-fl", settings, tmp_path / "run", resume=False, progress=Silent())
+    result = run_here("pate-fl", settings, tmp_path / "run")
     assert result["classes"] == ["benign", "malignant"]
     assert result["metrics"]["server_accuracy"] > 0.8
 

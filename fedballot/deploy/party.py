@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from fedballot.datasets.own import OwnRecords, load_own
 from fedballot.datasets.sources import load
 from fedballot.deploy.rules import SiteLedger, check_request
 from fedballot.deploy.site_file import Site, check_modes, read_site
-from fedballot.engine import federated_data, needs_torch, prepare_worker, resolve_device
+from fedballot.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
 from fedballot.errors import FedballotError
 from fedballot.methods import Method
 from fedballot.runfolder import AgentFolder
@@ -63,7 +62,8 @@ def make_party(site: Site, method: Method, asked: CommonSettings) -> tuple[Party
     check_request(site, method, asked)
     check_modes(site)
     settings = own_settings(site, asked)
-    prepare_worker(needs_torch((site.model,)))
+    models = (site.model, *torch_extractors(settings))
+    prepare_worker(needs_torch(models))
     site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = load_own(site.data.private, load(str(site.data.public)))
     ledger = SiteLedger(site, own.fingerprint)
@@ -72,7 +72,7 @@ def make_party(site: Site, method: Method, asked: CommonSettings) -> tuple[Party
         settings=settings,
         data=own_view(site, settings, own),
         folder=run_state(site, method, settings, own),
-        device=resolve_device(settings, (site.model,)),
+        device=resolve_device(settings, models),
         ledger=ledger,
     )
     return method.client(party), ledger
@@ -86,13 +86,17 @@ class SiteClient(NumPyClient):
 
     def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
         """See :meth:`fedballot.clients.base.PartyClient.fit`."""
-        began, clock = time.time(), time.perf_counter()
         site: Site | None = None
         try:
             site = read_site(self.site_file)
             client, ledger = make_party(site, self.method, self.settings)
             arrays, one, metrics = client.fit(parameters, config)
+            for private in ("began", "compute_s"):  # how long training takes tells of the number of records
+                metrics.pop(private, None)
             if not metrics["refused"]:
+                if not client.tells_of_data(config):
+                    logger.info("fedballot: answered %s, exchange of %s", config["request"], config["stage"])
+                    return arrays, one, metrics
                 ledger.require_use()
                 logger.info(
                     "fedballot: answered %s; epsilon spent so far: %.4g of %g",
@@ -109,14 +113,4 @@ class SiteClient(NumPyClient):
         except OSError as error:
             reason, detail = "site", f"{type(error).__name__} ({error.strerror})"
         logger.warning("fedballot: refused %s: %s: %s", config.get("request", "a request"), reason, detail)
-        return (
-            [],
-            1,
-            {
-                "agent": site.number if site else -1,
-                "began": began,
-                "compute_s": time.perf_counter() - clock,
-                "refused": reason,
-                "detail": detail,
-            },
-        )
+        return [], 1, {"agent": site.number if site else -1, "refused": reason, "detail": detail}

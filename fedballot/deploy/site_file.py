@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import stat
 import tomllib
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fedballot.errors import SettingsError
+from fedballot.errors import SettingsError, did_you_mean
 from fedballot.methods import METHODS
 from fedballot.privacy.guarantee import Unit
 
@@ -41,12 +40,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the server may ask for: methods, queries in one request, and the epsilon that a single release may cost."""
+    """What the server may ask for: methods, queries in one request, and the epsilon that a single release may cost.
+
+    With ``secure_aggregation``, ballots of methods that need their sum only never leave without masks.
+    """
 
     methods: tuple[str, ...]
     queries: int
     smallest_epsilon: float
     largest_epsilon: float
+    secure_aggregation: bool
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,8 @@ def _table(path: Path, prefix: str, kind: type[Any], values: Any) -> Any:
     names = [field.name for field in dataclasses.fields(kind)]
     for key in values:
         if key not in names:
-            near = difflib.get_close_matches(key, names, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             allowed = ", ".join(name for name in names if name != "path")
-            raise SettingsError(f"{path}: unknown key '{prefix}{key}'{hint}. Allowed: {allowed}")
+            raise SettingsError(f"{path}: unknown key '{prefix}{key}'{did_you_mean(key, names)}. Allowed: {allowed}")
     missing = [name for name in names if name not in values]
     if missing:
         raise SettingsError(f"{path}: key '{prefix}{missing[0]}' is missing; `fedballot site init` writes a whole file")
@@ -126,13 +127,15 @@ def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
         return path.parent / Path(value).expanduser()
     if kind is str and isinstance(value, str) and value:
         return value
+    if kind is bool and isinstance(value, bool):
+        return value
     if kind is int and isinstance(value, int) and not isinstance(value, bool):
         return value
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     if kind == tuple[str, ...] and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         return tuple(value)
-    wanted = {Path: "a path", str: "a text", int: "a whole number", float: "a finite number"}
+    wanted = {Path: "a path", str: "a text", int: "a whole number", float: "a finite number", bool: "true or false"}
     raise SettingsError(f"{path}: {key} = {value!r}; expected {wanted.get(kind, 'a list of texts')}")
 
 
@@ -159,9 +162,8 @@ def _check(site: Site) -> None:
             raise SettingsError(f"{site.path}: {key} = {value!r}; expected {wanted}")
     for name in site.allowed.methods:
         if name not in METHODS:
-            near = difflib.get_close_matches(name, METHODS, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise SettingsError(f"{site.path}: allowed.methods holds {name!r}; {hint}known: {', '.join(METHODS)}")
+            near = did_you_mean(name, METHODS)
+            raise SettingsError(f"{site.path}: allowed.methods holds {name!r}{near}. Known: {', '.join(METHODS)}")
 
 
 def _is_address(text: str) -> bool:

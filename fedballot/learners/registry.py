@@ -1,10 +1,9 @@
 """The table of learners: name -> what it is; ``make_learner`` builds one."""
 
-import difflib
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from fedballot.errors import SettingsError
+from fedballot.errors import SettingsError, did_you_mean
 from fedballot.learners.base import Learner
 
 Role = Literal["teacher", "student"]
@@ -50,6 +49,7 @@ def make_learner(
     batch_size: int,
     lr: float,
     role: Role,
+    multi_label: bool = False,
 ) -> Learner:
     """Build an untrained learner.
 
@@ -73,6 +73,8 @@ def make_learner(
         initial weights.
     role
         A "student" is the average of its weights over training and sees stronger augmentation.
+    multi_label
+        Whether records have several labels, see ``Learner``.
 
     Raises
     ------
@@ -84,9 +86,11 @@ def make_learner(
     if ":" not in name:
         _check_known(name, input_shape)
     if name.startswith("sklearn.") or (name in LEARNERS and not LEARNERS[name].needs_torch):
+        from fedballot.learners.binary_relevance import BinaryRelevance
         from fedballot.learners.sklearn_learner import ScikitLearner
 
-        return ScikitLearner(
+        kind: type[BinaryRelevance] | type[ScikitLearner] = BinaryRelevance if multi_label else ScikitLearner
+        return kind(
             name,
             n_classes=n_classes,
             input_shape=input_shape,
@@ -137,10 +141,8 @@ def _check_settings(
 
 def _check_known(name: str, input_shape: tuple[int, ...]) -> None:
     if name not in LEARNERS:
-        near = difflib.get_close_matches(name, LEARNERS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise SettingsError(
-            f"unknown learner {name!r}{hint} Known: {', '.join(LEARNERS)}, "
+            f"unknown learner {name!r}{did_you_mean(name, LEARNERS)}. Known: {', '.join(LEARNERS)}, "
             "any 'sklearn.module:Class', or 'package.module:factory' for a torch module"
         )
     if LEARNERS[name].shapes == "images" and len(input_shape) == 1:

@@ -15,7 +15,7 @@ from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import discrete, gaussian
 from fedballot.privacy.costs import IntegerCost
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, Unit, secure_aggregation
-from fedballot.privacy.noise import discrete_gaussian, representable_variance
+from fedballot.privacy.noise import discrete_gaussian, largest_draw, representable_variance
 from fedballot.privacy.papers import votes_rho
 from fedballot.privacy.randomness import NoiseSource
 
@@ -39,7 +39,8 @@ class NoisyVotes:
         Contributors that may take their own noise off again.
     k : int, optional
         Private-kNN-FL: public number of neighbours of each agent; votes are then counts that add up to k for every
-        query (max_votes = queries, for a choice of queries would hang on single records).
+        query, or to n for an agent with n < k records, so that replacing a record moves one count by one at most
+        (max_votes = queries, for a choice of queries would hang on single records).
 
     Raises
     ------
@@ -91,6 +92,11 @@ class NoisyVotes:
         """Square root of `share_variance`, in counts."""
         return math.sqrt(self.share_variance)
 
+    @property
+    def largest(self) -> int:
+        """Largest magnitude of an agent's integers, see `largest_draw`."""
+        return self.ballot + largest_draw(self.share_variance)
+
     def sensitivity(self, unit: Unit) -> float:
         """Return the L2 sensitivity of the sum in ballots.
 
@@ -122,6 +128,7 @@ class NoisyVotes:
         delta: float,
         *,
         secure: bool = False,
+        arrived: int | None = None,
         seeded: bool = False,
         agents: int | None = None,
         records: int | None = None,
@@ -133,6 +140,8 @@ class NoisyVotes:
         delta : float
         secure : bool
             Whether the sum is formed by secure aggregation, so that the server sees nothing but the sum.
+        arrived : int, optional
+            Agents whose noise is in the sum: at least `contributors`, and with more the epsilon of the sum is smaller.
         seeded : bool
             Whether any noise came from a seed.
         agents, records : int, optional
@@ -148,12 +157,19 @@ class NoisyVotes:
         claim: Status = "seeded" if seeded else "paper's claim"
         name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
         releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each participant"
+        if arrived is not None and arrived < self.contributors:
+            raise SettingsError(
+                f"arrived = {arrived}: a sum of fewer than {self.contributors} agents must not be opened."
+            )
+        came = (arrived or self.contributors) - self.colluders
+        if came > self.honest:
+            releases += f", with the noise of {arrived} participants"
         trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
         agent = Guarantee(
             mechanism=name,
             unit="agent",
             adjacency="zero-out",
-            epsilon=self.epsilon(delta, "agent"),
+            epsilon=replace(self.cost("agent"), shares=came).epsilon(delta),
             delta=delta,
             view="server's view" if secure else "output only",
             trust=trust,
@@ -163,7 +179,11 @@ class NoisyVotes:
             composition=releases,
         )
         record = replace(
-            agent, unit="record", adjacency="replace-one", epsilon=self.epsilon(delta, "record"), n=records
+            agent,
+            unit="record",
+            adjacency="replace-one",
+            epsilon=replace(self.cost("record"), shares=came).epsilon(delta),
+            n=records,
         )
         found = [agent, record]
         if not secure:
@@ -178,7 +198,7 @@ class NoisyVotes:
                 )
             )
         for exact in (agent, record):
-            rho = votes_rho(exact.unit, self.max_votes, self.sigma, self.k)
+            rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
             found.append(
                 replace(
                     exact,
@@ -236,7 +256,7 @@ class NoisyVotes:
         Parameters
         ----------
         votes : ndarray of int, shape (Q, C)
-            One-hot rows and blank rows; for kNN, counts that add up to k in every row.
+            One-hot rows and blank rows; for kNN, counts that add up to k in every row, or to the same fewer.
         noise : NoiseSource
 
         Returns
@@ -254,12 +274,19 @@ class NoisyVotes:
                 f"votes: expected integers of shape ({self.queries}, classes), got {votes.dtype} {votes.shape}."
             )
         totals = votes.sum(axis=1, dtype=np.int64)
-        blank = (totals == 0) & (self.k is None)
-        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~(blank | (totals == self.ballot)))
+        if self.k is None:
+            fits = (totals == 0) | (totals == 1)
+        else:
+            fits = (totals == totals[0]) & (totals > 0) & (totals <= self.k)
+        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~fits)
         if len(bad):
             raise DataError(
                 f"votes: row {bad[0]} adds up to {totals[bad[0]]}; a row must hold non-negative counts that add up to "
-                f"{self.ballot}" + (", or to 0 for no answer." if self.k is None else ".")
+                + (
+                    "1, or to 0 for no answer."
+                    if self.k is None
+                    else f"{self.k}, or all rows to the same number below."
+                )
             )
         cast = int(np.count_nonzero(totals))
         if cast > self.max_votes:

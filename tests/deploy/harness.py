@@ -19,13 +19,22 @@ import pytest
 from sklearn.datasets import load_digits
 
 from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.own import SITES
 from fedballot.deploy.flower import one_port
 from fedballot.deploy.node import free_port
 from fedballot.deploy.server import add_site, init_server
+from fedballot.deploy.submit import Submitted, follow, submit
 from fedballot.deploy.template import init_site
+from fedballot.methods import METHODS
+from fedballot.progress import Silent
+from fedballot.settings import build
 
 MODELS = ("random-forest", "logistic-regression", "mlp")
 FAULTS = Path(__file__).parent / "faults"
+# after how many seconds a server notices that a site is gone: set to nothing, Flower keeps its own pace of 60 s
+PACE = "" if one_port() else os.environ.get("FEDBALLOT_HEARTBEAT_S", "20")
+FAULTY = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAULTS), os.environ.get("PYTHONPATH")]))}
+HEARTBEAT = {**FAULTY, "FEDBALLOT_HEARTBEAT_S": PACE}
 RUN = {
     "agents": 3,
     "public_size": 500,
@@ -34,6 +43,7 @@ RUN = {
     "epsilon": 40,
     "vote_fraction": 1,
     "round_timeout_s": 120,
+    "secure_aggregation": False,  # but for the test that is about it
 }
 
 
@@ -159,6 +169,7 @@ class Federation:
             public=str(self.folder / "public.npz"),
             public_fingerprint=self.fingerprint,
             largest_epsilon=50.0,
+            secure_aggregation=False,
         )
         edit(place / "site.toml", epsilon=1000.0)
         return place
@@ -178,8 +189,9 @@ class Federation:
         return began
 
     def start_server(self) -> None:
-        self.processes.start("server", "server", "start", self.server.path, "--fleet", f"127.0.0.1:{self.fleet}")
-        wait_until("SuperLink", lambda: listens(self.fleet) and listens(self.control), 90)
+        arguments = ("server", "start", self.server.path, "--fleet", f"127.0.0.1:{self.fleet}")
+        self.processes.start("server", *arguments, env=HEARTBEAT)
+        wait_until("SuperLink", lambda: listens(self.fleet) and listens(self.control), 200)
 
     def add_site(self, name: str) -> None:
         add_site(self.server, self.folder / name / "site.key.pub")
@@ -191,9 +203,9 @@ class Federation:
         self.processes.start(
             f"site{number}",
             *("site", "start", self.site(number) / "site.toml"),
-            env={"PYTHONPATH": str(FAULTS), "FEDBALLOT_FAULT": str(self.folder / f"fault{number}")},
+            env={**HEARTBEAT, "FEDBALLOT_FAULT": str(self.folder / f"fault{number}")},
         )
-        return wait_until(f"site {number}", lambda: says(log, "SuperNode ID", size), 120) if wait else 0.0
+        return wait_until(f"site {number}", lambda: says(log, "SuperNode ID", size), 300) if wait else 0.0
 
     def arguments(self, out: Path, method: str = "pate-fl", **settings: Any) -> list[Any]:
         chosen = {**RUN, "public_dataset": self.folder / "public.npz", **settings}
@@ -204,13 +216,20 @@ class Federation:
         """Run `fedballot submit`; returns the finished process."""
         return fedballot(*self.arguments(self.folder / name, method, **settings), *extra, timeout=timeout)
 
-    def begin(self, name: str, *extra: str, **settings: Any) -> subprocess.Popen[bytes]:
-        """Start `fedballot submit`; its words go to NAME-submit.log."""
-        return self.processes.start(f"{name}-submit", *self.arguments(self.folder / name, **settings), *extra)
+    def begin(self, name: str, *, resume: bool = False, method: str = "pate-fl", **settings: Any) -> Submitted:
+        """Hand a run to the server, as `fedballot submit` does, and come back at once."""
+        chosen = {"dataset": SITES, **RUN, "public_dataset": str(self.folder / "public.npz"), **settings}
+        given = {key: value for key, value in chosen.items() if value is not None}
+        asked = build(METHODS[method].settings, given)
+        return submit(self.server, method, asked, self.folder / name, resume=resume)
 
-    def words(self, name: str) -> str:
-        """What `fedballot submit`, started by :meth:`begin`, has said."""
-        return self.processes.log(f"{name}-submit").read_text()
+    def end(self, run: Submitted) -> dict[str, Any]:
+        """Wait for the result of a run; raises what `fedballot submit` would say if there is none."""
+        return follow(self.server, run, Silent())
+
+    def run(self, name: str, **settings: Any) -> dict[str, Any]:
+        """A whole run, in this process."""
+        return self.end(self.begin(name, **settings))
 
     def result(self, name: str) -> dict[str, Any]:
         return dict(json.loads((self.folder / name / "result.json").read_text()))
@@ -222,3 +241,11 @@ class Federation:
     def charges(self, number: int) -> int:
         """How often the site's ledger was charged."""
         return sum(line["kind"] == "charge" for line in self.ledger(number))
+
+    def all_charges(self) -> list[int]:
+        """How often each site's ledger was charged."""
+        return [self.charges(number) for number in range(3)]
+
+    def releases(self) -> dict[Path, bytes]:
+        """What the sites have released."""
+        return {path: path.read_bytes() for path in self.folder.glob("site*/ledger/releases/*")}

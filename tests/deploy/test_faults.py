@@ -7,27 +7,78 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fedballot.deploy import submit
+from fedballot.deploy.submit import Submitted
+from fedballot.errors import RunError
 from fedballot.privacy.ledger import Ledger
-from tests.deploy.harness import edit, says, wait_until
+from tests.deploy.harness import Federation, edit, says, wait_until
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not os.environ.get("FEDBALLOT_FAULTS"), reason="takes minutes: set FEDBALLOT_FAULTS=1"),
 ]
+LIMIT_S = 600  # of a test: a run that hangs is a failure
 
 
 @pytest.fixture(autouse=True)
-def healthy(federation):
+def healthy(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test hangs, and none leaves a fault behind."""
+
+    def too_long(*_: Any) -> None:
+        raise TimeoutError(f"the test hangs: not done after {LIMIT_S} s")
+
+    monkeypatch.setattr(submit, "ASK_S", 3.0)
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LIMIT_S)
     yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
     for number in range(3):
         federation.fault(number, None)
 
 
-def kill_server_app(federation) -> None:
+@pytest.fixture
+def seen(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Notes what was seen, and after how many seconds since the last note."""
+    clock = [time.monotonic()]
+
+    def note(what: str) -> None:
+        now = time.monotonic()
+        if what:
+            record_property("seen", f"{what} after {now - clock[0]:.0f} s")
+        clock[0] = now
+
+    return note
+
+
+@contextlib.contextmanager
+def training(federation: Federation, name: str) -> Iterator[Submitted]:
+    """A run while site 1 trains; what then happens must not lose or spend anything: ``--resume`` finishes it.
+
+    The two other sites get the same request twice, and give the same bytes for one charge.
+    """
+    began, charged = federation.fault(1, "hold"), federation.all_charges()
+    run = federation.begin(name, min_agents=3)
+    wait_until("training", began.exists, 300)
+    for number in (0, 2):
+        wait_until("a ballot", lambda n=number: federation.charges(n) == charged[n] + 1, 200)
+    yield run
+    released = federation.releases()
+    federation.fault(1, None)
+    result = federation.run(name, resume=True, min_agents=3)
+    assert result["clients"]["answered"] == 3
+    assert federation.all_charges() == [count + 1 for count in charged]
+    now = federation.releases()
+    assert all(now[path] == content for path, content in released.items())
+
+
+def kill_server_app(federation: Federation) -> None:
     """Kill -9 the server app, which Flower starts in a session of its own."""
     home, found = f"FLWR_HOME={federation.server.home}".encode(), 0
     for entry in Path("/proc").glob("[0-9]*"):
@@ -39,140 +90,132 @@ def kill_server_app(federation) -> None:
     assert found
 
 
-def test_a_site_whose_training_raises_is_counted_and_tells_no_data(federation):
+def test_a_site_whose_training_raises_and_one_that_sends_200_mb(federation, seen):
+    """Both are counted, neither stops the run, and no word of the records gets out."""
     federation.fault(1, "raise")
+    federation.fault(2, "huge 200000000")
     before = federation.charges(1)
-    done = federation.submit("raises", min_agents=2)
-    assert done.returncode == 0, done.stderr
-    result = federation.result("raises")
-    assert result["clients"]["rejected"] == {"raised": 1}
+    seen("")
+    result = federation.run("bad", min_agents=1)
+    seen("result")
+    assert result["clients"]["rejected"] == {"raised": 1, "shape": 1}
     assert result["clients"]["first_details"]["raised"].startswith("ValueError;")
+    assert result["communication"]["bytes_up"] > 2e8
     assert federation.charges(1) == before
-    told = (federation.folder / "raises" / "result.json").read_text() + done.stdout + done.stderr
+    told = (federation.folder / "bad" / "result.json").read_text()
     logs = federation.processes.log("server").read_text() + federation.processes.log("site1").read_text()
     assert "Smith" not in told + logs
     assert any("Smith" in path.read_text() for path in federation.site(1).glob("state/runs/*/errors.txt"))
 
 
-def test_an_answer_of_200_mb_is_refused_and_the_run_goes_on(federation):
-    federation.fault(1, "huge 200000000")
-    began = time.monotonic()
-    done = federation.submit("huge", min_agents=2)
-    print(f"FAULT huge: {time.monotonic() - began:.0f} s")
-    assert done.returncode == 0, done.stderr
-    result = federation.result("huge")
-    assert result["clients"]["rejected"] == {"shape": 1} and result["communication"]["bytes_up"] > 2e8
-
-
-def test_a_late_answer_is_ignored_and_charged_once(federation):
+def test_a_late_answer_and_the_same_request_twice(federation, seen):
+    """The late answer is ignored; asked again, each site gives the bytes that it gave before, for one charge."""
     federation.fault(1, "hold")
-    before = federation.charges(1)
-    done = federation.submit("late", min_agents=2, round_timeout_s=30)
-    assert done.returncode == 0, done.stderr
-    result = federation.result("late")
+    before, known = federation.all_charges(), len(federation.releases())
+    result = federation.run("late", min_agents=2, round_timeout_s=40)
+    seen("result without the late site")
     assert result["clients"]["answered"] == 2 and result["clients"]["rejected"] == {"no answer": 1}
-    print("FAULT late:", result["clients"]["first_details"], result["timing"])
     federation.fault(1, None)
-    print(wait_until("the late charge", lambda: federation.charges(1) == before + 1, 90))
-    again = federation.submit("late", "--resume", min_agents=2, round_timeout_s=60)
-    assert again.returncode == 0, again.stderr
-    assert federation.result("late")["clients"]["answered"] == 3
-    assert federation.charges(1) == before + 1
+    wait_until("the late release", lambda: len(federation.releases()) == known + 3, 200)
+    assert federation.charges(1) == before[1] + 1
+    released = federation.releases()
+    again = federation.run("late", resume=True, min_agents=2, round_timeout_s=60)
+    assert again["clients"]["answered"] == 3
+    assert federation.all_charges() == [count + 1 for count in before]
+    assert federation.releases() == released
 
 
-def test_a_site_killed_while_training(federation):
+def test_a_site_killed_while_training(federation, seen):
     """The last of ``min_agents`` dies: an error in words; with its key it comes back, and the run goes on."""
-    training, charged = federation.fault(1, "hold"), [federation.charges(number) for number in range(3)]
-    run = federation.begin("killed", min_agents=3)
-    wait_until("training", training.exists, 120)
-    began = time.monotonic()
-    federation.processes.kill("site1")
-    back = federation.start_site(1)
-    assert run.wait(200) == 1
-    print(f"FAULT killed: connected again after {back:.0f} s, error after {time.monotonic() - began:.0f} s")
-    for words in ("only 2 of 3 parties gave a good answer", "no answer: 1", "Node Unavailable"):
-        assert words in federation.words("killed")
-    assert federation.charges(1) == charged[1]
-    federation.fault(1, None)
-    resumed = federation.submit("killed", "--resume", min_agents=3)
-    assert resumed.returncode == 0, resumed.stderr
-    assert [federation.charges(number) for number in range(3)] == [count + 1 for count in charged]
+    with training(federation, "killed") as run:
+        seen("")
+        federation.processes.kill("site1")
+        federation.start_site(1)
+        seen("connected again")
+        with pytest.raises(RunError) as told:
+            federation.end(run)
+        seen("and the error")
+        for words in ("only 2 of 3 parties gave a good answer", "no answer: 1", "Node Unavailable"):
+            assert words in str(told.value)
 
 
-def test_the_server_app_killed(federation):
-    training, charged = federation.fault(1, "hold"), [federation.charges(number) for number in range(3)]
-    run = federation.begin("app", min_agents=3)
-    wait_until("training", training.exists, 120)
-    began = time.monotonic()
-    kill_server_app(federation)
-    assert run.wait(200) == 1
-    print(f"FAULT app: error after {time.monotonic() - began:.0f} s")
-    assert "without a result (finished:failed)" in federation.words("app")
-    federation.fault(1, None)
-    done = federation.submit("app", "--resume", min_agents=3)
-    assert done.returncode == 0, done.stderr
-    assert [federation.charges(number) for number in range(3)] == [count + 1 for count in charged]
+def test_the_server_app_killed(federation, seen):
+    with training(federation, "app") as run:
+        seen("")
+        kill_server_app(federation)
+        with pytest.raises(RunError, match=r"without a result \(finished:failed\).*--resume"):
+            federation.end(run)
+        seen("error")
 
 
-def test_the_server_killed(federation):
-    training, charged = federation.fault(1, "hold"), [federation.charges(number) for number in range(3)]
-    run = federation.begin("link", min_agents=3)
-    wait_until("training", training.exists, 120)
-    began = time.monotonic()
-    federation.processes.kill("server")
-    time.sleep(2)
-    federation.start_server()
-    federation.fault(1, None)
-    # Flower may take the run up or end it; either way it says so, and nothing is charged twice
-    code = run.wait(240)
-    print(f"FAULT link: exit code {code} after {time.monotonic() - began:.0f} s")
-    if code:
-        words = federation.words("link")
-        assert "the server app was stopped" in words or "without a result" in words
-        done = federation.submit("link", "--resume", min_agents=3)
-        assert done.returncode == 0, done.stderr
-    assert federation.result("link")["clients"]["answered"] == 3
-    assert [federation.charges(number) for number in range(3)] == [count + 1 for count in charged]
+def test_the_server_killed(federation, seen):
+    with training(federation, "link") as run:
+        seen("")
+        federation.processes.kill("server")
+        federation.start_server()
+        seen("SuperLink again")
+        with pytest.raises(RunError) as told:
+            federation.end(run)
+        seen(f"and the error ({str(told.value)[:60]}...)")
 
 
-def test_a_site_that_is_down_at_the_start(federation):
+def test_a_site_that_is_down_at_the_start(federation, seen):
     federation.processes.kill("site1", signal.SIGTERM)
-    began = time.monotonic()
     try:
-        done = federation.submit("down", min_agents=2, round_timeout_s=45)
-        print(f"FAULT down: {time.monotonic() - began:.0f} s")
-        assert done.returncode == 0, done.stderr
-        assert federation.result("down")["clients"] | {"first_details": 0} == {
-            "asked": 2,
-            "answered": 2,
-            "rejected": {},
-            "first_details": 0,
-        }
+        seen("")
+        result = federation.run("down", min_agents=2, round_timeout_s=40)
+        seen("result")
+        assert result["clients"] == {"asked": 2, "answered": 2, "rejected": {}, "first_details": {}}
+        with pytest.raises(RunError, match="2 parties are connected, but agents=3 and at least 3 must answer"):
+            federation.run("alone", min_agents=3, round_timeout_s=5)
     finally:
         federation.start_site(1)
 
 
-def test_a_full_disk_and_a_ledger_at_its_limit(federation, small_disk):
-    full, spent = federation.site(1) / "site.toml", federation.site(2) / "site.toml"
-    before = [federation.charges(number) for number in range(3)]
-    budget = Ledger(federation.site(2) / "ledger").spent() + 1
+def test_a_full_disk(federation, small_disk, seen):
+    full, before = federation.site(1) / "site.toml", federation.all_charges()
     small_disk(federation.site(1) / "disk")
     edit(full, ledger="disk/ledger")
-    edit(spent, epsilon=budget)
     try:
-        done = federation.submit("full", min_agents=1)
-        assert done.returncode == 0, done.stderr
-        rejected = federation.result("full")["clients"]["rejected"]
-        assert rejected.pop("budget") == 1 and sum(rejected.values()) == 1 and set(rejected) <= {"raised", "site"}
-        assert says(federation.processes.log("site2"), "refused")
-        assert [federation.charges(number) for number in range(3)] == [before[0] + 1, before[1], before[2]]
+        result = federation.run("full", min_agents=2)
+        rejected = result["clients"]["rejected"]
+        seen(f"{rejected} {result['clients']['first_details']}")
+        assert sum(rejected.values()) == 1 and set(rejected) <= {"raised", "site"}
+        assert federation.all_charges() == [before[0] + 1, before[1], before[2] + 1]
     finally:
         edit(full, ledger="ledger")
+    again = federation.run("full", resume=True, min_agents=2)
+    assert again["clients"]["answered"] == 3
+    assert federation.all_charges() == [count + 1 for count in before]
+
+
+def test_a_ledger_at_its_limit_in_the_middle_of_a_run(federation, seen):
+    """FedMD-LDP asks twice; site 2 can pay once: it answers the first round, refuses the second, the run goes on."""
+    spent = federation.site(2) / "site.toml"
+    for number in range(3):
+        edit(federation.site(number) / "site.toml", methods=["fedmd-ldp"], ledger="second")
+    edit(spent, epsilon=50.0)
+    try:
+        result = federation.run(
+            "limit",
+            method="fedmd-ldp",
+            min_agents=2,
+            epsilon=60,
+            rounds=1,
+            pretrain_epochs=0,
+            queries=50,
+            vote_fraction=None,
+        )
+        seen("result")
+        assert [record["answered"] for record in result["rounds"]] == [3, 2]
+        assert result["clients"]["rejected"] == {"budget": 1}
+        ledgers = [Ledger(federation.site(number) / "second") for number in range(3)]
+        assert 0 < ledgers[2].spent() <= 50 < ledgers[0].spent() <= 60
+        assert says(federation.processes.log("site2"), "budget: the site's privacy budget does not allow this release")
+    finally:
         edit(spent, epsilon=1000.0)
-    again = federation.submit("full", "--resume", min_agents=1)
-    assert again.returncode == 0, again.stderr
-    assert federation.result("full")["clients"]["answered"] == 3
-    assert [federation.charges(number) for number in range(3)] == [count + 1 for count in before]
+        for number in range(3):
+            edit(federation.site(number) / "site.toml", methods=["pate-fl"], ledger="ledger")
 
 
 @pytest.fixture

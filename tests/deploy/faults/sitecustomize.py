@@ -2,6 +2,9 @@
 
 The file that $FEDBALLOT_FAULT names says what goes wrong: `hold` (until the file is gone), `raise`, `huge BYTES`.
 Only a site's app process is touched. A line in the file with `.began` added to its name tells that training has begun.
+
+$FEDBALLOT_HEARTBEAT_S is after how many seconds without a sign of life a server takes a site for gone; a server app
+then is after 30. Unset: 60 both.
 """
 
 import os
@@ -9,7 +12,22 @@ import sys
 import time
 from pathlib import Path
 
-if "fedballot.deploy.clientapp" in sys.orig_argv and os.environ.get("FEDBALLOT_FAULT"):
+SITE_APP = "fedballot.deploy.clientapp" in sys.orig_argv
+FLOWER = SITE_APP or any(Path(word).name.startswith(("flower-", "flwr-")) for word in sys.orig_argv[:2])
+
+if FLOWER and os.environ.get("FEDBALLOT_HEARTBEAT_S"):
+    from flwr.common import constant
+
+    constant.HEARTBEAT_PATIENCE = 1  # intervals, of 30 s for apps: they need as long to start on a busy machine
+    from flwr.supercore import heartbeat
+
+    heartbeat.HEARTBEAT_DEFAULT_INTERVAL = float(os.environ["FEDBALLOT_HEARTBEAT_S"])
+    if any(Path(word).name == "flower-supernode" for word in sys.orig_argv[:2]):
+        from flwr.client.grpc_rere_client import connection
+
+        connection.HEARTBEAT_DEFAULT_INTERVAL = heartbeat.HEARTBEAT_DEFAULT_INTERVAL
+
+if SITE_APP and os.environ.get("FEDBALLOT_FAULT"):
     import numpy as np
 
     from fedballot.clients.pate import PateClient
