@@ -100,17 +100,17 @@ def test_costs_are_those_of_the_sampling():
     assert fixed.epsilon(1e-3) > poisson.epsilon(1e-3)
 
 
-@pytest.mark.parametrize("over", [{"participation": 0.5}, {}, {"participation": 0.5, "sampling": "fixed"}])
+@pytest.mark.parametrize("over", [{"participation": 0.5}, {}])
 def test_the_solved_noise_meets_the_target_and_wastes_little(over):
     mechanism = agent_mechanism(agents(epsilon=2.0, agents=40, **over), 50)
     assert 1.98 < mechanism.epsilon(1e-3) <= 2.0
 
 
 def test_local_noise_is_solved_over_all_rounds_whatever_the_number_of_records():
-    settings = records(epsilon=3.0)
+    settings = records(epsilon=3.0, rate=1.0, epochs=4)  # whole batches: solved without an accountant of sampling
     assert settings.steps == 4
     mechanism = record_mechanism(settings, 50)
-    assert mechanism.steps == 8 and 2.97 < mechanism.epsilon(1e-3) <= 3.0
+    assert mechanism.steps == 8 and 2.98 < mechanism.epsilon(1e-3) <= 3.0
 
 
 def test_opacus_accounts_the_same():
