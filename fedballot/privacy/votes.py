@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import discrete, gaussian
-from fedballot.privacy.costs import IntegerCost
+from fedballot.privacy.costs import IntegerCost, shares_that_came
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, Unit, secure_aggregation
 from fedballot.privacy.noise import discrete_gaussian, largest_draw, representable_variance
 from fedballot.privacy.papers import votes_rho
@@ -157,11 +157,7 @@ class NoisyVotes:
         claim: Status = "seeded" if seeded else "paper's claim"
         name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
         releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each participant"
-        if arrived is not None and arrived < self.contributors:
-            raise SettingsError(
-                f"arrived = {arrived}: a sum of fewer than {self.contributors} agents must not be opened."
-            )
-        came = (arrived or self.contributors) - self.colluders
+        came = shares_that_came(arrived, self.contributors, self.colluders)
         if came > self.honest:
             releases += f", with the noise of {arrived} participants"
         trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
