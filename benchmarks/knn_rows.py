@@ -31,15 +31,16 @@ from fedballot.runfolder import AgentFolder
 from fedballot.settings import CommonSettings, build, load_preset
 from fedballot.strategies.base import WatchedProxy
 
+COMPONENTS = 32
 OFFICE, MNIST = "knn-office-caltech10", "knn-mnist"
-CHAINS = {OFFICE: "hellinger+standardise", MNIST: "deskew+hog+pca+standardise"}
+FEATURES, DIGITS = "hellinger+standardise", "deskew+hog+pca+standardise"
 TARGETS = {"W": ("webcam", "amazon+caltech+dslr", 206, 3.9), "D": ("dslr", "amazon+caltech+webcam", 110, 3.7)}
 SHORT = {"pca": "hellinger+standardise+l2+pca", "l2": "hellinger+standardise+l2"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row: a method with settings on a preset, the paper's figure, and whether it gets ready features."""
+    """One row: a method with settings on a preset, the paper's figure, and the ready features that it gets, if any."""
 
     table: str
     name: str
@@ -47,7 +48,7 @@ class Line:
     preset: str
     settings: tuple[str, ...] = ()
     paper: float | None = None
-    on_features: bool = False
+    features: str = ""
 
 
 def target(letter: str, *, epsilon: float | str | None = None) -> tuple[str, ...]:
@@ -67,11 +68,16 @@ def lines() -> Iterator[Line]:
         yield Line(table, "private-knn-fl, argmax student", knn, OFFICE, (*target(letter), "student=argmax"))
         yield Line(table, "private-knn-fl, no noise", knn, OFFICE, target(letter, epsilon="inf"))
         yield Line(table, "private-knn-fl, no noise, k=5", knn, OFFICE, (*target(letter, epsilon="inf"), "k=5"))
-        yield Line(table, "centralized", "centralized", OFFICE, plain, ceiling, on_features=True)
-        yield Line(table, "standalone", "standalone", OFFICE, plain, on_features=True)
-        for name, model in (("one layer", "logistic-torch"), ("mlp-torch", "mlp-torch")):
-            private = (*target(letter), "delta=1e-4", f"server_model={model}")
-            yield Line(f"dp-{letter}", f"dp-fedsgd, {name}", "dp-fedsgd", OFFICE, private, gradients, on_features=True)
+        yield Line(table, "centralized", "centralized", OFFICE, plain, ceiling, FEATURES)
+        yield Line(table, "standalone", "standalone", OFFICE, plain, None, FEATURES)
+        for model, chain in (
+            ("mlp-torch", FEATURES),
+            ("linear-torch", FEATURES),
+            ("linear-torch", f"{SHORT['pca']}+standardise"),
+        ):
+            common = (*target(letter), "delta=1e-4", f"client_models={model}", f"server_model={model}")
+            name = f"dp-fedsgd, {model}, {chain}"
+            yield Line(f"dp-{letter}", name, "dp-fedsgd", OFFICE, common, gradients, chain)
         for epsilon in (0.5, 1, 2, 4, 8, 16):
             yield Line(f"epsilon-{letter}", f"ε={epsilon:g}", knn, OFFICE, target(letter, epsilon=epsilon))
         for k in (5, 10, 20, 40, 80):
@@ -87,7 +93,7 @@ def lines() -> Iterator[Line]:
         yield Line("mnist", f"private-knn-fl, ε={epsilon:g}", knn, MNIST, (f"epsilon={epsilon}",))
     yield Line("mnist", "private-knn-fl, no noise", knn, MNIST, ("epsilon=inf",))
     for method in ("centralized", "standalone"):
-        yield Line("mnist", method, method, MNIST, on_features=True)
+        yield Line("mnist", method, method, MNIST, features=DIGITS)
     for chain in ("none", "pca", "deskew", "deskew+pca", "hog+pca", "deskew+hog", "deskew+hog+pca"):
         changes = (f"extractor={chain}", f"graph_features={chain}")
         yield Line("mnist-extractor", chain, knn, MNIST, changes)
@@ -96,13 +102,14 @@ def lines() -> Iterator[Line]:
 
 
 def resolve(line: Line, seed: int, folder: Path) -> CommonSettings:
-    """The settings of a row; with ``on_features`` the data are files of ready features, fitted on the public pool."""
+    """The settings of a row; with ``features`` the data are files of ready features, fitted on the public pool."""
     words = dict(word.split("=", 1) for word in (*line.settings, f"seed={seed}"))
     settings = build(get_method(line.method).settings, *load_preset(line.preset).layers(line.method), words)
-    if not line.on_features:
+    if not line.features:
         return settings
     data = federated_data(settings)
-    extractor = make_extractor(CHAINS[line.preset], input_shape=data.public_x.shape[1:]).fit(data.public_x)
+    extractor = make_extractor(line.features, input_shape=data.public_x.shape[1:], components=COMPONENTS)
+    extractor.fit(data.public_x)
     files: dict[str, Any] = {}
     for key in ("dataset", "public_dataset"):
         if name := getattr(settings, key):

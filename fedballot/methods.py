@@ -42,8 +42,8 @@ class Method:
     client: type[PartyClient[Any]]
     strategy: Callable[..., BallotStrategy[Any]]
     one_party: bool = False
-    search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values that `fedballot frontier` tries
     trains: bool = True  # whether parties train learners (`client_models`)
+    search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values that `fedballot frontier` tries
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""
@@ -81,6 +81,7 @@ METHODS: dict[str, Method] = {
             client=KnnClient,
             strategy=PateStrategy,
             trains=False,
+            search={"k": ("5", "10", "20", "40"), "neighbours": ("5", "10"), "spread": ("0.9", "0.99")},
         ),
         Method(
             name="fedmd",
