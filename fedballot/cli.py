@@ -115,6 +115,8 @@ def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
     rows = []
     if metrics.get("server_accuracy") is not None:
         rows.append(("server accuracy", numbers.percent(metrics["server_accuracy"])))
+    if metrics.get("server_auc") is not None:
+        rows.append(("server's mean AUC", f"{metrics['server_auc']:.3f}"))
     if metrics.get("label_accuracy") is not None:
         rows.append(("accuracy of released labels", numbers.percent(metrics["label_accuracy"])))
     if clients := metrics.get("client_accuracy"):
