@@ -21,8 +21,8 @@ def planned_dimension(records: float, parties: int, classes: int, multiplier: fl
     """Coordinates of the embedding: a power of two from 8 to 256, near sqrt(2)/s, from public numbers alone.
 
     s = 2 C multiplier/(sqrt(K) n) is the noise on a coordinate of a class mean where K parties hold n/C records of
-    each class, and the noise is `multiplier` times the sensitivity. A rule of thumb: more coordinates tell classes apart,
-    and each of them takes a share of the norm that all have together.
+    each class, and the noise is `multiplier` times the sensitivity. A rule of thumb: more coordinates tell classes
+    apart, and each of them takes a share of the norm that all have together.
     """
     if multiplier <= 0:
         return 256
