@@ -30,7 +30,9 @@ class FedauxSettings(WeightsSettings, HeadSettings):
     server_model: str = setting("logistic-regression", "not used: the server trains the clients' learner")
     extractor: str = setting("simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M")
     rounds: int = setting(5, "rounds of training, averaging and distillation", low=1)
-    precision: Literal["float32", "float16"] = setting("float32", "how the difference of the weights is sent")  # type: ignore[assignment]
+    precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
+        "float32", "how the difference of the weights is sent"
+    )
     epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True)
     score_epsilon: float = setting(0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True)
     weighting: Literal["probabilities", "logits"] = setting("probabilities", "what of the models is averaged")

@@ -6,6 +6,8 @@ All of it is post-processing of noisy class sums (`fedballot.privacy.class_sums`
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,15 +18,16 @@ SHARPNESS = 3.0  # logits of one standard deviation of the evidence
 
 
 def planned_dimension(records: float, parties: int, classes: int, multiplier: float) -> int:
-    """Coordinates of the embedding: a power of two from 8 to 256, near sqrt(K) n / (2 C multiplier).
+    """Coordinates of the embedding: a power of two from 8 to 256, near sqrt(2)/s, from public numbers alone.
 
-    With so many, the noise of a class mean (K parties with n/C records each, noise of `multiplier` times the
-    sensitivity) is about as long as the mean itself. All of these are public numbers.
+    s = 2 C multiplier/(sqrt(K) n) is the noise on a coordinate of a class mean where K parties hold n/C records of
+    each class, and the noise is `multiplier` times the sensitivity. A rule of thumb: more coordinates tell classes
+    apart, and each of them takes a share of the norm that all have together.
     """
     if multiplier <= 0:
         return 256
-    ratio = np.sqrt(parties) * records / (2 * multiplier * classes)
-    return int(np.clip(2 ** np.round(np.log2(max(ratio, 1.0))), 8, 256))
+    wanted = math.sqrt(2 * parties) * records / (2 * multiplier * classes)
+    return int(np.clip(2 ** round(math.log2(max(wanted, 1.0))), 8, 256))
 
 
 def planned_ridge(records: float, parties: int, classes: int, variance: float) -> float:
