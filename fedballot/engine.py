@@ -25,6 +25,7 @@ from fedballot.datasets.federation import FederatedData, FederationSpec, build
 from fedballot.datasets.own import SITES
 from fedballot.errors import FedballotError, RunError, SettingsError
 from fedballot.files import write_json
+from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
 from fedballot.methods import METHODS, Method, get_method
 from fedballot.metrics import accuracy, mean_and_std, mean_auc
@@ -103,9 +104,10 @@ def party_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
 
 
 def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
-    """Torch modules by import path that the settings name as feature extractors."""
+    """Feature extractors named by the settings that need torch: modules by import path, and pretrained ones."""
     chains = (getattr(settings, name, "") for name in ("extractor", "graph_features", "server_features"))
-    return tuple(chain.split("+")[0] for chain in chains if ":" in chain)
+    firsts = (chain.partition("+")[0] for chain in chains)
+    return tuple(first for first in firsts if ":" in first or first.startswith(SIMCLR))
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,16 @@ from typing import Any
 
 from fedballot.clients.base import PartyClient
 from fedballot.clients.baselines import CentralizedClient, PublicOnlyClient, StandaloneClient
+from fedballot.clients.fedaux import (
+    FedauxFClient,
+    FedauxfdpClient,
+    FedauxfdpSettings,
+    FedauxFSettings,
+    FeddSettings,
+    HeadClient,
+    HeadSettings,
+)
+from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
 from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings, FedkdSettings
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
@@ -19,6 +29,8 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
+from fedballot.strategies.fedaux import EnsembleStrategy, FedauxfdpStrategy, FedauxFStrategy, HeadAverageStrategy
+from fedballot.strategies.fedaux_weights import FedauxStrategy
 from fedballot.strategies.feddf import FeddfStrategy
 from fedballot.strategies.fedkd import FedkdDpStrategy, FedkdStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
@@ -143,6 +155,61 @@ METHODS: dict[str, Method] = {
             client=FedkdDpClient,
             strategy=FedkdDpStrategy,
             multi_label=True,
+        ),
+        Method(
+            name="fedauxfdp",
+            summary="agents tell noisy class sums of public features, or private heads; the server weighs and distils",
+            sends="one noisy release: class sums, or a class head and a score head",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="FedAUXfdp: Differentially private one-shot federated distillation, Algorithm 1",
+            settings=FedauxfdpSettings,
+            client=FedauxfdpClient,
+            strategy=FedauxfdpStrategy,
+        ),
+        Method(
+            name="fedd-p",
+            summary="the server distils the plain average of what private heads say of public data",
+            sends="one private class head, or its predictions",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="FedAUXfdp, baseline FedD+P",
+            settings=FeddSettings,
+            client=HeadClient,
+            strategy=EnsembleStrategy,
+        ),
+        Method(
+            name="fedavg-p",
+            summary="the server averages the private heads of the agents",
+            sends="one private class head",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="FedAUXfdp, baseline FedAVG+P",
+            settings=HeadSettings,
+            client=HeadClient,
+            strategy=HeadAverageStrategy,
+        ),
+        Method(
+            name="fedaux-f",
+            summary="FedAUX with a frozen extractor: private scores weigh predictions that have no noise",
+            sends="predictions on public data and private scores",
+            protects="nothing: predictions may tell about training records",
+            from_whom="nobody",
+            source="FedAUXfdp, FedAUX+F",
+            settings=FedauxFSettings,
+            client=FedauxFClient,
+            strategy=FedauxFStrategy,
+        ),
+        Method(
+            name="fedaux",
+            summary="agents train full models; the server averages them and distils all, weighted by private scores",
+            sends="the difference of its weights, each round, and a private score head",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="FedAUX: Leveraging unlabeled auxiliary data in federated learning",
+            settings=FedauxSettings,
+            client=FedauxClient,
+            strategy=FedauxStrategy,
         ),
         Method(
             name="fedavg",

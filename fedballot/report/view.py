@@ -105,6 +105,8 @@ def headlines(result: Mapping[str, Any]) -> list[Headline]:
         found.append(Headline("Server accuracy", percent(server), remark))
     elif client:
         found.append(Headline("Agents’ accuracy", percent(client["mean"]), f"± {percent(client['std'])} over agents"))
+    if metrics.get("server_auc") is not None:
+        found.append(Headline("Mean AUC of the labels", f"{metrics['server_auc']:.3f}", "0.5 is chance"))
     labels = metrics.get("label_accuracy")
     if labels is not None:
         winners = metrics.get("noisy_label_accuracy")

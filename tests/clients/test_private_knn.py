@@ -86,6 +86,15 @@ def test_a_record_costs_the_same_noise_for_every_k_and_an_agent_k_times_as_much(
     assert agent.epsilon(1e-4, "agent") == pytest.approx(gaussian.epsilon(k * math.sqrt(300) / 20, 1e-4), rel=1e-2)
 
 
+def test_a_record_is_protected_from_the_server_too_by_the_partys_own_share(small):
+    noisy = mechanism(small)
+    told = [g for g in noisy.guarantees(1e-4) if g.view == "server's view"]
+    assert [g.unit for g in told] == ["agent", "record"]
+    assert told[1].epsilon == pytest.approx(gaussian.epsilon(math.sqrt(600) / noisy.share_sigma, 1e-4), rel=1e-2)
+    assert told[1].epsilon < told[0].epsilon / 5
+    assert [g.view for g in noisy.guarantees(1e-4, secure=True)].count("server's view") == 4
+
+
 def test_one_charge_for_one_request_and_the_same_bytes_after_a_restart(small, tmp_path):
     first = ask(client(small, tmp_path))[0][0]
     again = ask(client(small, tmp_path))[0][0]
