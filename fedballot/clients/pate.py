@@ -63,7 +63,7 @@ class PateClient(VotingClient[PateSettings]):
 
     _teacher: Learner | None = None
 
-    def prepare(self) -> None:
+    def get_ready(self) -> None:
         """Train the teacher."""
         self.teacher()
 

@@ -71,7 +71,7 @@ class KnnClient(VotingClient[KnnSettings]):
         private = self.party.private()
         return self.extractor.transform(private.x), private.y
 
-    def prepare(self) -> None:
+    def get_ready(self) -> None:
         """Compute the features; measure the agent's own neighbours on test records, for its folder only."""
         party, (_, labels) = self.party, self.records
         if party.settings.evaluate_agents and len(labels) and party.folder.figures() is None:

@@ -16,19 +16,21 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, PartyClient, Refusal
+from fedballot.clients.base import Arrays, Refusal
+from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.errors import SettingsError
 from fedballot.learners.extractors import split_steps
 from fedballot.privacy.guarantee import Adjacency
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.randomness import NoiseSource, os_noise, seeded_noise
 from fedballot.privacy.votes import NoisyVotes
-from fedballot.settings import CommonSettings, setting
+from fedballot.secagg import Form
+from fedballot.settings import setting
 from fedballot.wire import pack_integers, pack_labels
 
 
 @dataclass(frozen=True)
-class VotingSettings(CommonSettings):
+class VotingSettings(SummedSettings):
     """Settings of every method whose agents vote; each piece of the server's recipe can be switched off on its own."""
 
     queries: int = setting(0, "public records that agents vote on; 0: the whole pool", low=0)
@@ -38,7 +40,6 @@ class VotingSettings(CommonSettings):
     sigma: float = setting(
         0.0, "standard deviation of the noise on each sum, in full votes of an agent; 0: solve it", low=0
     )
-    colluders: int = setting(0, "agents that may tell others their noise; the rest must add up to sigma", low=0)
     noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
     student: Literal["argmax", "propagated", "self-train"] = setting(
         "self-train", "how the server learns: the paper's argmax labels, propagated labels, or those and self-training"
@@ -118,34 +119,52 @@ def pack_ballots(votes: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:
     return pack_labels(np.where(votes.any(axis=1), votes.argmax(axis=1), n_classes), n_classes + 1)
 
 
+def ballot_form(settings: VotingSettings, n_classes: int) -> Form:
+    """Shape (Q, C) of a ballot and the largest magnitude in it."""
+    noisy = mechanism(settings)
+    return Form((settings.query_count, n_classes), noisy.largest if noisy else settings.votes_per_query or 1)
+
+
 V = TypeVar("V", bound=VotingSettings)
 
 
-class VotingClient(PartyClient[V], Generic[V]):
+class VotingClient(SummedClient[V], Generic[V]):
     """One agent of Algorithms 1 and 2; a method says how it comes by its votes."""
 
     @abstractmethod
-    def prepare(self) -> None:
+    def get_ready(self) -> None:
         """Do the work that may fail, before the charge: a failure then costs nothing."""
 
     @abstractmethod
     def votes(self, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.integer]:
         """The agent's votes (Q, C) before noise (line 5's first term)."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def form(self) -> Form:
+        return ballot_form(self.party.settings, len(self.party.data.classes))
+
+    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+        self._queries(arrays)
+        self.get_ready()
+
+    def plain(self, ballot: npt.NDArray[np.integer]) -> Arrays:
+        """Single votes without noise as labels, all else as integers."""
+        settings = self.party.settings
+        labels = mechanism(settings) is None and not settings.votes_per_query
+        return [pack_ballots(ballot) if labels else pack_integers(ballot)]
+
+    def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
         """This agent's votes plus its noise share, shape (Q, C); the same request always gets the same answer."""
         queries, settings = self._queries(arrays), self.party.settings
         noisy = mechanism(settings)
         if noisy is None:
-            votes = self.votes(queries)
-            return [pack_integers(votes) if settings.votes_per_query else pack_ballots(votes)]
+            return self.votes(queries)
         request, ledger = str(config["request"]), self._ledger(noisy)
         if ledger.stored(request) is None:
-            self.prepare()
+            self.get_ready()
         noise = noise_source(settings, self.party.agent)
         cost = noisy.cost(ledger.account.unit)
         kept = ledger.release(request, cost, lambda: {"release": noisy.release(self.votes(queries), noise)})
-        return [pack_integers(kept["release"])]
+        return kept["release"]
 
     def _ledger(self, noisy: NoisyVotes) -> Ledger:
         settings = self.party.settings

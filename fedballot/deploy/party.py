@@ -94,6 +94,9 @@ class SiteClient(NumPyClient):
             for private in ("began", "compute_s"):  # how long training takes tells of the number of records
                 metrics.pop(private, None)
             if not metrics["refused"]:
+                if not client.tells_of_data(config):
+                    logger.info("fedballot: answered %s, exchange of %s", config["request"], config["stage"])
+                    return arrays, one, metrics
                 ledger.require_use()
                 logger.info(
                     "fedballot: answered %s; epsilon spent so far: %.4g of %g",

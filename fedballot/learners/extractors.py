@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -29,8 +31,14 @@ STEPS: dict[str, str] = {
     "standardise": "each column less its public mean, over its public standard deviation",
     "pca": "principal components of the public pool",
     "l2": "rows scaled to norm 1",
+    "simclr-resnet8": "ResNet-8 trained on the public images by contrast, without labels",
+    "simclr-resnet8-gn": "the same with group norm",
+    "simclr-shufflenet-v2": "the same with ShuffleNet-V2",
+    "simclr-mobilenet-v2": "the same with MobileNet-V2",
 }
 """Steps by name. ``package.module:factory``, which returns a torch module, works as a first step as well."""
+
+SIMCLR = "simclr-"
 
 _IMAGES_ONLY = ("deskew", "hog")
 _CACHED = ("hog", "pca")  # as are torch modules; the other steps are cheaper than the check of a cache
@@ -41,8 +49,17 @@ _TORCH_BATCH = {"cpu": 64, "cuda": 512}
 class Extractor(Protocol):
     """Features by which two records can be compared, or a head be trained."""
 
-    def fit(self, public_x: Inputs) -> Self:
-        """Learn what the steps need (means, components) from the public pool, and from nothing else."""
+    @property
+    def network(self) -> FloatArray | None:
+        """Weights (k,) of the network that ``fit`` has trained, for others to take over; None: there is none."""
+        ...
+
+    def fit(self, public_x: Inputs, network: FloatArray | None = None) -> Self:
+        """Learn what the steps need (means, components, a network) from the public pool, and from nothing else.
+
+        With ``network``, a contrastive step takes these weights in place of training: processors round differently,
+        so parties that each trained their own would not see the same features.
+        """
         ...
 
     def transform(self, x: Inputs) -> FloatArray:
@@ -59,16 +76,22 @@ class Extractor(Protocol):
 class Chain:
     """Steps one after the other. Build it with ``make_extractor``."""
 
-    def __init__(self, steps: tuple[str, ...], input_shape: tuple[int, ...], components: int, device: str) -> None:
+    def __init__(
+        self, steps: tuple[str, ...], input_shape: tuple[int, ...], components: int, device: str, epochs: int, seed: int
+    ) -> None:
         self.steps, self.input_shape, self.components = steps, input_shape, components
-        self._module = _Module(steps[0], input_shape, device) if ":" in steps[0] else None
+        self.network: FloatArray | None = None
+        self._device, self._epochs, self._seed = device, epochs, seed
+        self._module = _Module(steps[0], _imported(steps[0], input_shape), device) if ":" in steps[0] else None
         self._fitted: dict[int, tuple[NDArray[np.float32], ...]] = {}
         self._public = ""
 
-    def fit(self, public_x: Inputs) -> Self:
+    def fit(self, public_x: Inputs, network: FloatArray | None = None) -> Self:
         """See ``Extractor.fit``."""
         check_inputs(public_x, self.input_shape, what="public_x")
         self._fitted, self._public = {}, ""
+        if self.steps[0].startswith(SIMCLR):
+            self._contrast(public_x, network)
         learnt = [index for index, step in enumerate(self.steps) if step in ("standardise", "pca")]
         if not learnt:
             return self
@@ -86,6 +109,21 @@ class Chain:
         """See ``Extractor.transform``."""
         check_inputs(x, self.input_shape)
         return self._run(x, len(self.steps))
+
+    def _contrast(self, public_x: Inputs, network: FloatArray | None) -> None:
+        """Train the network of the first step, once per machine, or take it over."""
+        contrastive = _contrastive(self.steps[0])
+        kind = self.steps[0].removeprefix(SIMCLR)
+        if network is None:
+            key = [kind, self._epochs, self._seed, self._device, fingerprint(public_x)]
+
+            def train() -> dict[str, NDArray[np.float32]]:
+                net = contrastive.pretrain(kind, public_x, epochs=self._epochs, seed=self._seed, device=self._device)
+                return {"network": contrastive.state_vector(net)}
+
+            network = np.array(cache.cached("simclr", key, train)["network"])
+        net = contrastive.load_vector(contrastive.backbone(kind, self.input_shape), network)
+        self.network, self._module = network, _Module(self.steps[0], net, self._device)
 
     def _run(self, x: Inputs, stop: int) -> FloatArray:
         """Features after the first ``stop`` steps, from the cache where that is worth it."""
@@ -108,7 +146,9 @@ class Chain:
         return rows
 
     def _apply(self, index: int, step: str, x: NDArray[Any]) -> NDArray[Any]:
-        if self._module is not None and index == 0:
+        if index == 0 and (self._module is not None or step.startswith(SIMCLR)):
+            if self._module is None:
+                raise SettingsError(f"extractor step {step!r} has not been fitted: call fit with the public pool")
             return self._module(x)
         if step in _IMAGES_ONLY:
             return features.deskew(x) if step == "deskew" else features.hog(x)
@@ -141,7 +181,15 @@ class Chain:
         ]
 
 
-def make_extractor(name: str, *, input_shape: tuple[int, ...], components: int = 64, device: str = "cpu") -> Extractor:
+def make_extractor(
+    name: str,
+    *,
+    input_shape: tuple[int, ...],
+    components: int = 64,
+    device: str = "cpu",
+    epochs: int = 100,
+    seed: int = 0,
+) -> Extractor:
     """Build an extractor; it must be fitted on the public pool before use.
 
     Parameters
@@ -156,6 +204,8 @@ def make_extractor(name: str, *, input_shape: tuple[int, ...], components: int =
         Most principal components of ``pca``.
     device
         Of the torch module.
+    epochs, seed
+        Of contrastive pretraining.
 
     Raises
     ------
@@ -167,6 +217,11 @@ def make_extractor(name: str, *, input_shape: tuple[int, ...], components: int =
         raise SettingsError(f"components is {components}, but pca needs at least 1")
     for index, step in enumerate(steps):
         allowed = index == 0 or (step == "hog" and steps[:index] == ("deskew",))
+        if step.startswith(SIMCLR) and (index > 0 or len(input_shape) == 1):
+            raise SettingsError(
+                f"extractor step {step!r} takes images and must come first, but in {name!r} it gets records of shape "
+                f"{input_shape} as step {index + 1}; use 'none', or another first step"
+            )
         if step in _IMAGES_ONLY and not (allowed and _fits(step, input_shape)):
             what = "grey images (h, w)" if step == "deskew" else "images"
             raise SettingsError(
@@ -175,7 +230,9 @@ def make_extractor(name: str, *, input_shape: tuple[int, ...], components: int =
             )
     if steps[0] == AUTO:
         steps = ("none" if len(input_shape) > 1 else "standardise", *steps[1:])
-    return Chain(steps, input_shape, components, device)
+    if steps[0].startswith(SIMCLR):
+        _contrastive(steps[0])  # without torch: fail before the run, not in it
+    return Chain(steps, input_shape, components, device, epochs, seed)
 
 
 def split_steps(name: str) -> tuple[str, ...]:
@@ -223,36 +280,51 @@ def _pca(rows: FloatArray, components: int) -> dict[str, NDArray[np.float32]]:
     return {"mean": fitted.mean_.astype(np.float32), "axes": np.ascontiguousarray(fitted.components_.T, np.float32)}
 
 
+def _contrastive(step: str) -> ModuleType:
+    """The module that trains by contrast, which needs torch."""
+    _need_torch(step)
+    from fedballot.learners import contrastive
+
+    return contrastive
+
+
+def _need_torch(name: str) -> None:
+    if importlib.util.find_spec("torch") is None:
+        known = ", ".join(step for step in STEPS if not step.startswith(SIMCLR))
+        raise SettingsError(
+            f"extractor {name!r} needs torch: pip install 'fedballot[torch]'. Without torch these work: {known}"
+        )
+
+
+def _imported(path: str, input_shape: tuple[int, ...]) -> Any:
+    """The torch module that ``package.module:factory`` makes."""
+    _need_torch(path)
+    import torch
+
+    module_name, _, attribute = path.partition(":")
+    try:
+        factory: Callable[..., Any] = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(f"extractor {path!r} cannot be imported: {error}; give 'package.module:factory'") from error
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # weights that the factory draws must be the same at every party
+        try:
+            net = factory(input_shape=input_shape)
+        except Exception as error:  # foreign code: whatever it raises, the setting names it
+            raise SettingsError(f"extractor {path!r} cannot be built: {type(error).__name__}: {error}") from error
+    if not isinstance(net, torch.nn.Module):
+        raise SettingsError(f"extractor {path!r} returned a {type(net).__name__}, but must return a torch.nn.Module")
+    return net
+
+
 class _Module:
     """A frozen torch module, and a digest of its weights for the cache."""
 
-    def __init__(self, path: str, input_shape: tuple[int, ...], device: str) -> None:
-        try:
-            import torch
-        except ImportError as error:
-            known = ", ".join(STEPS)
-            raise SettingsError(
-                f"extractor {path!r} needs torch: pip install 'fedballot[torch]'. Without torch these work: {known}"
-            ) from error
-        module_name, _, attribute = path.partition(":")
-        try:
-            factory: Callable[..., Any] = getattr(importlib.import_module(module_name), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise SettingsError(
-                f"extractor {path!r} cannot be imported: {error}; give 'package.module:factory'"
-            ) from error
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # weights that the factory draws must be the same at every party
-            try:
-                net = factory(input_shape=input_shape)
-            except Exception as error:  # foreign code: whatever it raises, the setting names it
-                raise SettingsError(f"extractor {path!r} cannot be built: {type(error).__name__}: {error}") from error
-        if not isinstance(net, torch.nn.Module):
-            raise SettingsError(
-                f"extractor {path!r} returned a {type(net).__name__}, but must return a torch.nn.Module"
-            )
+    def __init__(self, path: str, net: Any, device: str) -> None:
+        import torch
+
         self._net = net.to(device).eval()
-        self._device, self._channels = device, len(input_shape) > 1
+        self._device = device
         digest = hashlib.sha256(repr(net).encode())
         for key, value in net.state_dict().items():
             digest.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
@@ -269,7 +341,7 @@ class _Module:
                 # a copy: torch refuses to share read-only memory maps quietly
                 rows = torch.from_numpy(np.array(x[start : start + batch])).to(self._device)
                 rows = rows.float().div_(255) if rows.dtype == torch.uint8 else rows.float()
-                if self._channels:
+                if rows.ndim > 2:
                     rows = rows.unsqueeze(1) if rows.ndim == 3 else rows.permute(0, 3, 1, 2)
                 parts.append(self._net(rows).flatten(1).float().cpu().numpy())
         return np.concatenate(parts) if parts else np.zeros((0, 0), np.float32)

@@ -15,7 +15,7 @@ from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import discrete, gaussian
 from fedballot.privacy.costs import IntegerCost
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, Unit, secure_aggregation
-from fedballot.privacy.noise import discrete_gaussian, representable_variance
+from fedballot.privacy.noise import discrete_gaussian, largest_draw, representable_variance
 from fedballot.privacy.papers import votes_rho
 from fedballot.privacy.randomness import NoiseSource
 
@@ -92,6 +92,11 @@ class NoisyVotes:
         """Square root of `share_variance`, in counts."""
         return math.sqrt(self.share_variance)
 
+    @property
+    def largest(self) -> int:
+        """Largest magnitude of an agent's integers, see `largest_draw`."""
+        return self.ballot + largest_draw(self.share_variance)
+
     def sensitivity(self, unit: Unit) -> float:
         """Return the L2 sensitivity of the sum in ballots.
 
@@ -129,6 +134,7 @@ class NoisyVotes:
         delta: float,
         *,
         secure: bool = False,
+        arrived: int | None = None,
         seeded: bool = False,
         agents: int | None = None,
         records: int | None = None,
@@ -140,6 +146,8 @@ class NoisyVotes:
         delta : float
         secure : bool
             Whether the sum is formed by secure aggregation, so that the server sees nothing but the sum.
+        arrived : int, optional
+            Agents whose noise is in the sum: at least `contributors`, and with more the epsilon of the sum is smaller.
         seeded : bool
             Whether any noise came from a seed.
         agents, records : int, optional
@@ -155,12 +163,19 @@ class NoisyVotes:
         claim: Status = "seeded" if seeded else "paper's claim"
         name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
         releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each participant"
+        if arrived is not None and arrived < self.contributors:
+            raise SettingsError(
+                f"arrived = {arrived}: a sum of fewer than {self.contributors} agents must not be opened."
+            )
+        came = (arrived or self.contributors) - self.colluders
+        if came > self.honest:
+            releases += f", with the noise of {arrived} participants"
         trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
         agent = Guarantee(
             mechanism=name,
             unit="agent",
             adjacency="zero-out",
-            epsilon=self.epsilon(delta, "agent"),
+            epsilon=replace(self.cost("agent"), shares=came).epsilon(delta),
             delta=delta,
             view="server's view" if secure else "output only",
             trust=trust,
@@ -170,7 +185,11 @@ class NoisyVotes:
             composition=releases,
         )
         record = replace(
-            agent, unit="record", adjacency="replace-one", epsilon=self.epsilon(delta, "record"), n=records
+            agent,
+            unit="record",
+            adjacency="replace-one",
+            epsilon=replace(self.cost("record"), shares=came).epsilon(delta),
+            n=records,
         )
         found = [agent, record]
         if not secure:
@@ -189,7 +208,7 @@ class NoisyVotes:
                     replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=records)
                 )
         for exact in (agent, record):
-            rho = votes_rho(exact.unit, self.max_votes, self.sigma, self.k)
+            rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
             found.append(
                 replace(
                     exact,

@@ -77,7 +77,8 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
             text += f" and answered for {pool}"
     if data.get("n_test"):
         text += f"; accuracy is measured on {count(data['n_test'])} other records{apart}"
-    return text + "."
+    aggregation = result.get("aggregation") or {}
+    return " ".join([text + ".", *([aggregation["words"]] if "words" in aggregation else [])])
 
 
 def key_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.voting import VotingSettings, mechanism
+from fedballot.clients.voting import VotingSettings, ballot_form, mechanism
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
 from fedballot.learners.base import Learner
@@ -23,16 +23,18 @@ from fedballot.learners.registry import make_learner
 from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
 from fedballot.runfolder import RunFolder
-from fedballot.strategies.aggregation import tally, votes_of
-from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.secagg import Form
+from fedballot.strategies.aggregation import votes_of
+from fedballot.strategies.base import Arrays, one_array
 from fedballot.strategies.propagation import argmax_labels
 from fedballot.strategies.students import predict, train_student
+from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire import unpack_integers, unpack_labels
 
 SHOWN = 64  # public images kept for the report
 
 
-class PateStrategy(BallotStrategy[VotingSettings]):
+class PateStrategy(SummedStrategy[VotingSettings]):
     """One round: the queries go out, noisy votes come back, the server trains its student on their sum."""
 
     def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
@@ -59,6 +61,10 @@ class PateStrategy(BallotStrategy[VotingSettings]):
         """Shape (Q, C) of a ballot."""
         return len(self.queries), len(self.data.classes)
 
+    @property
+    def form(self) -> Form:
+        return ballot_form(self.settings, self.shape[1])
+
     def request(self, server_round: int) -> Arrays:
         return [self.queries.astype(np.int32)]
 
@@ -68,10 +74,9 @@ class PateStrategy(BallotStrategy[VotingSettings]):
             return votes_of(unpack_labels(array, n_queries, n_classes + 1), n_classes)
         return unpack_integers(array, self.shape)
 
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+    def combine_sum(self, server_round: int, total: npt.NDArray[np.int64], contributors: int) -> dict[str, Any]:
         clock = time.perf_counter()
-        histogram = tally((answer.ballot for answer in answers), self.shape)
-        self.histogram = histogram
+        self.histogram = histogram = total
         settings, data = self.settings, self.data
         self.progress.start("server: student", settings.server_epochs * settings.passes)
         done = 0
@@ -101,7 +106,7 @@ class PateStrategy(BallotStrategy[VotingSettings]):
         on_queries = np.searchsorted(known.rows, self.queries)
         released = known.labels[on_queries]
         share = self.mechanism.share_sigma if self.mechanism else 0.0
-        full = len(answers) * len(self.queries) * (settings.votes_per_query or 1)
+        full = contributors * len(self.queries) * (settings.votes_per_query or 1)
         cast = float(histogram.sum() / full)  # noisy, like the sums it comes from
         warning = settings.turnout_warning(cast)
         self._release = {
@@ -122,11 +127,11 @@ class PateStrategy(BallotStrategy[VotingSettings]):
                 "server_accuracy_per_class": accuracy_per_class(matrix),
                 "label_accuracy": float(np.mean(known.labels == truth[known.rows])),
                 "noisy_label_accuracy": float(np.mean(noisy == truth[self.queries])),
-                "released_noise_sigma": float(share * np.sqrt(len(answers))),
+                "released_noise_sigma": float(share * np.sqrt(contributors)),
                 "votes_cast_share": cast,
             },
             "warnings": [warning] if warning else [],
-            "guarantees": [guarantee.worded() for guarantee in self._guarantees()],
+            "guarantees": [guarantee.worded() for guarantee in self._guarantees(contributors)],
             "distill_s": time.perf_counter() - clock,
         }
         return {"label_accuracy": self._outcome["metrics"]["label_accuracy"]}
@@ -145,7 +150,7 @@ class PateStrategy(BallotStrategy[VotingSettings]):
             role="student",
         )
 
-    def _guarantees(self) -> list[Guarantee]:
+    def _guarantees(self, contributors: int) -> list[Guarantee]:
         settings = self.settings
         if self.mechanism is None:
             return [
@@ -163,7 +168,13 @@ class PateStrategy(BallotStrategy[VotingSettings]):
                 )
             ]
         seeded = settings.noise_seed is not None
-        return self.mechanism.guarantees(settings.delta, seeded=seeded, agents=settings.agents)
+        return self.mechanism.guarantees(
+            settings.delta,
+            secure=settings.secure_aggregation,
+            arrived=contributors if settings.secure_aggregation else None,
+            seeded=seeded,
+            agents=settings.agents,
+        )
 
     def outcome(self) -> Mapping[str, Any]:
         return self._outcome
