@@ -70,7 +70,8 @@ def simulate(
     def server_fn(context: Context) -> ServerAppComponents:
         return components
 
-    gpus = settings.gpu_fraction if resolve_device(settings, models) == "cuda" else 0.0
+    on_gpu = resolve_device(settings, (*models, *settings.torch_extractors)) == "cuda"
+    gpus = settings.gpu_fraction if on_gpu else 0.0
     backend: Any = {
         "init_args": {"num_cpus": workers, "logging_level": logging.ERROR, "log_to_driver": False},
         "client_resources": {"num_cpus": 1, "num_gpus": gpus},
