@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedballot.clients.base import PartyClient
-from fedballot.clients.baselines import CentralizedClient, StandaloneClient
+from fedballot.clients.baselines import CentralizedClient, PublicOnlyClient, StandaloneClient
 from fedballot.clients.fedaux import (
     FedauxFClient,
     FedauxfdpClient,
@@ -18,19 +18,25 @@ from fedballot.clients.fedaux import (
     HeadSettings,
 )
 from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings, FedkdSettings
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
-from fedballot.clients.weights import WeightsClient, WeightsSettings
+from fedballot.clients.private_knn import KnnClient, KnnSettings
+from fedballot.clients.weights import MomentumSettings, ProxClient, ProxSettings, WeightsClient, WeightsSettings
+from fedballot.clients.weights_private import DpFedavgClient, DpFedavgSettings, DpFedsgdClient, DpFedsgdSettings
 from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.strategies.fedaux import EnsembleStrategy, FedauxfdpStrategy, FedauxFStrategy, HeadAverageStrategy
 from fedballot.strategies.fedaux_weights import FedauxStrategy
+from fedballot.strategies.feddf import FeddfStrategy
+from fedballot.strategies.fedkd import FedkdDpStrategy, FedkdStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 from fedballot.strategies.pate import PateStrategy
-from fedballot.strategies.weights import WeightsStrategy
+from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
+from fedballot.strategies.weights_private import DpFedavgStrategy, DpFedsgdStrategy
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,9 @@ class Method:
     client: type[PartyClient[Any]]
     strategy: Callable[..., BallotStrategy[Any]]
     one_party: bool = False
+    trains: bool = True  # whether parties train learners (`client_models`)
+    multi_label: bool = False
+    search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values that `fedballot frontier` tries
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""
@@ -58,7 +67,7 @@ class Method:
 
 
 def _measure(settings: CommonSettings, *, data: FederatedData, device: str, **kwargs: Any) -> MeasureStrategy:
-    return MeasureStrategy(settings, n_classes=len(data.classes), **kwargs)
+    return MeasureStrategy(settings, n_classes=len(data.classes), multi_label=data.multi_label, **kwargs)
 
 
 METHODS: dict[str, Method] = {
@@ -74,6 +83,21 @@ METHODS: dict[str, Method] = {
             settings=PateSettings,
             client=PateClient,
             strategy=PateStrategy,
+            search={"vote_fraction": ("0.3", "0.55", "1.0"), "epochs": ("10", "20", "40"), "passes": ("1", "2")},
+        ),
+        Method(
+            name="private-knn-fl",
+            summary="agents count the classes of each public query's nearest private records; the server learns from "
+            "the noisy tally",
+            sends="one noisy count matrix per agent",
+            protects="each record (and each agent, at a higher epsilon)",
+            from_whom="everybody who sees the tally, the labels or the server's model",
+            source="Voting-based approaches for differentially private federated learning, Algorithm 2",
+            settings=KnnSettings,
+            client=KnnClient,
+            strategy=PateStrategy,
+            trains=False,
+            search={"k": ("5", "10", "20", "40"), "neighbours": ("5", "10"), "spread": ("0.9", "0.99")},
         ),
         Method(
             name="fedmd",
@@ -107,6 +131,30 @@ METHODS: dict[str, Method] = {
             settings=LdpSettings,
             client=LdpClient,
             strategy=LdpStrategy,
+        ),
+        Method(
+            name="fedkd",
+            summary="one-shot: quantised logits of fully trained models, averaged by class counts, distilled",
+            sends="one quantised logit per public record and class, class counts",
+            protects="nothing that can be proved",
+            from_whom="nobody",
+            source="Preserving privacy in federated learning with ensemble cross-domain distillation, Algorithm 1",
+            settings=FedkdSettings,
+            client=FedkdClient,
+            strategy=FedkdStrategy,
+            multi_label=True,
+        ),
+        Method(
+            name="fedkd-dp",
+            summary="FedKD made sound: clipped logits, equal weights, noise on the sum",
+            sends="one noisy logit per public record and class",
+            protects="each agent with all its data (and each record)",
+            from_whom="everybody who sees the sum, the consensus or the server's model",
+            source="Preserving privacy in federated learning with ensemble cross-domain distillation, mended",
+            settings=FedkdDpSettings,
+            client=FedkdDpClient,
+            strategy=FedkdDpStrategy,
+            multi_label=True,
         ),
         Method(
             name="fedauxfdp",
@@ -175,6 +223,74 @@ METHODS: dict[str, Method] = {
             strategy=WeightsStrategy,
         ),
         Method(
+            name="fedprox",
+            summary="fedavg in which local training is pulled towards the shared model",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Federated optimization in heterogeneous networks, Algorithm 2",
+            settings=ProxSettings,
+            client=ProxClient,
+            strategy=WeightsStrategy,
+        ),
+        Method(
+            name="fedavgm",
+            summary="fedavg in which the server's steps have momentum",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Measuring the effects of non-identical data distribution for federated visual classification, 4.3",
+            settings=MomentumSettings,
+            client=WeightsClient,
+            strategy=MomentumStrategy,
+        ),
+        Method(
+            name="feddf",
+            summary="fedavg whose average learns from the ensemble of all agents' models on public data",
+            sends="the difference of its weights, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Ensemble distillation for robust model fusion in federated learning, Algorithm 1",
+            settings=WeightsSettings,
+            client=WeightsClient,
+            strategy=FeddfStrategy,
+        ),
+        Method(
+            name="dp-fedavg",
+            summary="fedavg with clipped differences and noise on their sum",
+            sends="the difference of its weights, each round, to a server that it trusts",
+            protects="each agent with all its data",
+            from_whom="everybody but the server, which must be trusted",
+            source="Learning differentially private recurrent language models, Algorithm 1",
+            settings=DpFedavgSettings,
+            client=DpFedavgClient,
+            strategy=DpFedavgStrategy,
+            search={
+                "client_models": ("cnn-small", "linear-torch"),
+                "clip": ("0.1", "0.3", "1.0"),
+                "rounds": ("5", "10", "20", "40"),
+                "epochs": ("1", "2", "5"),
+                "lr": ("1e-3", "2e-3", "5e-3"),
+            },
+        ),
+        Method(
+            name="dp-fedsgd",
+            summary="fedavg in which every local step clips each record's gradient and adds noise",
+            sends="the noisy difference of its weights, each round",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="Deep learning with differential privacy, Algorithm 1, run by each party",
+            settings=DpFedsgdSettings,
+            client=DpFedsgdClient,
+            strategy=DpFedsgdStrategy,
+            search={
+                "clip": ("0.3", "1.0", "3.0"),
+                "rounds": ("1", "5", "20"),
+                "rate": ("0.05", "0.1", "0.3"),
+                "lr": ("0.1", "0.5", "2.0"),
+            },
+        ),
+        Method(
             name="standalone",
             summary="every agent trains on its own data only",
             sends="nothing (accuracies, for measuring)",
@@ -184,6 +300,7 @@ METHODS: dict[str, Method] = {
             settings=CommonSettings,
             client=StandaloneClient,
             strategy=_measure,
+            multi_label=True,
         ),
         Method(
             name="centralized",
@@ -196,6 +313,20 @@ METHODS: dict[str, Method] = {
             client=CentralizedClient,
             strategy=_measure,
             one_party=True,
+            multi_label=True,
+        ),
+        Method(
+            name="public-only",
+            summary="the server's model trained on the public pool with its labels",
+            sends="nothing (an accuracy, for measuring)",
+            protects="everything: no private record is used",
+            from_whom="everybody",
+            source="baseline",
+            settings=CommonSettings,
+            client=PublicOnlyClient,
+            strategy=_measure,
+            one_party=True,
+            multi_label=True,
         ),
     )
 }

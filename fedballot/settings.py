@@ -61,6 +61,10 @@ class CommonSettings:
     private_classes: tuple[str, ...] = setting(
         ("all",), "private classes kept, comma-separated; new=a+b joins some (needs test_source=private)"
     )
+    public_labels: Literal["known", "ignored"] = setting(
+        "known",
+        "ignored: any public records will do, models answer for the private classes (needs test_source=private)",
+    )
     partition: Literal["iid", "dirichlet", "classes-per-agent", "by-group", "subclass-per-agent"] = setting(
         "iid", "how private records go to agents"
     )
@@ -109,11 +113,6 @@ class CommonSettings:
     def worker_count(self) -> int:
         """Parallel workers: ``workers``, or the cores this process may use, and never more than agents."""
         return min(self.workers or len(os.sched_getaffinity(0)), self.agents)
-
-    @property
-    def torch_extractors(self) -> tuple[str, ...]:
-        """Feature extractors that need torch, beside the learners."""
-        return ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; tuples become lists, infinities the word ``"inf"``."""

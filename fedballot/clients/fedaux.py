@@ -136,7 +136,9 @@ class FedauxfdpSettings(FeddSettings):
 class FedauxFSettings(FeddSettings):
     """Settings of FedAUX with a frozen extractor: private scores, class heads without noise."""
 
-    client_models: tuple[str, ...] = setting(("linear",), "learners of the agents' class heads, on frozen features")
+    client_models: tuple[str, ...] = setting(
+        ("linear-torch",), "learners of the agents' class heads, on frozen features"
+    )
     epochs: int = setting(40, "epochs of a class head", low=0)
     epsilon: float = setting(math.inf, "`inf`: the class head has no noise", above=0, infinite=True)
     share: Literal["heads", "predictions"] = setting("predictions", "what a party tells: predictions")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fedballot.datasets.federation import FederatedData
 from fedballot.errors import SettingsError
 from fedballot.learners.base import FloatArray
-from fedballot.learners.extractors import SIMCLR, Extractor, make_extractor, split_steps
+from fedballot.learners.extractors import Extractor, make_extractor, split_steps
 from fedballot.settings import CommonSettings, setting
 
 Indices = npt.NDArray[np.int64]
@@ -43,11 +43,6 @@ class FrozenSettings(CommonSettings):
                 f"pretrain_share={self.pretrain_share:g} of public_size={self.public_size} leaves nothing to pretrain "
                 "or nothing to distil on: change one of them"
             )
-
-    @property
-    def torch_extractors(self) -> tuple[str, ...]:
-        first = split_steps(self.extractor)[0]
-        return (first,) if ":" in first or first.startswith(SIMCLR) else ()
 
     @property
     def query_count(self) -> int:

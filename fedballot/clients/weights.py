@@ -6,6 +6,7 @@ ClientUpdate. These are the baselines of the papers: the project's own methods s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -34,6 +35,9 @@ class WeightsSettings(CommonSettings):
     precision: Literal["float32", "float16"] = setting("float32", "how the difference of the weights is sent")
     weights: Literal["equal", "size"] = setting(
         "equal", "how parties count in the average; size: by their number of records, which must be public"
+    )
+    domain_adaptation: float = setting(
+        0.0, "strength of domain-adversarial local training towards the public pool (`+DA`)", low=0
     )
 
     def check(self) -> None:
@@ -84,10 +88,14 @@ class WeightsClient(PartyClient[S], Generic[S]):
         number, settings = self._round(config), self.party.settings
         learner = self.learner(number)
         start = self._start(arrays, learner)
-        self.train(learner)
-        if settings.evaluate_agents and number == settings.rounds:
-            self.party.folder.note({"confusion": self.party.confusion(learner, EVALUATED).tolist()})
-        return self.release(flatten(learner.get_weights()) - start, config)
+
+        def difference() -> Floats:
+            self.train(learner, number)
+            if settings.evaluate_agents and number == settings.rounds:
+                self.party.folder.note({"confusion": self.party.confusion(learner, EVALUATED).tolist()})
+            return flatten(learner.get_weights()) - start
+
+        return self.release(str(config["request"]), start.size, difference)
 
     def learner(self, number: int) -> Learner:
         """An untrained learner whose batches and augmentation are those of round ``number``."""
@@ -100,14 +108,20 @@ class WeightsClient(PartyClient[S], Generic[S]):
             streams=(number,),
         )
 
-    def train(self, learner: Learner) -> None:
-        """Train on the party's own records, from the weights that the learner holds."""
-        own = self.party.private()
-        learner.fit(own.x, own.y)
+    @property
+    def pull(self) -> float:
+        """Strength of the pull of local training towards the server's weights."""
+        return 0.0
 
-    def release(self, difference: Floats, config: dict[str, Scalar]) -> Arrays:
-        """What is told of the difference (d,)."""
-        return pack_difference(difference, self.party.settings)
+    def train(self, learner: Learner, number: int) -> None:
+        """Train on the party's own records in round ``number``, from the weights that the learner holds."""
+        own, strength = self.party.private(), self.party.settings.domain_adaptation
+        target = np.asarray(self.party.data.public_x) if strength else None
+        learner.fit(own.x, own.y, pull=self.pull, target=target, adaptation=strength)
+
+    def release(self, request: str, size: int, difference: Callable[[], Floats]) -> Arrays:
+        """What is told of the difference (d,), which is made by training when it is called for."""
+        return pack_difference(difference(), self.party.settings)
 
     def _round(self, config: dict[str, Scalar]) -> int:
         number, rounds = config.get("round"), self.party.settings.rounds
@@ -126,3 +140,29 @@ class WeightsClient(PartyClient[S], Generic[S]):
         except (WireError, DataError) as error:
             raise Refusal("request", f"the weights cannot be read: {error}") from error
         return start
+
+
+@dataclass(frozen=True)
+class ProxSettings(WeightsSettings):
+    """Settings of FedProx."""
+
+    mu: float = setting(0.1, "strength of the pull of local training towards the server's weights", above=0)
+
+
+class ProxClient(WeightsClient[ProxSettings]):
+    """A party of FedProx: local training is pulled towards the server's weights.
+
+    Paper: Li et al. 2020, "Federated optimization in heterogeneous networks", Algorithm 2.
+    """
+
+    @property
+    def pull(self) -> float:
+        return self.party.settings.mu
+
+
+@dataclass(frozen=True)
+class MomentumSettings(WeightsSettings):
+    """Settings of FedAvgM."""
+
+    momentum: float = setting(0.9, "share of the last step that the server keeps", low=0, below=1)
+    server_step: float = setting(1.0, "length of the server's step", above=0)

@@ -6,7 +6,6 @@ of a private record depend on that record and on public data only, so that a mec
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedballot.datasets import cache, features
 from fedballot.datasets.fingerprint import fingerprint
-from fedballot.errors import SettingsError
+from fedballot.errors import SettingsError, did_you_mean
 from fedballot.learners.base import FloatArray, Inputs, check_inputs
 
 AUTO = "auto"
@@ -247,11 +246,9 @@ def split_steps(name: str) -> tuple[str, ...]:
     steps = tuple(part.strip() for part in name.split("+"))
     for step in steps[1:] if ":" in steps[0] else steps:
         if step not in STEPS:
-            near = difflib.get_close_matches(step, STEPS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise SettingsError(
-                f"unknown extractor step {step!r}{hint} Known: {', '.join(STEPS)}, joined by '+', or first "
-                "'package.module:factory' for a torch module"
+                f"unknown extractor step {step!r}{did_you_mean(step, STEPS)}. Known: {', '.join(STEPS)}, joined by "
+                "'+', or first 'package.module:factory' for a torch module"
             )
     return steps
 

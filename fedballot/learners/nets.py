@@ -24,7 +24,7 @@ def builder(name: str, input_shape: tuple[int, ...]) -> Builder:
     if name not in _BUILDERS:
         return _user_module(name, input_shape)
     smallest = 8 if name.startswith(("cnn", "resnet")) else 16
-    if name not in ("mlp-torch", "linear") and min(input_shape[:2]) < smallest:
+    if name not in ("mlp-torch", "linear-torch") and min(input_shape[:2]) < smallest:
         raise SettingsError(
             f"learner {name!r} needs images of at least {smallest}x{smallest}, but they are "
             f"{input_shape[0]}x{input_shape[1]}; use mlp-torch or a scikit-learn learner"
@@ -118,15 +118,14 @@ def mobilenet_v2(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
 
 def mlp(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
     """A hidden layer of 128 behind a normalisation of each example by itself."""
-    size = 1
-    for length in (*input_shape[:2], _channels(input_shape) if len(input_shape) > 1 else 1):
-        size *= length
+    size = math.prod(input_shape)
     return nn.Sequential(nn.Flatten(), nn.LayerNorm(size), nn.Linear(size, 128), nn.ReLU(), nn.Linear(128, n_outputs))
 
 
 def linear(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
-    """One linear layer."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), n_outputs))
+    """One linear layer behind a normalisation of each example by itself, which has no weights."""
+    size = math.prod(input_shape)
+    return nn.Sequential(nn.Flatten(), nn.LayerNorm(size, elementwise_affine=False), nn.Linear(size, n_outputs))
 
 
 def with_group_norm(net: nn.Module) -> nn.Module:
@@ -148,7 +147,7 @@ _BUILDERS: dict[str, Callable[[int, tuple[int, ...]], nn.Module]] = {
     "shufflenet-v2": shufflenet_v2,
     "mobilenet-v2": mobilenet_v2,
     "mlp-torch": mlp,
-    "linear": linear,
+    "linear-torch": linear,
 }
 
 

@@ -3,6 +3,7 @@
 import importlib
 import math
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.files import write_atomic
 from fedballot.learners import base, skops_io, storage
-from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners.base import Combine, FloatArray, Inputs, IntArray, Loss, Progress
 
 _FLOOR = 1e-12
 _FOLDS = 3
@@ -60,8 +61,21 @@ class ScikitLearner:
         self._outputs = n_classes
         self._estimator: Any = None
 
-    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None, epochs: int | None = None) -> Self:
+    def fit(
+        self,
+        x: Inputs,
+        y: IntArray,
+        *,
+        unknown: Inputs | None = None,
+        epochs: int | None = None,
+        pull: float = 0.0,
+        target: Inputs | None = None,
+        adaptation: float = 0.0,
+    ) -> Self:
         """See ``Learner.fit``; the public inputs are drawn once, for there are no epochs."""
+        if pull or adaptation:
+            asked = "a proximal term" if pull else "domain adaptation"
+            raise SettingsError(f"learner {self.name!r} is scikit-learn's and knows no {asked}: use a torch learner")
         flat = self._flat(x)
         base.check_labels(y, len(x), self.n_classes)
         self._outputs = self.n_classes
@@ -87,6 +101,7 @@ class ScikitLearner:
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         """See ``Learner.distill``: each example once per class, weighted by its target.
 
@@ -154,6 +169,10 @@ class ScikitLearner:
         p = self._probabilities(self._trained(), flat)
         return np.asarray(np.sqrt(p / p.sum(axis=1, keepdims=True)), dtype=np.float32)
 
+    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
+        """Refuse; see ``Learner.descend``."""
+        raise self._no_weights()
+
     def get_weights(self) -> list[FloatArray]:
         """Refuse; see ``Learner.get_weights``."""
         raise self._no_weights()
@@ -169,22 +188,30 @@ class ScikitLearner:
         )
 
     def save(self, path: Path) -> None:
-        """Write skops. See ``Learner.save``.
+        """Write skops. See ``Learner.save``."""
+        content = self.dumps()
+        write_atomic(path, lambda file: file.write(content))
+
+    def dumps(self) -> bytes:
+        """The content of a file.
 
         Raises
         ------
         SettingsError
             If the estimator holds types beyond the trusted list, so that it could not be loaded safely again.
         """
-        content = skops_io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
+        content: bytes = skops_io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
         foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(_TRUSTED))
         if foreign:
             raise SettingsError(f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}")
-        write_atomic(path, lambda file: file.write(content))
+        return content
 
     def load(self, path: Path) -> Self:
         """Read skops. See ``Learner.load``."""
-        content = storage.read_bytes(path)
+        return self.loads(storage.read_bytes(path), path)
+
+    def loads(self, content: bytes, path: Path) -> Self:
+        """Take up what :meth:`dumps` gave; ``path`` is for the error's words."""
         try:
             state = skops_io.loads(content, trusted=_TRUSTED)
         except Exception as error:  # skops raises whatever zip, JSON or numpy raise

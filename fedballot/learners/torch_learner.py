@@ -1,6 +1,8 @@
 """Torch learners: networks that live on one device with their data, without a DataLoader."""
 
 import hashlib
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +17,8 @@ from torch import Tensor, nn
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.files import write_atomic
 from fedballot.learners import augment, base, nets, storage, training
-from fedballot.learners.base import WEIGHT_LEARNERS, FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners.base import WEIGHT_LEARNERS, Combine, FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners.domain import DomainAdversary
 
 _PREDICT_BATCH = {"cpu": 256, "cuda": 4096}  # on CPU twice as fast as 1024: activations stay in the cache
 _LABEL_SHARE = 0.3
@@ -58,14 +61,38 @@ class TorchLearner:
             kind = augment.COLOUR if len(input_shape) == 3 else grey
             self._augmenter = augment.Augmenter(kind, input_shape[0], input_shape[1], self.device)
 
-    def fit(self, x: Inputs, y: IntArray, *, unknown: Inputs | None = None, epochs: int | None = None) -> Self:
+    def fit(
+        self,
+        x: Inputs,
+        y: IntArray,
+        *,
+        unknown: Inputs | None = None,
+        epochs: int | None = None,
+        pull: float = 0.0,
+        target: Inputs | None = None,
+        adaptation: float = 0.0,
+    ) -> Self:
         """See ``Learner.fit``."""
         base.check_inputs(x, self.input_shape)
+        if y.ndim == 2:
+            base.check_multi_labels(y, len(x), self.n_classes)
+            if unknown is not None or pull or adaptation:
+                raise SettingsError("a learner of several labels knows no abstention, pull or adaptation")
+            return self._train_on(self._data(x), self._tensor(y.astype(np.float32)), epochs, loss="binary")
         base.check_labels(y, len(x), self.n_classes)
         hard = self._tensor(y.astype(np.int64))
+        other = self._target(target, adaptation)
         if unknown is None:
-            targets = F.one_hot(hard, self.n_classes).float()
-            return self._train_on(self._data(x), targets, epochs)
+            epoch = training.Epoch(torch.arange(len(x), device=self.device), F.one_hot(hard, self.n_classes).float())
+            return self._train(
+                self._data(x),
+                lambda number, best: epoch,
+                self.n_classes,
+                epochs=epochs,
+                pull=pull,
+                other=other,
+                adaptation=adaptation,
+            )
 
         base.check_inputs(unknown, self.input_shape, what="unknown")
         if len(unknown) == 0:
@@ -81,7 +108,8 @@ class TorchLearner:
             drawn = n + torch.randperm(m, device=self.device)[: len(abstain)]
             return training.Epoch(torch.cat([known, drawn]), targets)
 
-        return self._train(torch.cat([self._data(x), self._data(unknown)]), plan, outputs, epochs=epochs)
+        data = torch.cat([self._data(x), self._data(unknown)])
+        return self._train(data, plan, outputs, epochs=epochs, pull=pull, other=other, adaptation=adaptation)
 
     def distill(
         self,
@@ -92,18 +120,22 @@ class TorchLearner:
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         """See ``Learner.distill``."""
         base.check_inputs(x, self.input_shape)
         if loss != "cross-entropy":
             if weights is not None:
                 raise SettingsError(f"weights go with the loss cross-entropy only, not with {loss}")
-            base.check_logits(targets, len(x), self.n_classes)
-            return self._train_on(self._data(x), self._tensor(targets.astype(np.float32)), epochs, batch_size, loss)
+            check = base.check_probabilities if loss == "binary" else base.check_logits
+            check(targets, len(x), self.n_classes)
+            soft = self._tensor(targets.astype(np.float32))
+            return self._train_on(self._data(x), soft, epochs, batch_size, loss, temperature)
         weighted = base.check_targets(targets, len(x), self.n_classes, weights)
         if weights is not None:
             weighted = weighted / weights.mean()
-        return self._train_on(self._data(x), self._tensor(weighted.astype(np.float32)), epochs, batch_size)
+        soft = self._tensor(weighted.astype(np.float32))
+        return self._train_on(self._data(x), soft, epochs, batch_size, temperature=temperature)
 
     def semi_supervise(
         self,
@@ -155,6 +187,16 @@ class TorchLearner:
             if hook:
                 hook.remove()
         return F.normalize(torch.cat(seen) if seen else logits).cpu().numpy()
+
+    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
+        """See ``Learner.descend``."""
+        base.check_inputs(x, self.input_shape)
+        base.check_labels(y, len(x), self.n_classes)
+        net, data, labels = self._shareable(), self._data(x), self._tensor(y.astype(np.int64))
+        with training.seeded(self._stream(), self.device):
+            training.descend(net, self._inputs, data, labels, map(self._tensor, batches), combine, lr=self._lr)
+        self._fits += 1
+        return self
 
     def get_weights(self) -> list[FloatArray]:
         """See ``Learner.get_weights``."""
@@ -223,6 +265,14 @@ class TorchLearner:
             )
         return self._net
 
+    def _target(self, target: Inputs | None, adaptation: float) -> Tensor | None:
+        if not adaptation:
+            return None
+        if target is None or len(target) == 0:
+            raise SettingsError("target is empty: domain adaptation needs at least 1 public input")
+        base.check_inputs(target, self.input_shape, what="target")
+        return self._data(target)
+
     def _stream(self) -> int:
         """Seed of the next fit: each has a stream of its own, also after a save and a load."""
         return int.from_bytes(hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()[:8], "big", signed=True)
@@ -234,10 +284,17 @@ class TorchLearner:
         epochs: int | None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         epoch = training.Epoch(torch.arange(len(data), device=self.device), targets)
         return self._train(
-            data, lambda number, best: epoch, self.n_classes, epochs=epochs, batch_size=batch_size, loss=loss
+            data,
+            lambda number, best: epoch,
+            self.n_classes,
+            epochs=epochs,
+            batch_size=batch_size,
+            loss=loss,
+            temperature=temperature,
         )
 
     def _train(
@@ -249,14 +306,21 @@ class TorchLearner:
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
+        pull: float = 0.0,
+        other: Tensor | None = None,
+        adaptation: float = 0.0,
         progress: Progress | None = None,
     ) -> Self:
         with training.seeded(self._stream(), self.device):
             if self._net is None or outputs != self._outputs:
                 self._net = self._build(outputs).to(self.device)
             self._outputs = outputs
+            net, adversary = self._net, None
+            if other is not None:
+                adversary = DomainAdversary(net, partial(self._drawn, other), adaptation)
             self._net = training.train(
-                self._net,
+                net,
                 lambda rows: self._inputs(data[rows]),
                 plan,
                 epochs=self._epochs if epochs is None else epochs,
@@ -264,16 +328,26 @@ class TorchLearner:
                 lr=self._lr,
                 average=self._student,
                 loss=loss,
+                temperature=temperature,
+                pull=pull,
+                adversary=adversary,
                 progress=progress,
             ).eval()
+            if adversary:
+                adversary.close()
         if not all(bool(value.isfinite().all()) for value in self._net.state_dict().values()):
             raise RunError(f"training of {self.name!r} diverged with lr = {self._lr:g}; use a smaller one")
         self._fits += 1
         return self
 
     def _inputs(self, data: Tensor) -> Tensor:
+        """Augmented float inputs; each depends on its own record only."""
         x = _floats(data)
         return self._augmenter(x) if self._augmenter else x
+
+    def _drawn(self, data: Tensor, n: int) -> Tensor:
+        """Augmented inputs of ``n`` random rows."""
+        return self._inputs(data[torch.randint(len(data), (n,), device=self.device)])
 
     def _logits(self, net: nn.Module, data: Tensor) -> Tensor:
         net.eval()

@@ -1,14 +1,20 @@
 """The training loop of all torch learners: AdamW on one flat vector, cosine schedule, averaged weights."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
+import torch.func
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from fedballot.learners.domain import DomainAdversary
 
 AVERAGING = 0.99
 WEIGHT_DECAY = 1e-2
@@ -23,10 +29,19 @@ class Epoch(NamedTuple):
 
 Plan = Callable[[int, nn.Module], Epoch]
 
+
+def binary(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of each label by itself; targets below 0 are unknown and do not count."""
+    known = (targets >= 0).float()
+    losses = F.binary_cross_entropy_with_logits(logits, targets.clamp_min(0), reduction="none")
+    return (losses * known).sum() / known.sum().clamp_min(1)
+
+
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cross-entropy": F.cross_entropy,
     "mae": F.l1_loss,
     "l2": F.mse_loss,
+    "binary": binary,
 }
 
 
@@ -93,6 +108,9 @@ def train(
     lr: float,
     average: bool,
     loss: str = "cross-entropy",
+    temperature: float = 1.0,
+    pull: float = 0.0,
+    adversary: DomainAdversary | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
     """Train, and return the network, or the average of its weights.
@@ -105,8 +123,15 @@ def train(
         (epoch, network that predicts best so far) -> what to train on in this epoch, in any order.
     loss
         A key of ``LOSSES``.
+    temperature
+        What logits are divided by before the loss.
+    pull
+        Strength mu of a pull towards the first weights: mu / 2 times the squared distance is added to the loss.
+    adversary
+        Also trained, against the network.
     """
-    optimiser = AdamW(net)
+    optimiser = AdamW(nn.ModuleList([net, adversary]) if adversary else net)
+    first = optimiser.weights.clone() if pull else None
     averaged = Average(net) if average else None
     result = averaged.net if averaged else net
     for epoch in range(epochs):
@@ -115,9 +140,13 @@ def train(
         batches = list(_batches(order, batch_size))
         net.train()
         for number, batch in enumerate(batches):
-            logits = net(inputs(rows[batch]))
-            LOSSES[loss](logits, targets[batch]).backward()  # type: ignore[no-untyped-call]
             done = (epoch + number / len(batches)) / epochs
+            classify = partial(_loss, LOSSES[loss], temperature, targets[batch])
+            x = inputs(rows[batch])
+            value = adversary.loss(net, x, classify, done) if adversary else classify(net(x))
+            value.backward()  # type: ignore[no-untyped-call]
+            if first is not None:
+                optimiser.gradient.add_(optimiser.weights - first, alpha=pull)
             optimiser.step(lr * 0.5 * (1 + math.cos(math.pi * done)))
             if averaged:
                 averaged.update(net)
@@ -126,6 +155,46 @@ def train(
     for p in net.parameters():
         p.grad = None
     return result
+
+
+def gradients(net: nn.Module, x: Tensor, labels: Tensor) -> Tensor:
+    """Gradient of each record's cross-entropy, (m, d) for m records and d weights in the order of ``parameters``."""
+    weights = {name: p.detach() for name, p in net.named_parameters()}
+
+    def loss(values: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
+        return F.cross_entropy(torch.func.functional_call(net, values, (one[None],)), label[None])
+
+    if len(x) == 0:
+        return torch.zeros(0, sum(w.numel() for w in weights.values()), device=x.device)
+    each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
+    return torch.cat([g.flatten(1) for g in each(weights, x, labels).values()], dim=1)
+
+
+def descend(
+    net: nn.Module,
+    inputs: Callable[[Tensor], Tensor],
+    data: Tensor,
+    labels: Tensor,
+    batches: Iterable[Tensor],
+    combine: Callable[[NDArray[np.float32]], NDArray[np.floating]],
+    *,
+    lr: float,
+) -> None:
+    """One step of plain gradient descent for each batch, along what ``combine`` makes of its records' gradients.
+
+    Source: Abadi et al. 2016, "Deep learning with differential privacy", Algorithm 1, without its clipping and noise.
+    """
+    net.train()
+    for rows in batches:
+        found = gradients(net, inputs(data[rows]), labels[rows])
+        step = torch.from_numpy(np.asarray(combine(found.cpu().numpy()), dtype=np.float32)).to(data.device)
+        with torch.no_grad():
+            nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(net.parameters()) - lr * step, net.parameters())
+    net.eval()
+
+
+def _loss(of: Callable[[Tensor, Tensor], Tensor], temperature: float, targets: Tensor, logits: Tensor) -> Tensor:
+    return of(logits / temperature, targets)
 
 
 def _batches(order: Tensor, size: int) -> Iterator[Tensor]:

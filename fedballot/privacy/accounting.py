@@ -8,6 +8,7 @@ is (0, d)-DP takes d of the delta and leaves (delta - d)/(1 - d) to the rest.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Literal
 
 import dp_accounting
@@ -73,7 +74,7 @@ def epsilon(costs: Sequence[Cost], delta: float, accountant: Accountant = "exact
     continuous, off = _dominated(rest)
     left *= math.exp(-off)
     if accountant == "pld":
-        return _pld(continuous, left) + 2 * off
+        return _pld(tuple(continuous), left) + 2 * off
     return _rdp(continuous, left) + 2 * off
 
 
@@ -121,8 +122,14 @@ def largest_count(fits: Callable[[int], bool], limit: int = 10**9) -> int:
 
 
 def _merge(costs: Sequence[Cost]) -> list[Cost]:
-    """Join what composes exactly: all continuous Gaussians, and unit shifts under the same noise."""
-    merged: list[Cost] = [c for c in costs if not isinstance(c, GaussianCost | IntegerCost)]
+    """Join what composes exactly: all continuous Gaussians, unit shifts under the same noise, steps of one sampling."""
+    merged: list[Cost] = [c for c in costs if not isinstance(c, GaussianCost | IntegerCost | PoissonCost | CohortCost)]
+    steps: dict[PoissonCost | CohortCost, int] = {}
+    for cost in costs:
+        if isinstance(cost, PoissonCost | CohortCost):
+            kind = replace(cost, steps=1)
+            steps[kind] = steps.get(kind, 0) + cost.steps
+    merged += [replace(kind, steps=count) for kind, count in steps.items()]
     mus = [c.mu * math.sqrt(c.count) for c in costs if isinstance(c, GaussianCost)]
     if mus:
         merged.append(GaussianCost(gaussian.compose_mu(*mus)))
@@ -160,7 +167,8 @@ def _exact(costs: Sequence[Cost], delta: float) -> float:
     return gaussian.epsilon(continuous[0].mu, delta * math.exp(-off)) + 2 * off
 
 
-def _pld(costs: Sequence[Cost], delta: float) -> float:
+@lru_cache(maxsize=1024)  # seconds each, and many parties of a process ask the same
+def _pld(costs: tuple[Cost, ...], delta: float) -> float:
     """Compose privacy loss distributions; dp-accounting's own accountant is avoided, for it rescales by adjacency."""
     total = pld.identity()
     for cost in costs:

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
-from fedballot.privacy import gaussian
-from fedballot.privacy.costs import CohortCost, PoissonCost
+from fedballot.privacy import accounting, gaussian
+from fedballot.privacy.accounting import Accountant
+from fedballot.privacy.costs import CohortCost, GaussianCost, PoissonCost
 from fedballot.privacy.nfdp import NfdpSample
 from fedballot.privacy.noise import discrete_gaussian, grid_sensitivity, representable_variance, round_to_grid
 from fedballot.privacy.randomness import NoiseSource, uniform_below
 from fedballot.privacy.vectors import ROUNDING, clip_rows
+
+SMALL = 0.3  # multipliers below it: sampling hardly helps, and the accountants that know it take minutes
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,8 @@ class SubsampledGaussian:
         """Distance of neighbouring grid points."""
         return ROUNDING * self.clip / math.sqrt(self.coordinates)
 
-    def cost(self) -> PoissonCost | CohortCost:
-        """Return what all steps cost.
+    def cost(self) -> GaussianCost | PoissonCost | CohortCost:
+        """Return what all steps cost: exactly where everybody takes part, or where sampling hardly helps.
 
         Rounding and integer noise are paid for in the multiplier: the integers are a rounding of a continuous Gaussian
         of variance sigma^2 - 4 but for exp(-8 pi^2) in each probability, which double precision cannot show.
@@ -73,9 +76,50 @@ class SubsampledGaussian:
         if variance <= 8:
             raise SettingsError(f"multiplier = {self.multiplier}: too small, at least 0.01 is needed.")
         effective = math.sqrt(variance - 4) / reach
+        if effective < SMALL or self.rate == (1.0 if isinstance(self.rate, float) else self.population):
+            return GaussianCost(1 / effective, self.steps)
         if isinstance(self.rate, float):
             return PoissonCost(self.rate, effective, self.steps)
         return CohortCost(self.population, self.rate, effective, self.steps)
+
+    @property
+    def accountant(self) -> Accountant:
+        """The tightest accountant that knows the sampling."""
+        match self.cost():
+            case GaussianCost():
+                return "exact"
+            case PoissonCost():
+                return "pld"
+            case CohortCost():
+                return "rdp"
+
+    def epsilon(self, delta: float) -> float:
+        """Return epsilon of all steps together."""
+        return accounting.epsilon([self.cost()], delta, self.accountant)
+
+    @classmethod
+    def solve(
+        cls,
+        epsilon: float,
+        delta: float,
+        *,
+        population: int,
+        rate: float | int,
+        clip: float,
+        steps: int,
+        coordinates: int,
+    ) -> "SubsampledGaussian":
+        """Return the mechanism with the smallest multiplier, to a thousandth, whose epsilon is at most the target."""
+        gaussian.check_positive("epsilon", epsilon)
+
+        def at(multiplier: float) -> "SubsampledGaussian":
+            return cls(population, rate, clip, multiplier, steps, coordinates)
+
+        poisson = isinstance(rate, float)
+        # without the amplification by sampling; Renyi accounting, which fixed cohorts need, is looser by less than half
+        high = gaussian.sigma(math.sqrt(steps), epsilon, delta) * (1.01 if poisson else 3)
+        low = min(high / 2, max(SMALL, high * float(rate if poisson else rate / population) / 2))
+        return at(accounting.smallest(lambda multiplier: at(multiplier).epsilon(delta) <= epsilon, low, high, 1e-3))
 
     def cohort(self, noise: NoiseSource) -> NDArray[np.int64]:
         """Draw who takes part in one step, sorted; possibly nobody under Poisson sampling."""
@@ -89,7 +133,10 @@ class SubsampledGaussian:
         updates = np.asarray(updates)
         if updates.ndim != 2 or updates.shape[1] != self.coordinates:
             raise DataError(f"updates: expected shape (m, {self.coordinates}), got {updates.shape}.")
-        total = clip_rows(updates, self.clip).sum(axis=0)
+        return self.noisy(clip_rows(updates, self.clip).sum(axis=0), noise)
+
+    def noisy(self, total: NDArray[np.floating], noise: NoiseSource) -> NDArray[np.float64]:
+        """Add the noise to a sum of updates, shape (coordinates,), each of which the caller has clipped."""
         variance = representable_variance(self.multiplier * self.clip / self.grid)
         steps = round_to_grid(total, self.grid) + discrete_gaussian(variance, self.coordinates, noise)
         return np.asarray(self.grid * steps, dtype=np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.weights import Floats, WeightsSettings, unpack_difference
+from fedballot.clients.weights import Floats, MomentumSettings, WeightsSettings, unpack_difference
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
@@ -20,7 +20,7 @@ from fedballot.learners.registry import make_learner
 from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
 from fedballot.runfolder import RunFolder
-from fedballot.strategies.aggregation import average_vectors
+from fedballot.strategies.aggregation import average_vectors, momentum_step
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 
 S = TypeVar("S", bound=WeightsSettings)
@@ -107,8 +107,8 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         return [proxies[index] for index in np.sort(order[:size])]
 
     def needed(self, asked: int) -> int:
-        """The same share of the cohort as of all agents."""
-        return max(1, min(self.required, -(-self.required * self.settings.cohort_size // self.nodes)))
+        """The same share of a cohort as of all agents."""
+        return self.required if self.settings.participation == 1 else -(-self.required * asked // self.nodes)
 
     def request(self, server_round: int) -> Arrays:
         return [self.weights]
@@ -145,3 +145,25 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         """Confusion matrix (C, C) of the shared model on the first ``rows`` test records (all if None)."""
         logits = self.load(self.new_learner(0), self.weights).predict_logits(self.data.test_x[:rows])
         return confusion_matrix(self.data.test_y[:rows], logits.argmax(axis=1), len(self.data.classes))
+
+
+M = TypeVar("M", bound=MomentumSettings)
+
+
+class MomentumStrategy(WeightsStrategy[M], Generic[M]):
+    """FedAvgM: the server moves along a running sum of the average differences."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.velocity: npt.NDArray[np.float64] = np.zeros(self.weights.size)
+
+    def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
+        self.velocity = momentum_step(self.velocity, self.average(answers), self.settings.momentum)
+        return (self.weights + self.settings.server_step * self.velocity).astype(np.float32)
+
+    def state(self) -> Mapping[str, npt.NDArray[Any]]:
+        return {**super().state(), "velocity": self.velocity}
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().restore(state)
+        self.velocity = state["velocity"]

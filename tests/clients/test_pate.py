@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from fedballot.clients.base import Party
-from fedballot.clients.pate import PateClient, PateSettings, mechanism
+from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.voting import mechanism
 from fedballot.engine import federated_data
 from fedballot.privacy.ledger import Ledger
 from fedballot.runfolder import AgentFolder

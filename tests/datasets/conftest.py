@@ -2,15 +2,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 from fedballot.datasets.federation import build
 from fedballot.datasets.sources import load
-
-# A shared machine stalls now and then: time limits are asserted where they matter, with room.
-hypothesis.settings.register_profile("no-deadline", deadline=None)
-hypothesis.settings.load_profile("no-deadline")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
+from flwr.server.strategy import FedAvgM
 from flwr.server.strategy.aggregate import aggregate
 
-from fedballot.clients.weights import WeightsSettings
+from fedballot.clients.weights import MomentumSettings, ProxSettings, WeightsSettings
 from fedballot.engine import federated_data
 from fedballot.errors import RunError, SettingsError
 from fedballot.files import read_arrays
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.settings import build
-from fedballot.strategies.aggregation import average_vectors
+from fedballot.strategies.aggregation import average_vectors, momentum_step
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import run, strategy_of
 
@@ -103,10 +105,43 @@ def test_size_weights_count_records():
 
 @pytest.mark.parametrize("model", ["cnn", "logistic-regression", "random-forest"])
 def test_batch_norm_and_scikit_learn_are_refused_with_what_works(model):
-    with pytest.raises(SettingsError, match="cnn-small, cnn-gn, resnet8-gn, mlp-torch"):
+    with pytest.raises(SettingsError, match="cnn-small, cnn-gn, resnet8-gn, mlp-torch, linear-torch"):
         strategy_of(settings(client_models=model), "fedavg")
 
 
 def test_one_kind_of_model_only():
     with pytest.raises(SettingsError, match="client_models=mlp-torch,cnn-small"):
         settings(client_models="mlp-torch,cnn-small")
+
+
+def test_momentum_is_flowers_own():
+    generator = np.random.default_rng(1)
+    start, steps = generator.normal(size=6), generator.normal(size=(3, 6))
+    flower = FedAvgM(initial_parameters=ndarrays_to_parameters([start]), server_momentum=0.7, server_learning_rate=0.5)
+    mine, velocity, theirs = start, np.zeros(6), start
+    for number, step in enumerate(steps, start=1):
+        velocity = momentum_step(velocity, step, 0.7)
+        mine = mine + 0.5 * velocity
+        reply = FitRes(Status(Code.OK, ""), ndarrays_to_parameters([theirs + step]), 1, {})
+        theirs = parameters_to_ndarrays(flower.aggregate_fit(number, [(None, reply)], [])[0])[0]
+        flower.initial_parameters = ndarrays_to_parameters([theirs])
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("method", "kind"), [("fedprox", ProxSettings), ("fedavgm", MomentumSettings)])
+def test_the_kin_of_fedavg_learn(method, kind, tmp_path):
+    over = {"mu": 1.0} if method == "fedprox" else {"momentum": 0.5}
+    _, result = run(method, build(kind, DIGITS, over), tmp_path)
+    assert result["metrics"]["server_accuracy"] > 0.7
+    assert result["guarantees"][0]["status"] == "none"
+
+
+def test_a_strong_pull_keeps_a_party_near_the_servers_weights():
+    moved = []
+    for mu in (0.0, 10.0):
+        learner = strategy_of(settings(), "fedavg").new_learner(0)
+        start = flatten(learner.get_weights())
+        data = federated_data(settings())
+        learner.fit(data.public_x, data.public_y, epochs=3, pull=mu)
+        moved.append(np.linalg.norm(flatten(learner.get_weights()) - start))
+    assert moved[1] < 0.5 * moved[0]

@@ -1,0 +1,192 @@
+"""The private methods that share weights: noise on the cohort's sum (DP-FedAvg), or in every local step (DP-FedSGD).
+
+Papers: McMahan et al. 2018, "Learning differentially private recurrent language models", Algorithm 1; Abadi et al.
+2016, "Deep learning with differential privacy", Algorithm 1, run by each party.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.clients.base import Arrays, Party
+from fedballot.clients.fedmd_private import secret_noise
+from fedballot.clients.weights import Floats, MomentumSettings, WeightsClient, WeightsSettings, pack_difference
+from fedballot.errors import SettingsError
+from fedballot.learners.base import Learner
+from fedballot.privacy.guarantee import Adjacency, Unit
+from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.randomness import NoiseSource
+from fedballot.privacy.subsampled import SubsampledGaussian
+from fedballot.settings import setting
+
+
+@dataclass(frozen=True)
+class DpFedavgSettings(MomentumSettings):
+    """Settings of DP-FedAvg."""
+
+    momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1)
+    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
+    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
+    clip: float = setting(0.3, "largest norm of an agent's difference; longer ones are cut", above=0)
+    noise_multiplier: float = setting(
+        0.0, "standard deviation of the noise on a round's sum, over clip; 0: solve it for epsilon", low=0
+    )
+    sampling: Literal["poisson", "fixed"] = setting(
+        "poisson", "how participation draws a cohort: each agent by itself, or exactly so many"
+    )
+    noise_seed: int | None = setting(None, "seed noise and cohorts, for tests; the guarantee is then: not private")
+
+    def check(self) -> None:
+        super().check()
+        if self.weights != "equal":
+            raise SettingsError(
+                f"weights={self.weights} lets one agent count for more than clip, on which the noise rests: set "
+                "weights=equal"
+            )
+
+    @property
+    def rate(self) -> float | int:
+        """Probability of taking part in a round, or the exact number that does."""
+        return self.participation if self.sampling == "poisson" else self.cohort_size
+
+    @property
+    def divisor(self) -> float:
+        """Public number that a round's sum is divided by: the expected size of its cohort."""
+        return self.agents * self.participation if self.sampling == "poisson" else float(self.cohort_size)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The two worlds: an agent blanked out (Poisson), or replaced (a cohort of fixed size has no empty seats)."""
+        return "zero-out" if self.sampling == "poisson" else "replace-one"
+
+
+@dataclass(frozen=True)
+class DpFedsgdSettings(WeightsSettings):
+    """Settings of DP-FedSGD; a party takes epochs / rate noisy steps in each round."""
+
+    batch_size: int = setting(64, "public number that a batch's sum is divided by; batches hold rate * records", low=1)
+    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
+    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
+    clip: float = setting(1.0, "largest norm of a record's gradient; longer ones are cut", above=0)
+    noise_multiplier: float = setting(
+        0.0, "standard deviation of the noise on a batch's sum, over clip; 0: solve it for epsilon", low=0
+    )
+    rate: float = setting(0.1, "probability with which each record is in a batch", above=0, high=1)
+    lr: float = setting(0.5, "learning rate of the noisy steps (plain gradient descent)", above=0)
+    noise_seed: int | None = setting(None, "seed noise and batches, for tests; the guarantee is then: not private")
+
+    def check(self) -> None:
+        super().check()
+        if self.weights != "equal":
+            raise SettingsError(f"weights={self.weights} tells the parties' numbers of records: set weights=equal")
+        if self.domain_adaptation:
+            raise SettingsError(
+                f"domain_adaptation={self.domain_adaptation:g}: its loss has no gradient of a single record, which "
+                "dp-fedsgd clips: set 0, or run dp-fedavg"
+            )
+
+    @property
+    def steps(self) -> int:
+        """Noisy steps of a round."""
+        return max(1, round(self.epochs / self.rate))
+
+
+@lru_cache(maxsize=8)
+def agent_mechanism(settings: DpFedavgSettings, size: int) -> SubsampledGaussian:
+    """The noisy sums of DP-FedAvg: one step per round, for weights (d,) of that size."""
+    return _mechanism(settings, size, population=settings.agents, rate=settings.rate, steps=settings.rounds)
+
+
+@lru_cache(maxsize=8)
+def record_mechanism(settings: DpFedsgdSettings, size: int) -> SubsampledGaussian:
+    """The noisy sums of DP-FedSGD over all rounds; what they cost does not depend on how many records there are."""
+    steps = settings.rounds * settings.steps
+    return _mechanism(settings, size, population=1, rate=float(settings.rate), steps=steps)
+
+
+def _mechanism(
+    settings: DpFedavgSettings | DpFedsgdSettings, size: int, *, population: int, rate: float | int, steps: int
+) -> SubsampledGaussian:
+    if settings.noise_multiplier:
+        return SubsampledGaussian(population, rate, settings.clip, settings.noise_multiplier, steps, size)
+    return SubsampledGaussian.solve(
+        settings.epsilon,
+        settings.delta,
+        population=population,
+        rate=rate,
+        clip=settings.clip,
+        steps=steps,
+        coordinates=size,
+    )
+
+
+def _ledger(
+    party: Party[DpFedavgSettings] | Party[DpFedsgdSettings],
+    mechanism: SubsampledGaussian,
+    unit: Unit,
+    adjacency: Adjacency,
+) -> Ledger:
+    """The party's ledger, if it is about what the mechanism's costs are about.
+
+    Raises
+    ------
+    SettingsError
+        If the party keeps a ledger of its own about another unit or adjacency.
+    """
+    delta = party.settings.delta
+    ledger = party.open_ledger(unit, adjacency, mechanism.epsilon(delta), delta, mechanism.accountant)
+    kept = ledger.account
+    if (kept.unit, kept.adjacency) != (unit, adjacency):
+        raise SettingsError(
+            f"this ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about {unit}s under "
+            f"{adjacency}"
+        )
+    return ledger
+
+
+class DpFedavgClient(WeightsClient[DpFedavgSettings]):
+    """A party of DP-FedAvg: it trusts the server to clip, to add the noise, and to show nothing but the result."""
+
+    def release(self, request: str, size: int, difference: Callable[[], Floats]) -> Arrays:
+        """The difference as it is. The whole run is charged before the first of them: who takes part when is secret."""
+        settings = self.party.settings
+        mechanism = agent_mechanism(settings, size)
+        ledger = _ledger(self.party, mechanism, "agent", settings.adjacency)
+        ledger.release(request.rpartition("/")[0], mechanism.cost(), lambda: {"joined": np.ones(1, dtype=np.int8)})
+        return super().release(request, size, difference)
+
+
+class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
+    """A party of DP-FedSGD: what it tells is private already, whoever reads it."""
+
+    def release(self, request: str, size: int, difference: Callable[[], Floats]) -> Arrays:
+        """The difference, charged before training and stored: the same request never draws noise twice."""
+        settings = self.party.settings
+        mechanism = record_mechanism(settings, size)
+        ledger = _ledger(self.party, mechanism, "record", "add-remove")
+        cost = replace(mechanism, steps=settings.steps).cost()
+        kept = ledger.release(request, cost, lambda: {"difference": pack_difference(difference(), settings)[0]})
+        return [kept["difference"]]
+
+    def train(self, learner: Learner, number: int) -> None:
+        """Noisy steps on Poisson batches of the party's own records."""
+        own, settings = self.party.private(), self.party.settings
+        size = sum(w.size for w in learner.get_weights())
+        mechanism = replace(record_mechanism(settings, size), population=len(own.y))
+        noise = secret_noise(settings.noise_seed, self.party.agent, number)
+        learner.descend(
+            own.x,
+            own.y,
+            _poisson_batches(mechanism, settings.steps, noise),
+            lambda found: mechanism.release(found, noise) / settings.batch_size,
+        )
+
+
+def _poisson_batches(mechanism: SubsampledGaussian, steps: int, noise: NoiseSource) -> Iterator[npt.NDArray[np.int64]]:
+    return (mechanism.cohort(noise) for _ in range(steps))

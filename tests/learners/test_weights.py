@@ -1,0 +1,134 @@
+"""Gradients of single records, group norm, and domain-adversarial training."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.learners import nets, training
+from fedballot.learners.domain import DomainAdversary
+from fedballot.learners.registry import make_learner
+
+
+def learner(name="mlp-torch", shape=(8, 8), **over):
+    asked = {"n_classes": 4, "seed": 0, "epochs": 3, "batch_size": 16, "lr": 3e-3, "role": "teacher", **over}
+    return make_learner(name, input_shape=shape, **asked)
+
+
+def data(n=120, shift=0, seed=0):
+    """Images with one bright quarter, which is the class; ``shift`` is another brightness of all else."""
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, 4, n)
+    x = generator.integers(0, 60, (n, 8, 8)) + shift
+    for row, label in enumerate(y):
+        x[row, 4 * (label // 2) :, 4 * (label % 2) :][:4, :4] += 90
+    return x.astype(np.uint8), y.astype(np.int64)
+
+
+@pytest.mark.parametrize("name", ["cnn-small", "cnn-gn", "resnet8-gn", "mlp-torch"])
+def test_weights_go_out_and_in(name):
+    x, y = data()
+    one = learner(name).fit(x, y)
+    other = learner(name, seed=1).set_weights(one.get_weights())
+    np.testing.assert_allclose(other.predict_logits(x), one.predict_logits(x), atol=1e-5)
+    fresh = learner(name, seed=0).get_weights()
+    assert all(np.array_equal(a, b) for a, b in zip(fresh, learner(name, seed=0).get_weights(), strict=True))
+    with pytest.raises(DataError, match="shapes"):
+        other.set_weights(one.get_weights()[1:])
+    with pytest.raises(DataError, match="NaN"):
+        other.set_weights([w * np.nan for w in one.get_weights()])
+
+
+def test_group_norm_stands_where_batch_norm_stood():
+    net = nets.builder("resnet8-gn", (8, 8))(4)
+    kinds = [type(module).__name__ for module in net.modules()]
+    assert kinds.count("GroupNorm") == 7 and "BatchNorm2d" not in kinds
+
+
+@pytest.mark.parametrize("name", ["cnn-small", "cnn-gn"])
+def test_gradients_of_single_records_are_those_of_batches_of_one(name):
+    x, y = data(6)
+    one = learner(name)
+    one.get_weights()
+    net, inputs, labels = one._net, torch.from_numpy(x).float()[:, None] / 255, torch.from_numpy(y)
+    net.eval()  # no dropout
+    found = training.gradients(net, inputs, labels)
+    for row in range(6):
+        net.zero_grad()
+        torch.nn.functional.cross_entropy(net(inputs[row : row + 1]), labels[row : row + 1]).backward()
+        alone = torch.cat([p.grad.flatten() for p in net.parameters()])
+        torch.testing.assert_close(found[row], alone, rtol=1e-4, atol=1e-6)
+    assert training.gradients(net, inputs[:0], labels[:0]).shape == (0, found.shape[1])
+
+
+def test_opacus_finds_the_same_gradients():
+    opacus = pytest.importorskip("opacus")
+    x, y = data(5)
+    one = learner("cnn-small")
+    one.get_weights()
+    net, inputs, labels = one._net, torch.from_numpy(x).float()[:, None] / 255, torch.from_numpy(y)
+    mine = training.gradients(net, inputs, labels)
+    net.train()  # opacus listens in training only; this network has no dropout
+    sampled = opacus.GradSampleModule(net, loss_reduction="sum")
+    torch.nn.functional.cross_entropy(sampled(inputs), labels, reduction="sum").backward()
+    theirs = torch.cat([p.grad_sample.flatten(1) for p in net.parameters()], dim=1)
+    torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_descent_with_the_mean_of_all_gradients_learns():
+    x, y = data()
+    one = learner(lr=0.5)
+    rows = np.arange(len(x))
+    one.descend(x, y, [rows] * 40, lambda found: found.mean(axis=0))
+    assert (one.predict_logits(x).argmax(axis=1) == y).mean() > 0.9
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5])
+def test_the_domain_loss_reaches_its_head_as_it_is_and_the_layers_below_reversed(strength):
+    x, y = data(10)
+    one = learner("cnn-small")
+    one.get_weights()
+    net, inputs, labels = one._net, torch.from_numpy(x).float()[:, None] / 255, torch.from_numpy(y)
+    classify = partial(torch.nn.functional.cross_entropy, target=labels)
+    below, last = net[0].weight, net[-1].weight
+    classify(net(inputs)).backward()
+    plain, top = below.grad.clone(), last.grad.clone()
+    net.zero_grad()
+    adversary = DomainAdversary(net, lambda n: 1 - inputs[:n], strength)
+    adversary.loss(net, inputs, classify, done=1.0).backward()
+    adversary.close()
+    head = adversary.head[0].weight.grad
+    torch.testing.assert_close(last.grad, top)  # the classes' own layer sees no domains
+    assert head.abs().sum() > 0
+    moved = below.grad - plain
+    net.zero_grad()
+    features = net[:-1](torch.cat([inputs, 1 - inputs]))
+    truth = torch.cat([torch.zeros(10), torch.ones(10)])
+    torch.nn.functional.binary_cross_entropy_with_logits(adversary.head(features)[:, 0], truth).backward()
+    torch.testing.assert_close(moved, -strength * math.tanh(5) * below.grad, rtol=1e-3, atol=1e-6)
+
+
+def test_training_with_adaptation_learns_the_classes_and_other_weights():
+    (x, y), (target, _) = data(400), data(400, shift=100, seed=1)
+    plain = learner("cnn-small", epochs=10).fit(x, y)
+    adapted = learner("cnn-small", epochs=10).fit(x, y, target=target, adaptation=0.5)
+    assert (adapted.predict_logits(x).argmax(axis=1) == y).mean() > 0.85
+    assert not np.array_equal(adapted.get_weights()[0], plain.get_weights()[0])
+
+
+def test_what_scikit_learn_cannot_do_is_refused():
+    x, y = data(20)
+    one = learner("logistic-regression")
+    with pytest.raises(SettingsError, match="domain adaptation"):
+        one.fit(x, y, target=x, adaptation=1.0)
+    with pytest.raises(SettingsError, match="proximal"):
+        one.fit(x, y, pull=1.0)
+    with pytest.raises(SettingsError, match="cnn-small"):
+        one.descend(x, y, [], np.mean)
+    with pytest.raises(SettingsError, match="target is empty"):
+        learner().fit(x, y, adaptation=1.0)

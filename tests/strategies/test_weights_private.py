@@ -1,0 +1,196 @@
+"""Private weights: the clipping bound holds whatever parties send, and what is accounted is what is drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedballot.clients.base import Party
+from fedballot.clients.weights_private import (
+    DpFedavgClient,
+    DpFedavgSettings,
+    DpFedsgdSettings,
+    agent_mechanism,
+    record_mechanism,
+)
+from fedballot.engine import federated_data
+from fedballot.errors import RunError, SettingsError
+from fedballot.privacy import accounting
+from fedballot.privacy.costs import CohortCost, PoissonCost
+from fedballot.privacy.ledger import Account, Ledger
+from fedballot.privacy.subsampled import SubsampledGaussian
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import build
+from fedballot.strategies.base import Answer
+from tests.strategies.test_fedmd import run, strategy_of
+from tests.strategies.test_weights import DIGITS
+
+GOLDEN = [
+    entry
+    for entry in json.loads((Path(__file__).parents[1] / "golden" / "privacy.json").read_text())["entries"]
+    if entry["id"].startswith("subgauss.pld")
+]
+
+
+def agents(**over) -> DpFedavgSettings:
+    return build(DpFedavgSettings, DIGITS, {"noise_seed": 1}, over)
+
+
+def records(**over) -> DpFedsgdSettings:
+    return build(DpFedsgdSettings, DIGITS, {"noise_seed": 1, "rounds": 2, "epochs": 1, "rate": 0.25}, over)
+
+
+def answer(agent: int, ballot) -> Answer:
+    return Answer(agent, np.asarray(ballot, dtype=np.float32), 0.0, 0.0)
+
+
+STRATEGY = strategy_of(agents(clip=0.5, noise_multiplier=0.02), "dp-fedavg")
+
+
+@hypothesis_settings(max_examples=30, deadline=None)
+@given(
+    arrays(np.float32, 8, elements=st.floats(-(2.0**100), 2.0**100, width=32)),
+    arrays(np.float32, 8, elements=st.floats(-(2.0**100), 2.0**100, width=32)),
+    st.integers(0, 2),
+)
+def test_one_agent_moves_the_sum_by_at_most_the_clip(own, other, place):
+    """Without noise: with the same seed the noise is the same in both worlds, and cancels."""
+    size = STRATEGY.weights.size
+    full = [answer(n, np.pad(v, (0, size - 8))) for n, v in enumerate((other, own[::-1], own))]
+    absent = [one for one in full if one.agent != place]
+    scale = STRATEGY.settings.divisor
+    moved = np.linalg.norm((STRATEGY.average(full) - STRATEGY.average(absent)) * scale)
+    grid = STRATEGY.mechanism.grid
+    assert moved <= 0.5 * (1 + 1e-6) + grid * np.sqrt(size)
+
+
+def test_the_noise_has_the_size_that_is_accounted():
+    strategy = strategy_of(agents(clip=0.5, noise_multiplier=2.0, noise_seed=None), "dp-fedavg")
+    drawn = strategy.average([]) * strategy.settings.divisor
+    assert drawn.std() == pytest.approx(1.0, abs=5 / np.sqrt(2 * drawn.size))
+    assert not np.array_equal(drawn, strategy.average([]) * strategy.settings.divisor)
+
+
+@pytest.mark.parametrize("entry", GOLDEN, ids=lambda entry: entry["id"])
+def test_golden_epsilons_of_what_a_run_would_state(entry):
+    """Reference values of Poisson sampling; rounding to the grid costs about a thousandth of the noise."""
+    p = entry["parameters"]
+    mechanism = SubsampledGaussian(1, p["q"], 1.0, p["noise_multiplier"], p["steps"], 50)
+    assert mechanism.accountant == ("exact" if p["q"] == 1 else "pld")
+    assert mechanism.epsilon(p["delta"]) == pytest.approx(entry["expected"], rel=5e-3)
+    assert mechanism.epsilon(p["delta"]) >= entry["expected"] * (1 - 1e-4)
+
+
+def test_costs_are_those_of_the_sampling():
+    poisson = agent_mechanism(agents(participation=0.5, noise_multiplier=3.0), 50)
+    cost = poisson.cost()
+    assert isinstance(cost, PoissonCost) and cost.q == 0.5 and cost.steps == 4
+    assert cost.multiplier == pytest.approx(3, rel=2e-3) and cost.multiplier < 3
+    fixed = agent_mechanism(agents(participation=0.5, noise_multiplier=3.0, sampling="fixed"), 50)
+    cost = fixed.cost()
+    assert isinstance(cost, CohortCost) and (cost.n, cost.m) == (4, 2)
+    assert cost.multiplier == pytest.approx(1.5, rel=2e-3)  # replacing an agent moves the sum by two clips
+    assert fixed.epsilon(1e-3) > poisson.epsilon(1e-3)
+
+
+@pytest.mark.parametrize("over", [{"participation": 0.5}, {}])
+def test_the_solved_noise_meets_the_target_and_wastes_little(over):
+    mechanism = agent_mechanism(agents(epsilon=2.0, agents=40, **over), 50)
+    assert 1.98 < mechanism.epsilon(1e-3) <= 2.0
+
+
+def test_local_noise_is_solved_over_all_rounds_whatever_the_number_of_records():
+    settings = records(epsilon=3.0, rate=1.0, epochs=4)  # whole batches: solved without an accountant of sampling
+    assert settings.steps == 4
+    mechanism = record_mechanism(settings, 50)
+    assert mechanism.steps == 8 and 2.98 < mechanism.epsilon(1e-3) <= 3.0
+
+
+def test_opacus_accounts_the_same():
+    accountants = pytest.importorskip("opacus.accountants")
+    mechanism = SubsampledGaussian(1, 0.05, 1.0, 1.1, 200, 50)
+    opacus = accountants.PRVAccountant()
+    opacus.history = [(mechanism.cost().multiplier, 0.05, 200)]
+    assert mechanism.epsilon(1e-5) == pytest.approx(opacus.get_epsilon(1e-5), rel=1e-2)
+    renyi = accountants.RDPAccountant()
+    renyi.history = opacus.history
+    assert mechanism.epsilon(1e-5) <= renyi.get_epsilon(1e-5)
+    assert accounting.epsilon([mechanism.cost()], 1e-5, "rdp") == pytest.approx(renyi.get_epsilon(1e-5), rel=1e-2)
+
+
+def test_dp_fedavg_with_little_noise_learns_and_charges_each_party_once(tmp_path):
+    settings = agents(clip=3.0, noise_multiplier=0.02, rounds=6, participation=0.75)
+    strategy, result = run("dp-fedavg", settings, tmp_path / "a")
+    assert result["metrics"]["server_accuracy"] > 0.6
+    guarantee = result["guarantees"][0]
+    assert (guarantee["unit"], guarantee["adjacency"], guarantee["status"]) == ("agent", "zero-out", "seeded")
+    assert guarantee["trust"] == "trusted aggregator" and guarantee["accountant"] == "exact"
+    ledgers = [Ledger(path.parent) for path in (tmp_path / "a").glob("agents/*/ledger/ledger.jsonl")]
+    assert ledgers and all(one.costs() == [strategy.mechanism.cost()] for one in ledgers)
+    assert any("participation=1" in word for word in result["warnings"])
+
+
+def test_a_round_without_anybody_is_a_round_of_noise(tmp_path):
+    settings = agents(participation=1e-9, noise_multiplier=0.5, rounds=2)
+    strategy, result = run("dp-fedavg", settings, tmp_path)
+    assert [record["asked"] for record in result["rounds"]] == [0, 0]
+    assert result["status"] == "done" and strategy.rounds == 2
+
+
+def test_a_fixed_cohort_needs_everybody_connected():
+    strategy = strategy_of(agents(sampling="fixed", participation=0.5), "dp-fedavg")
+    assert len(strategy.cohort(1, list("abcd"))) == 2
+    with pytest.raises(RunError, match="3 of 4 agents"):
+        strategy.cohort(1, list("abc"))
+
+
+def test_dp_fedsgd_charges_each_round_and_a_resumed_run_draws_no_noise_twice(tmp_path):
+    settings = records(noise_multiplier=0.8, noise_seed=None)
+    strategy, result = run("dp-fedsgd", settings, tmp_path / "a")
+    guarantee = result["guarantees"][0]
+    assert (guarantee["unit"], guarantee["trust"], guarantee["view"]) == ("record", "self", "server's view")
+    assert 5 < guarantee["epsilon"] < 20 and guarantee["status"] == "proved"
+    for path in (tmp_path / "a").glob("agents/*/ledger/ledger.jsonl"):
+        ledger = Ledger(path.parent)
+        assert len(ledger.costs()) == 2
+        assert ledger.spent() == pytest.approx(guarantee["epsilon"])
+    (tmp_path / "a" / "checkpoint.npz").unlink()  # the server forgets; the parties do not
+    again, _ = run("dp-fedsgd", settings, tmp_path / "a", resume=True)
+    assert np.array_equal(again.weights, strategy.weights)
+
+
+@pytest.mark.parametrize("build_one", [agents, records])
+def test_weights_by_size_are_refused(build_one):
+    with pytest.raises(SettingsError, match="weights=size"):
+        build_one(weights="size")
+
+
+def test_domain_adaptation_of_single_gradients_is_refused():
+    with pytest.raises(SettingsError, match="domain_adaptation"):
+        records(domain_adaptation=0.5)
+
+
+@pytest.mark.parametrize(
+    ("account", "words"),
+    [
+        (Account("site 0", "x", "record", "replace-one", 99.0, 1e-3), "about records"),
+        (Account("site 0", "x", "agent", "zero-out", 0.5, 1e-3), "budget is 0.5"),
+    ],
+)
+def test_a_partys_own_ledger_has_the_last_word(account, words, tmp_path):
+    settings = agents(noise_multiplier=1.0)
+    ledger = Ledger(tmp_path / "ledger", account)
+    party = Party(0, settings, federated_data(settings), AgentFolder(tmp_path / "0"), "cpu", ledger)
+    server = strategy_of(settings, "dp-fedavg")
+    config = {"request": "run/1", "round": 1, "fingerprint": server.fingerprint}
+    out, _, metrics = DpFedavgClient(party).fit(server.request(1), config)
+    assert out == [] and metrics["refused"] == "settings"
+    assert words in (tmp_path / "0" / "errors.txt").read_text()
+    assert ledger.costs() == []
