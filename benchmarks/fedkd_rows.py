@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,8 @@ from fedballot.runfolder import AgentFolder
 from fedballot.wire import payload_bytes
 
 DIGITS = (
-    "private_size=3000 public_size=2000 test_size=2000 epochs=30 batch_size=32 lr=0.002 client_models=cnn-small "
-    "server_model=cnn-small server_epochs=40 server_batch_size=64 server_lr=0.002"
+    "private_size=3000 public_size=2000 test_size=2000 epochs=30 batch_size=32 lr=0.002 client_models=mlp-torch "
+    "server_model=mlp-torch server_epochs=40 server_batch_size=64 server_lr=0.002"
 )
 FEDMD = "pretrain_epochs=0 rounds=5 queries=500 share=logits digest_loss=l2 public_batch_size=64"
 TRAINED = "dataset public_dataset test_source private_size public_size test_size agents partition alpha min_size seed"
@@ -157,7 +158,12 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
                 party.folder.path.mkdir(parents=True, exist_ok=True)
                 shutil.copy(trained, party.folder.model)
             arrays, n, metrics = method.client(party).fit(sent, config)
-            replies.append((None, FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics)))
+            replies.append(
+                (
+                    SimpleNamespace(cid=str(agent)),
+                    FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics),
+                )
+            )
             if shared and not trained.exists():
                 trained.parent.mkdir(parents=True, exist_ok=True)
                 Path(shutil.copy(party.folder.model, trained.with_suffix(".part"))).replace(trained)

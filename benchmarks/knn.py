@@ -1,6 +1,7 @@
 """Speed and memory of the exact neighbour search beside scikit-learn's brute force and faiss-cpu's flat index.
 
     python benchmarks/knn.py                                   # 20,000 records x 2,000 queries x 512 features
+    python benchmarks/knn.py --queries 200 --features 16 --whole --check   # ties
     python benchmarks/knn.py --records 100000 --queries 10000  # the largest case that is promised: within 2 GB
 
 faiss is measured where it is installed (pip install faiss-cpu); nothing else here needs it. Each search runs in a
@@ -27,14 +28,14 @@ CHECKED = 200  # queries compared with the definition
 
 
 def data(given: argparse.Namespace) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Normal features of norm 1 in clusters; one record in ten is a copy of another, as real data have."""
+    """Normal features of norm 1 in clusters, one record in ten a copy of another; with --whole, whole numbers."""
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((50, given.features), dtype=np.float32)
     points = []
     for n in (given.records, given.queries):
         x = rng.standard_normal((n, given.features), dtype=np.float32)
         x += centres[rng.integers(0, 50, n)]
-        points.append(x / np.linalg.norm(x, axis=1, keepdims=True))
+        points.append(np.rint(x) if given.whole else x / np.linalg.norm(x, axis=1, keepdims=True))
     records, queries = points
     copies = rng.integers(0, given.records, given.records // 10)
     records[rng.permutation(given.records)[: len(copies)]] = records[copies]
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=512)
     parser.add_argument("--k", type=int, default=20)
     parser.add_argument("--check", action="store_true", help="compare 200 queries with the definition (slow)")
+    parser.add_argument("--whole", action="store_true", help="features are whole numbers, so that distances often tie")
     parser.add_argument("--only", choices=["fedballot", "scikit-learn", "faiss"], help="one search, as JSON")
     given = parser.parse_args()
     if given.only:

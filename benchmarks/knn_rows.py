@@ -70,13 +70,16 @@ def lines() -> Iterator[Line]:
         yield Line(table, "private-knn-fl, no noise, k=5", knn, OFFICE, (*target(letter, epsilon="inf"), "k=5"))
         yield Line(table, "centralized", "centralized", OFFICE, plain, ceiling, FEATURES)
         yield Line(table, "standalone", "standalone", OFFICE, plain, None, FEATURES)
-        for model, chain in (
-            ("mlp-torch", FEATURES),
-            ("linear-torch", FEATURES),
-            ("linear-torch", f"{SHORT['pca']}+standardise"),
+        whole = ("rounds=1", "clip=1")
+        for model, chain, searched in (
+            ("mlp-torch", FEATURES, whole),
+            ("linear-torch", FEATURES, whole),
+            ("linear-torch", f"{SHORT['pca']}+standardise", ("rounds=5", "clip=1")),
+            ("linear-torch", f"{SHORT['pca']}+standardise", ("rounds=5", "clip=3")),
         ):
-            common = (*target(letter), "delta=1e-4", f"client_models={model}", f"server_model={model}")
-            name = f"dp-fedsgd, {model}, {chain}"
+            models = ("delta=1e-4", f"client_models={model}", f"server_model={model}")
+            name = f"dp-fedsgd, {model}, {chain}, {' '.join(searched)}"
+            common = (*target(letter), *models, *searched)
             yield Line(f"dp-{letter}", name, "dp-fedsgd", OFFICE, common, gradients, chain)
         for epsilon in (0.5, 1, 2, 4, 8, 16):
             yield Line(f"epsilon-{letter}", f"ε={epsilon:g}", knn, OFFICE, target(letter, epsilon=epsilon))

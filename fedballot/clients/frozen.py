@@ -57,6 +57,24 @@ def split_public(size: int, share: float, seed: int) -> tuple[Indices, Indices]:
     return np.sort(order[auxiliary:]), np.sort(order[:auxiliary])
 
 
+def new_extractor(settings: FrozenSettings, data: FederatedData, device: str) -> Extractor:
+    """The extractor that the settings name, not fitted yet.
+
+    Raises
+    ------
+    SettingsError
+        If it does not exist or cannot take the data.
+    """
+    return make_extractor(
+        settings.extractor,
+        input_shape=data.public_x.shape[1:],
+        components=settings.components,
+        device=device,
+        epochs=settings.pretrain_epochs,
+        seed=settings.seed,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class PublicFeatures:
     """Features of the public pool.
@@ -114,14 +132,7 @@ _KEPT: dict[Any, PublicFeatures] = {}
 def _fitted(settings: FrozenSettings, data: FederatedData, device: str, network: FloatArray | None) -> PublicFeatures:
     pool = np.asarray(data.public_x)
     distil, auxiliary = split_public(len(pool), settings.pretrain_share, settings.seed)
-    extractor = make_extractor(
-        settings.extractor,
-        input_shape=pool.shape[1:],
-        components=settings.components,
-        device=device,
-        epochs=settings.pretrain_epochs,
-        seed=settings.seed,
-    ).fit(pool[auxiliary], network)
+    extractor = new_extractor(settings, data, device).fit(pool[auxiliary], network)
     features = extractor.transform(pool)
     bound = float(np.sqrt(np.einsum("ij,ij->i", features, features, dtype=np.float64).max()))
     if not bound > 0:

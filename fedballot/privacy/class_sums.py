@@ -107,9 +107,11 @@ def class_sums(embedded: NDArray[np.floating], labels: NDArray[np.integer], clas
         raise DataError(f"embedded {embedded.shape} and labels {labels.shape}: expected (n, d) and (n,).")
     if not np.issubdtype(labels.dtype, np.integer) or (labels < 0).any() or (labels >= classes).any():
         raise DataError(f"labels: must be integers from 0 to {classes - 1}.")
-    long = ~(np.einsum("ij,ij->i", embedded, embedded) <= 1 + 1e-6)
+    norms = np.sqrt(np.einsum("ij,ij->i", embedded, embedded))
+    long = ~(norms <= 1 + 1e-6)
     if long.any():
         raise DataError(f"embedded: row {int(long.argmax())} is longer than 1 or not finite.")
+    embedded = embedded / np.maximum(norms, 1.0)[:, None]  # what float32 has rounded up would exceed the sensitivity
     out = np.zeros((classes, 1 + embedded.shape[1]))
     for label in np.unique(labels):
         rows = embedded[labels == label]

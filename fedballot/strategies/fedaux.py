@@ -28,7 +28,7 @@ from fedballot.clients.fedaux import (
     together,
     unpack,
 )
-from fedballot.clients.frozen import PublicFeatures, public_features
+from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.datasets.embedding import fit_embedding
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
@@ -59,6 +59,7 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
     def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.data, self.device = data, device
+        new_extractor(self.settings, data, device)  # one that cannot work fails before parties are asked
         self._outcome: dict[str, Any] = {}
         self._release: dict[str, npt.NDArray[Any]] = {}
         self._student: Learner | None = None

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from fedballot.clients.fedaux_weights import FedauxSettings
-from fedballot.clients.frozen import PublicFeatures, public_features
+from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.weights import Floats, unpack_difference
+from fedballot.datasets.federation import FederatedData
 from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.flat import flatten
 from fedballot.privacy.guarantee import SELF, Guarantee
@@ -32,6 +33,10 @@ from fedballot.wire import WireError, unpack_halves
 
 class FedauxStrategy(WeightsStrategy[FedauxSettings]):
     """FederatedAveraging whose average goes on to learn what the parties' models say of the public records."""
+
+    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
+        super().__init__(*args, data=data, device=device, **kwargs)
+        new_extractor(self.settings, data, device)  # one that cannot work fails before parties are asked
 
     @cached_property
     def public(self) -> PublicFeatures:

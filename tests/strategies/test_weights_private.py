@@ -145,7 +145,7 @@ def test_a_round_without_anybody_is_a_round_of_noise(tmp_path):
 
 
 def test_a_fixed_cohort_needs_everybody_connected():
-    strategy = strategy_of(agents(sampling="fixed", participation=0.5), "dp-fedavg")
+    strategy = strategy_of(agents(sampling="fixed", participation=0.5, noise_multiplier=1.0), "dp-fedavg")
     assert len(strategy.cohort(1, list("abcd"))) == 2
     with pytest.raises(RunError, match="3 of 4 agents"):
         strategy.cohort(1, list("abc"))
