@@ -150,6 +150,7 @@ class Federation:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.processes = Processes(folder)
+        self.patience = 30.0  # seconds in which healthy sites surely answer; more on a busy machine
         self.fleet = free_port()
         self.control = self.fleet if one_port() else free_port()
         self.fingerprint = write_data(folder)
