@@ -48,15 +48,21 @@ def resolve(
     assignments: list[str],
     out: Path | None,
     resume: bool,
+    *,
+    deployed: bool = False,
 ) -> settings.CommonSettings:
-    """The settings of a run: those of the run to resume, or defaults < preset < file < assignments."""
+    """The settings of a run: those of the run to resume, or defaults < preset < file < assignments.
+
+    In a deployed run secure aggregation is on by default, for methods that have it.
+    """
     from fedballot.methods import get_method
     from fedballot.runfolder import RunFolder
 
     kind = get_method(method_name).settings
     if preset and config:
         raise SettingsError("--preset and --config exclude each other: copy the preset's lines into the file")
-    layers: list[Any] = []
+    names = {field.name for field in dataclasses.fields(kind)}
+    layers: list[Any] = [{"secure_aggregation": True}] if deployed and "secure_aggregation" in names else []
     if resume and out is not None and (out / "run.json").exists() and not (preset or config):
         recorded = RunFolder.read(out)
         if recorded.method == method_name:
@@ -109,10 +115,14 @@ def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
     rows = []
     if metrics.get("server_accuracy") is not None:
         rows.append(("server accuracy", numbers.percent(metrics["server_accuracy"])))
+    if metrics.get("server_auc") is not None:
+        rows.append(("server's mean AUC", f"{metrics['server_auc']:.3f}"))
     if metrics.get("label_accuracy") is not None:
         rows.append(("accuracy of released labels", numbers.percent(metrics["label_accuracy"])))
     if clients := metrics.get("client_accuracy"):
         rows.append(("agents' own accuracy", f"{numbers.percent(clients['mean'])} ± {100 * clients['std']:.1f}"))
+    if words := result["aggregation"].get("words"):
+        rows.append(("ballots", words))
     guarantees = result["guarantees"]
     rows += [("guarantee", guarantee["sentence"]) for guarantee in guarantees[:1]]
     rows.append(

@@ -14,19 +14,21 @@ from typing import Any
 
 import numpy as np
 from flwr.client import Client
-from flwr.common import Context
+from flwr.common import Context, Parameters, Scalar
 from flwr.server import Server, ServerAppComponents, ServerConfig, SimpleClientManager
 from flwr.server.history import History
+from flwr.server.server import FitResultsAndFailures
 
 from fedballot import __version__
 from fedballot.clients.base import Party
 from fedballot.datasets.federation import FederatedData, FederationSpec, build
 from fedballot.datasets.own import SITES
-from fedballot.errors import FedballotError, RunError
+from fedballot.errors import FedballotError, RunError, SettingsError
 from fedballot.files import write_json
+from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
-from fedballot.methods import Method, get_method
-from fedballot.metrics import accuracy, mean_and_std
+from fedballot.methods import METHODS, Method, get_method
+from fedballot.metrics import accuracy, mean_and_std, mean_auc
 from fedballot.progress import Progress
 from fedballot.runfolder import RunFolder, agent_folder
 from fedballot.settings import CommonSettings
@@ -71,6 +73,7 @@ def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
             batch_size=settings.batch_size,
             lr=settings.lr,
             role="teacher",
+            multi_label=data.multi_label,
         )
 
 
@@ -94,8 +97,17 @@ def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
 
 
 def party_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
-    """Learners that parties train; in a method with one party that is the server's."""
+    """Learners that parties train, if any; in a method with one party that is the server's."""
+    if not method.trains:
+        return ()
     return (settings.server_model,) if method.one_party else settings.client_models
+
+
+def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
+    """Feature extractors named by the settings that need torch: modules by import path, and pretrained ones."""
+    chains = (getattr(settings, name, "") for name in ("extractor", "graph_features", "server_features"))
+    firsts = (chain.partition("+")[0] for chain in chains)
+    return tuple(first for first in firsts if ":" in first or first.startswith(SIMCLR))
 
 
 @lru_cache(maxsize=1)
@@ -110,7 +122,7 @@ def prepare_worker(with_torch: bool) -> None:
 def make_client(method_name: str, settings: CommonSettings, agents_root: Path, context: Context) -> Client:
     """The Flower client of the party that ``context`` names by its partition-id."""
     method = get_method(method_name)
-    models = party_models(method, settings)
+    models = (*party_models(method, settings), *torch_extractors(settings))
     prepare_worker(needs_torch(models))
     agent = int(context.node_config["partition-id"])
     party = Party(
@@ -129,7 +141,18 @@ class BallotServer(Server):
     def __init__(self, strategy: BallotStrategy[Any], finish: Callable[[BaseException | None], None]) -> None:
         super().__init__(client_manager=SimpleClientManager(), strategy=strategy)
         self.set_max_workers(MESSAGES_IN_FLIGHT)
-        self._finish = finish
+        self._ballots, self._finish = strategy, finish
+
+    def fit_round(
+        self, server_round: int, timeout: float | None
+    ) -> tuple[Parameters | None, dict[str, Scalar], FitResultsAndFailures] | None:
+        """One exchange with the parties, or as many as the Strategy needs."""
+        if self._ballots.take_kept(server_round):
+            return None
+        out = super().fit_round(server_round, timeout)
+        while self._ballots.exchanging:
+            out = super().fit_round(server_round, timeout)
+        return out
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
         try:
@@ -213,6 +236,7 @@ class Recorder:
             "rounds": strategy.round_records,
             "guarantees": outcome["guarantees"],
             "warnings": outcome.get("warnings", []),
+            "aggregation": strategy.aggregation,
             "communication": {
                 "bytes_up": counts.bytes_up,
                 "bytes_down": counts.bytes_down,
@@ -240,7 +264,10 @@ class Recorder:
         """Accuracy of the agents' own models, where their folders lie beside the run (a simulation)."""
         blank: dict[str, Any] = {"server_accuracy": None, "label_accuracy": None, "client_accuracy": None}
         figures = [self.folder.agent(agent).figures() for agent in range(self.settings.agents)]
-        values = [accuracy(np.asarray(found["confusion"])) for found in figures if found]
+        aucs = [mean_auc(found["auc"]) for found in figures if found and "auc" in found]
+        if aucs and not self.method.one_party:
+            return {**blank, "client_auc": mean_and_std([value for value in aucs if value is not None])}
+        values = [accuracy(np.asarray(found["confusion"])) for found in figures if found and "confusion" in found]
         if not values or self.method.one_party:
             return blank
         return {**blank, "client_accuracy": mean_and_std(values), "client_accuracy_per_agent": values}
@@ -277,10 +304,15 @@ def make_server(
 ) -> tuple[ServerAppComponents, Recorder]:
     """Flower's server side of a run, and the recorder that holds its result."""
     data = federated_data(settings)
+    if data.multi_label and not method.multi_label:
+        able = ", ".join(name for name, known in METHODS.items() if known.multi_label)
+        raise SettingsError(
+            f"{settings.dataset!r} has several labels per record, which {method.name} cannot take: use {able}"
+        )
     strategy = method.strategy(
         settings,
         data=data,
-        device=resolve_device(settings, (settings.server_model,)),
+        device=resolve_device(settings, (settings.server_model, *torch_extractors(settings))),
         nodes=method.nodes(settings),
         fingerprint=data.public_fingerprint,
         request_id=folder.request,

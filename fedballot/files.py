@@ -15,11 +15,11 @@ import numpy.typing as npt
 from fedballot.errors import DataError
 
 
-def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let ``write`` fill a file that replaces ``path`` only when it is complete and on disk."""
+def write_atomic(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 0o666) -> None:
+    """Let ``write`` fill a file that replaces ``path`` only when it is complete and on disk; umask cuts ``mode``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(handle, "wb") as stream:
             write(stream)
@@ -58,9 +58,9 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path}: not valid JSON ({error}); the file is damaged or of another kind") from error
 
 
-def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], *, mode: int = 0o666) -> None:
     """Arrays as a compressed ``.npz``, no pickle."""
-    write_atomic(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **arrays))
+    write_atomic(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **arrays), mode=mode)
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -27,6 +27,24 @@ def accuracy_per_class(confusion: npt.NDArray[np.integer]) -> list[float | None]
     ]
 
 
+def auc_per_class(truth: npt.NDArray[Any], scores: npt.NDArray[np.floating]) -> list[float | None]:
+    """Area under the ROC curve of each label of (n, L), over the records that know it; None without both kinds."""
+    from sklearn.metrics import roc_auc_score
+
+    found: list[float | None] = []
+    for labels, column in zip(truth.T, scores.T, strict=True):
+        known = labels >= 0
+        both = len(np.unique(labels[known])) == 2
+        found.append(float(roc_auc_score(labels[known], column[known])) if both else None)
+    return found
+
+
+def mean_auc(per_class: list[float | None]) -> float | None:
+    """Mean over the labels that have one."""
+    known = [value for value in per_class if value is not None]
+    return float(np.mean(known)) if known else None
+
+
 def mean_and_std(values: list[float]) -> dict[str, float] | None:
     """Mean and population standard deviation, or None where there is nothing to average."""
     return {"mean": float(np.mean(values)), "std": float(np.std(values))} if values else None

@@ -61,6 +61,10 @@ class CommonSettings:
     private_classes: tuple[str, ...] = setting(
         ("all",), "private classes kept, comma-separated; new=a+b joins some (needs test_source=private)"
     )
+    public_labels: Literal["known", "ignored"] = setting(
+        "known",
+        "ignored: any public records will do, models answer for the private classes (needs test_source=private)",
+    )
     partition: Literal["iid", "dirichlet", "classes-per-agent", "by-group", "subclass-per-agent"] = setting(
         "iid", "how private records go to agents"
     )

@@ -71,9 +71,9 @@ def pack_labels(labels: npt.NDArray[np.integer], n_values: int) -> npt.NDArray[n
     """
     if labels.size and not (int(labels.min()) >= 0 and int(labels.max()) < n_values):
         raise ValueError(f"labels must lie in 0..{n_values - 1}, got {labels.min()}..{labels.max()}")
-    shifts = np.arange(label_bits(n_values))
-    bits = (labels.astype(np.int64)[:, None] >> shifts) & 1
-    return np.packbits(bits.astype(np.uint8).ravel(), bitorder="little")
+    octets = labels.astype("<u8")[:, None].view(np.uint8)
+    bits = np.unpackbits(octets, axis=1, count=label_bits(n_values), bitorder="little")
+    return np.packbits(bits.ravel(), bitorder="little")
 
 
 def unpack_labels(packed: Array, n: int, n_values: int) -> npt.NDArray[np.int64]:
@@ -90,7 +90,9 @@ def unpack_labels(packed: Array, n: int, n_values: int) -> npt.NDArray[np.int64]
     if packed.shape != (-(-n * width // 8),):
         raise WireError("shape", f"expected {-(-n * width // 8)} bytes for {n} labels, got shape {packed.shape}")
     bits = np.unpackbits(packed.astype(np.uint8), count=n * width, bitorder="little")
-    labels = bits.reshape(n, width).astype(np.int64) @ (1 << np.arange(width))
+    octets = np.zeros((n, 8), dtype=np.uint8)
+    octets[:, : -(-width // 8)] = np.packbits(bits.reshape(n, width), axis=1, bitorder="little")
+    labels = octets.view("<u8")[:, 0].astype(np.int64)
     if n and int(labels.max()) >= n_values:
         raise WireError("range", f"a label is {labels.max()}, allowed are 0..{n_values - 1}")
     return labels

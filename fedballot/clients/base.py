@@ -7,7 +7,7 @@ import traceback
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from fedballot.datasets.fingerprint import records_fingerprint
 from fedballot.errors import FedballotError
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.metrics import confusion_matrix
+from fedballot.metrics import auc_per_class, confusion_matrix
 from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.ledger import Account, Ledger
@@ -101,6 +101,7 @@ class Party(Generic[S]):
             batch_size=batch_size,
             lr=lr,
             role="teacher",
+            multi_label=self.data.multi_label,
         )
 
     def own_learner(self) -> Learner:
@@ -115,6 +116,12 @@ class Party(Generic[S]):
         logits = learner.predict_logits(self.data.test_x[:rows])[:, :n_classes]
         return confusion_matrix(self.data.test_y[:rows], logits.argmax(axis=1), n_classes)
 
+    def measured(self, learner: Learner, rows: int | None = None) -> dict[str, Any]:
+        """What the party notes about its learner: a confusion matrix, or the AUC of each of several labels."""
+        if not self.data.multi_label:
+            return {"confusion": self.confusion(learner, rows).tolist()}
+        return {"auc": auc_per_class(self.data.test_y[:rows], learner.predict_logits(self.data.test_x[:rows]))}
+
 
 class PartyClient(NumPyClient, Generic[S]):
     """A Flower client that turns every error into a refusal: a word for the server, details in the party's folder."""
@@ -125,6 +132,10 @@ class PartyClient(NumPyClient, Generic[S]):
     @abstractmethod
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
         """The arrays that leave the party for this request."""
+
+    def tells_of_data(self, config: dict[str, Scalar]) -> bool:
+        """Whether the answer to this request is made from private data, so that the ledger must have been asked."""
+        return True
 
     def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
         """Answer a request.

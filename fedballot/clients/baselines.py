@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, PartyClient
+from fedballot.clients.base import Arrays, PartyClient, Refusal
+from fedballot.datasets.examples import Array
 from fedballot.settings import CommonSettings
 
 
@@ -13,36 +16,63 @@ class StandaloneClient(PartyClient[CommonSettings]):
     """An agent that trains on its own records only; what it answers is a measurement, not a release."""
 
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """Confusion matrix (C, C) of the agent's own model on the test records."""
+        """Confusion matrix (C, C) of the agent's own model on the test records, or AUC (L,) of several labels."""
         party = self.party
         figures = party.folder.figures()
         if figures is None:
             private = party.private()
             learner = party.own_learner().fit(private.x, private.y)
             learner.save(party.folder.model)
-            figures = {"confusion": party.confusion(learner).tolist()}
+            figures = party.measured(learner)
             party.folder.note(figures)
-        return [np.asarray(figures["confusion"], dtype=np.int64)]
+        return told(figures)
 
 
 class CentralizedClient(PartyClient[CommonSettings]):
     """One party that holds every agent's records: what training on all of them at once would reach."""
 
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """Confusion matrix (C, C) on the test records of the server's model, trained on all private records."""
+        """As a party by itself, of the server's model, trained on what :meth:`records` gives."""
         party, settings = self.party, self.party.settings
         figures = party.folder.figures()
         if figures is None:
-            rows = np.sort(np.concatenate(party.data.parts))
-            private = party.data.private
             learner = party.new_learner(
                 settings.server_model,
                 epochs=settings.server_epochs,
                 batch_size=settings.server_batch_size,
                 lr=settings.server_lr,
             )
-            learner.fit(np.asarray(private.x[rows]), np.asarray(private.y[rows]))
+            learner.fit(*self.records())
             learner.save(party.folder.model)
-            figures = {"confusion": party.confusion(learner).tolist()}
+            figures = party.measured(learner)
             party.folder.note(figures)
+        return told(figures)
+
+    def records(self) -> tuple[Array, Array]:
+        """All private records and their labels."""
+        private, rows = self.party.data.private, np.sort(np.concatenate(self.party.data.parts))
+        return np.asarray(private.x[rows]), np.asarray(private.y[rows])
+
+
+class PublicOnlyClient(CentralizedClient):
+    """The server by itself: its model trained on the public pool with its labels."""
+
+    def records(self) -> tuple[Array, Array]:
+        """The public records and their labels.
+
+        Raises
+        ------
+        Refusal
+            If they have none.
+        """
+        data = self.party.data
+        if (data.public_y < 0).all():
+            raise Refusal("settings", "the public records have no labels of this task")
+        return data.public_x, data.public_y
+
+
+def told(figures: dict[str, Any]) -> Arrays:
+    """A confusion matrix, int64 (C, C); or AUCs, float64 (L,), -1 where a label has none."""
+    if "confusion" in figures:
         return [np.asarray(figures["confusion"], dtype=np.int64)]
+    return [np.array([-1 if value is None else value for value in figures["auc"]], dtype=np.float64)]

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fedballot.datasets import cache, torchvision_sets
+from fedballot.datasets import cache, chest, torchvision_sets
 from fedballot.datasets.checks import check_lengths, checked_x
 from fedballot.datasets.examples import Array, Examples, Source
+from fedballot.datasets.multilabel import checked_labels, is_multi_label, read_yeast
 from fedballot.datasets.npz import read_arrays
+from fedballot.datasets.texts import read_ag_news, read_sst2
 from fedballot.errors import DataError
 
 # Part of every cache key: raise it when a reader returns other arrays for the same file.
@@ -79,8 +81,11 @@ def _get(arrays: dict[str, Array], path: Path, key: str) -> Array:
 
 
 def _labels(arrays: dict[str, Array], part: str, classes: tuple[str, ...], name: str) -> Array:
-    """Labels as int64 class indices, one per row."""
+    """Labels as int64 class indices, one per row, or int8 (n, L) of a multi-label set."""
     y, where = arrays[f"y_{part}"], f"{name}: {part} labels"
+    if is_multi_label(y) and y.shape[1] == len(classes):
+        check_lengths(len(arrays[f"x_{part}"]), len(y), where)
+        return checked_labels(y, where)
     if y.ndim != 1 or y.dtype.kind not in "iu":
         raise DataError(f"{where}: dtype {y.dtype} and shape {y.shape}; expected integers, shape (n,)")
     check_lengths(len(arrays[f"x_{part}"]), len(y), where)
@@ -117,7 +122,8 @@ class Builtin:
     ----------
     summary : a line for `fedballot data`.
     classes : names of the classes, empty where torchvision tells them.
-    file, read : name of its file in `$FEDBALLOT_DATA` and what reads it, None where there is no such file.
+    file, read : name of its file in `$FEDBALLOT_DATA`, or a pattern of several, and what reads it given the first; None
+        where there is no such file.
     package : reads it from an installed package instead.
     margin, collection : see `Source.margin` and `Source.origin`.
     """
@@ -154,6 +160,33 @@ BUILTIN: dict[str, Builtin] = {
     "svhn": Builtin("99,289 house-number digits, 32x32 RGB", _DIGITS),
     "emnist": Builtin("131,600 digits and letters ('balanced'), 28x28 grey"),
     "stl10": Builtin("13,000 objects, 96x96 RGB", _STL10),
+    "ag-news": Builtin(
+        "news of 4 kinds as TF-IDF of 3,000 words",
+        ("world", "sports", "business", "technology"),
+        "ag-news-*.csv",
+        read_ag_news,
+    ),
+    "sst2": Builtin(
+        "9,613 sentences of film reviews as TF-IDF of 3,000 words", ("negative", "positive"), "sst2-*.tsv", read_sst2
+    ),
+    "yeast": Builtin(
+        "2,417 genes, 103 features, 14 labels that do not exclude each other, no split",
+        tuple(f"Class{number}" for number in range(1, 15)),
+        "yeast.csv*",
+        read_yeast,
+    ),
+    "nih-cxr14": Builtin(
+        "112,120 chest x-rays of the NIH with 14 findings, 12 of them annotated, no split",
+        chest.FINDINGS,
+        "nih-cxr14/Data_Entry_2017*.csv",
+        chest.read_nih,
+    ),
+    "chexpert": Builtin(
+        "223,414 chest x-rays of CheXpert with 14 findings, 8 of them annotated, no split",
+        chest.FINDINGS,
+        "chexpert/train.csv",
+        chest.read_chexpert,
+    ),
     "office-caltech10": Builtin(
         "2,533 objects from 4 domains, 800 SURF features, no split",
         _OFFICE,
@@ -180,6 +213,7 @@ def load_builtin(name: str) -> Source:
         Examples(arrays[f"x_{part}"], _labels(arrays, part, classes, name), arrays.get(f"groups_{part}"))
         for part in parts
     )
+    origin = [f"{name}@{group}" for group in entry.group_names] or [entry.collection or name]
     return Source(
         name,
         classes,
@@ -187,7 +221,7 @@ def load_builtin(name: str) -> Source:
         test[0] if test else None,
         entry.group_names,
         entry.margin,
-        frozenset({entry.collection or name}),
+        frozenset(origin),
     )
 
 
@@ -198,9 +232,14 @@ def _arrays(name: str, entry: Builtin) -> dict[str, Array]:
     folder = os.environ.get("FEDBALLOT_DATA", "")
     if folder and not Path(folder).is_dir():
         raise DataError(f"FEDBALLOT_DATA: {folder!r} is no folder; expected the folder that holds the data files")
-    if entry.file is not None and entry.read is not None and folder and (path := Path(folder, entry.file)).exists():
-        read = entry.read
-        return cache.cached(name, [*cache.file_key(path), _LOADER_VERSION], lambda: read(path))
+    if (
+        entry.file is not None
+        and entry.read is not None
+        and folder
+        and (paths := sorted(Path(folder).glob(entry.file)))
+    ):
+        read, keys = entry.read, [part for path in paths for part in cache.file_key(path)]
+        return cache.cached(name, [*keys, _LOADER_VERSION], lambda: read(paths[0]))
     if name not in torchvision_sets.SETS:
         raise DataError(f"{name}: set FEDBALLOT_DATA to a folder that holds {entry.file}")
     return cache.cached(name, ["torchvision", folder, _LOADER_VERSION], lambda: _from_torchvision(name))

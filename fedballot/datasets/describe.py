@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.datasets.examples import Examples, Indices, Source
+from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.federation import FederationSpec, build
 from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.multilabel import is_multi_label
 from fedballot.datasets.sources import load
 
 
@@ -26,31 +27,39 @@ def describe(what: Source | FederationSpec) -> dict[str, Any]:
         return _source(what)
     data = build(what)
     counts = label_counts(data.private.y, data.parts, len(data.classes))
+    sizes = np.array([len(part) for part in data.parts])
     return _source(load(what.dataset)) | {
         "classes": list(data.classes),
         "partition": {
             "scheme": what.partition,
             "agents": what.agents,
-            "records": int(counts.sum()),
-            "size": _spread(counts.sum(1)),
+            "records": int(sizes.sum()),
+            "size": _spread(sizes),
             "classes_per_agent": _spread((counts > 0).sum(1)),
             "counts": counts.tolist(),
             "public": {
                 "records": len(data.public_y),
-                "per_class": np.bincount(data.public_y, minlength=len(data.classes)).tolist(),
+                "per_class": _per_class(data.public_y, len(data.classes)).tolist(),
                 "fingerprint": data.public_fingerprint,
             },
             "test": {
                 "records": len(data.test_y),
-                "per_class": np.bincount(data.test_y, minlength=len(data.classes)).tolist(),
+                "per_class": _per_class(data.test_y, len(data.classes)).tolist(),
             },
         },
     }
 
 
-def label_counts(y: Indices, parts: Sequence[Indices], n_classes: int) -> Indices:
+def label_counts(y: Array, parts: Sequence[Indices], n_classes: int) -> Indices:
     """Records per agent and class, int64 (agents, classes)."""
-    return np.stack([np.bincount(y[part], minlength=n_classes) for part in parts]).astype(np.int64)
+    return np.stack([_per_class(y[part], n_classes) for part in parts])
+
+
+def _per_class(y: Array, n_classes: int) -> Indices:
+    """Records of each class, or with a positive label of each class; unknown ones (-1) do not count."""
+    if is_multi_label(y):
+        return np.asarray((y == 1).sum(axis=0), dtype=np.int64)
+    return np.bincount(y[y >= 0], minlength=n_classes).astype(np.int64)
 
 
 def _source(source: Source) -> dict[str, Any]:
@@ -69,7 +78,7 @@ def _source(source: Source) -> dict[str, Any]:
 
 
 def _examples(examples: Examples, n_classes: int) -> dict[str, Any]:
-    return {"records": len(examples), "per_class": np.bincount(examples.y, minlength=n_classes).tolist()}
+    return {"records": len(examples), "per_class": _per_class(examples.y, n_classes).tolist()}
 
 
 def _spread(values: Indices) -> dict[str, float]:

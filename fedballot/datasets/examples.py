@@ -17,12 +17,12 @@ class Examples:
     Attributes
     ----------
     x : uint8 (n, h, w) or (n, h, w, 3) for images, float32 (n, d) for features; may be a read-only memory map.
-    y : int64 (n,), class indices.
+    y : int64 (n,), class indices; multi-label: int8 (n, L), see `multilabel`.
     groups : int64 (n,) or None; the natural id of each record (writer, site, file, domain).
     """
 
     x: Array
-    y: Indices
+    y: Array
     groups: Indices | None = None
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.images import transfer
+from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.sources import load
@@ -26,6 +27,7 @@ class FederationSpec:
     private_size, public_size, test_size : numbers of records.
     test_source : "public" or "private", whose records test; with "private" the tasks may differ (see `own_task`).
     private_classes : with "private": the classes that are kept or joined.
+    public_labels : "known", or "ignored": with "private", models answer for the private classes alone.
     agents, partition, alpha, classes_per_agent, min_size : see `partitions.partition`.
     seed : fixes the split and the partition.
     """
@@ -37,6 +39,7 @@ class FederationSpec:
     test_size: int = 0
     test_source: str = "public"
     private_classes: tuple[str, ...] = ("all",)
+    public_labels: str = "known"
     agents: int
     partition: str
     alpha: float
@@ -55,7 +58,8 @@ class FederatedData:
     private : the private source; records that are in no part belong to nobody in this experiment.
     parts : per agent, sorted int64 indices into `private`.
     public_x : public pool in the shape and dtype of `private.x`.
-    public_y : its labels, int64; held back for measuring, but for methods that say that they train on them.
+    public_y : its labels, int64, -1 where there is none of `classes`; multi-label as `Examples.y`; held back for
+        measuring, but for methods that say that they train on them.
     test_x, test_y : test records, likewise.
     public_fingerprint : fingerprint of `public_x`.
     group_names : name of each group id of `private.groups`.
@@ -65,11 +69,16 @@ class FederatedData:
     private: Examples
     parts: tuple[Indices, ...]
     public_x: Array
-    public_y: Indices
+    public_y: Array
     test_x: Array
-    test_y: Indices
+    test_y: Array
     public_fingerprint: str
     group_names: tuple[str, ...]
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a record has several labels, that is `private.y` has shape (n, L)."""
+        return is_multi_label(self.private.y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +124,7 @@ def build(spec: FederationSpec) -> FederatedData:
     groups = private.train.groups
     parts = partition(
         spec.partition,
-        private.train.y[split.private],
+        representative(private.train.y[split.private]),
         None if groups is None else groups[split.private],
         spec.agents,
         alpha=spec.alpha,
@@ -150,7 +159,7 @@ def _public_only(spec: FederationSpec) -> FederatedData:
     nobody = np.empty(0, np.int64)
     return FederatedData(
         public.classes,
-        Examples(public.train.x[:0], nobody),
+        Examples(public.train.x[:0], public.train.y[:0]),
         tuple(nobody for _ in range(spec.agents)),
         _frozen(public_x),
         _frozen(public_y),
@@ -205,6 +214,10 @@ def _check(spec: FederationSpec) -> None:
     for key, least in (("private_size", 0), ("public_size", 1), ("test_size", 0), ("agents", 1), ("seed", 0)):
         if getattr(spec, key) < least:
             raise SettingsError(f"{key}: {getattr(spec, key)}; expected at least {least}")
+    if spec.public_labels == "ignored" and spec.test_source != "private":
+        raise SettingsError(
+            "public_labels: ignored needs test_source=private, for the public records then test nothing"
+        )
     if spec.private_classes != ("all",) and spec.test_source != "private":
         raise SettingsError("private_classes: classes can be chosen with test_source=private only; set it")
     if spec.test_source == "private" and spec.dataset == SITES:
@@ -217,7 +230,7 @@ def _check_match(private: Source, public: Source) -> None:
             f"public_dataset: {public.name!r} and the private {private.name!r} hold the same records "
             f"({', '.join(sorted(private.origin & public.origin))}); use a source of other records"
         )
-    if len(private.classes) != len(public.classes):
+    if len(private.classes) != len(public.classes) or is_multi_label(private.train.y) != is_multi_label(public.train.y):
         raise SettingsError(
             f"public_dataset: {public.name!r} has {len(public.classes)} classes, the private {private.name!r} has "
             f"{len(private.classes)}; expected the same classes"
@@ -236,13 +249,13 @@ def _public_pool(public: Source, same: bool) -> list[Examples]:
     return [public.test] if same else [public.train, public.test]
 
 
-def _take(pool: list[Examples], chosen: Indices, public: Source, private: Source) -> tuple[Array, Indices]:
+def _take(pool: list[Examples], chosen: Indices, public: Source, private: Source) -> tuple[Array, Array]:
     """Records of the concatenated pool, in the private source's layout."""
     first = len(pool[0])
     head = chosen < first
     wanted = private.train.x
     x = np.empty((len(chosen), *pool[0].x.shape[1:]), pool[0].x.dtype)
-    y = np.empty(len(chosen), np.int64)
+    y = np.empty((len(chosen), *pool[0].y.shape[1:]), pool[0].y.dtype)
     x[head], y[head] = pool[0].x[chosen[head]], pool[0].y[chosen[head]]
     if len(pool) > 1:
         x[~head], y[~head] = pool[1].x[chosen[~head] - first], pool[1].y[chosen[~head] - first]

@@ -13,6 +13,7 @@ from fedballot.datasets.examples import Examples, Indices, Source
 from fedballot.datasets.federation import FederatedData, FederationSpec, split_records
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.images import transfer
+from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.sources import load
 from fedballot.errors import SettingsError
@@ -71,6 +72,10 @@ def build_own_task(spec: FederationSpec) -> FederatedData:
     same = public.name == private.name
     if not same:
         _check_sources(private, public)
+    if spec.public_labels == "ignored":
+        return _build_unlabelled(spec, private, public)
+    if is_multi_label(private.train.y) or is_multi_label(public.train.y):
+        raise SettingsError("test_source: private, with several labels per record; set public_labels=ignored as well")
     task = choose_classes(private, spec.private_classes)
     extra = [name for name in task.classes if same or name not in public.classes]
     classes = tuple(extra) if same else (*public.classes, *extra)
@@ -110,6 +115,43 @@ def build_own_task(spec: FederationSpec) -> FederatedData:
         public_y=public_y,
         test_x=np.asarray(tests.x[test_rows]),
         test_y=place[tests.y[test_rows]],
+        public_fingerprint=fingerprint(public_x),
+        group_names=private.group_names,
+    )
+
+
+def _build_unlabelled(spec: FederationSpec, private: Source, public: Source) -> FederatedData:
+    """The public records without their labels: the private classes, and the private source's test records."""
+    if public.name == private.name:
+        raise SettingsError("public_labels: ignored needs a public_dataset of its own; set one, or public_labels=known")
+    if spec.private_classes != (ALL,):
+        raise SettingsError("private_classes: all classes are learnt with public_labels=ignored; leave it out")
+    records = private.train
+    tests = records if private.test is None else private.test
+    splits, dealing = (np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2))
+    every = np.arange(len(records)), np.arange(len(tests))
+    chosen, test_rows = _private_and_test(*every, private.test is None, spec, splits)
+    public_x, public_y = _public(public, private, spec, splits)
+    if public.classes != private.classes:
+        public_y = np.full((len(public_x), *records.y.shape[1:]), -1, dtype=records.y.dtype)
+    parts = partition(
+        spec.partition,
+        representative(records.y[chosen]),
+        None if records.groups is None else records.groups[chosen],
+        spec.agents,
+        alpha=spec.alpha,
+        min_size=spec.min_size,
+        classes_per_agent=spec.classes_per_agent,
+        rng=dealing,
+    )
+    return FederatedData(
+        classes=private.classes,
+        private=records,
+        parts=tuple(chosen[part] for part in parts),
+        public_x=np.ascontiguousarray(public_x),
+        public_y=public_y,
+        test_x=np.asarray(tests.x[test_rows]),
+        test_y=np.asarray(tests.y[test_rows]),
         public_fingerprint=fingerprint(public_x),
         group_names=private.group_names,
     )

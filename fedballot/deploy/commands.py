@@ -152,7 +152,7 @@ def submit(
     if resume and (out is None or not (out / "run.json").exists()):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
     given = [f"dataset={SITES}", *(set_ or [])]
-    resolved = cli.resolve(method, preset, config, given, out, resume)
+    resolved = cli.resolve(method, preset, config, given, out, resume, deployed=True)
     folder = (out or Path("runs") / f"{method}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     place = ServerFolder(server.absolute())
     run = submitting.submit(place, method, resolved, folder, resume=resume)

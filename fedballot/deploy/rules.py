@@ -40,6 +40,10 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
         (settings.agents == site.sites, f"agents={settings.agents}, but this site joined a federation of {site.sites}"),
         (queries <= allowed.queries, f"{queries} queries are more than the {allowed.queries} that this site allows"),
         (getattr(settings, "noise_seed", None) is None, "noise_seed is set: seeded noise protects nobody"),
+        (
+            not allowed.secure_aggregation or getattr(settings, "secure_aggregation", True),
+            "secure_aggregation=false: this site's ballots, where only their sum is needed, leave under masks only",
+        ),
         (not math.isinf(getattr(settings, "epsilon", 0.0)), "epsilon=inf: this site releases nothing without noise"),
     )
     for holds, words in rules:

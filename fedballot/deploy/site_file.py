@@ -40,12 +40,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the server may ask for: methods, queries in one request, and the epsilon that a single release may cost."""
+    """What the server may ask for: methods, queries in one request, and the epsilon that a single release may cost.
+
+    With ``secure_aggregation``, ballots of methods that need their sum only never leave without masks.
+    """
 
     methods: tuple[str, ...]
     queries: int
     smallest_epsilon: float
     largest_epsilon: float
+    secure_aggregation: bool
 
 
 @dataclass(frozen=True)
@@ -123,13 +127,15 @@ def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
         return path.parent / Path(value).expanduser()
     if kind is str and isinstance(value, str) and value:
         return value
+    if kind is bool and isinstance(value, bool):
+        return value
     if kind is int and isinstance(value, int) and not isinstance(value, bool):
         return value
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     if kind == tuple[str, ...] and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         return tuple(value)
-    wanted = {Path: "a path", str: "a text", int: "a whole number", float: "a finite number"}
+    wanted = {Path: "a path", str: "a text", int: "a whole number", float: "a finite number", bool: "true or false"}
     raise SettingsError(f"{path}: {key} = {value!r}; expected {wanted.get(kind, 'a list of texts')}")
 
 

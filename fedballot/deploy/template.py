@@ -33,6 +33,7 @@ methods = ["pate-fl"]
 queries = 1000                  # most public records in one request
 smallest_epsilon = 0.1          # a release below is mostly noise: not worth a request
 largest_epsilon = 5.0           # most that one release may cost
+secure_aggregation = true       # votes leave under masks only: the server sees their sum, never this site's own
 """
 
 

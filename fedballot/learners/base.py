@@ -14,7 +14,7 @@ IntArray = NDArray[np.int64]
 Inputs = NDArray[Any]
 Progress = Callable[[int, int], None]
 Combine = Callable[[NDArray[np.float32]], NDArray[np.floating]]
-Loss = Literal["cross-entropy", "mae", "l2"]
+Loss = Literal["cross-entropy", "mae", "l2", "binary"]
 
 UNKNOWN_WEIGHT = 0.5
 CONFIDENT_SHARE = 0.8
@@ -35,6 +35,9 @@ class Learner(Protocol):
     (n,) in [0, n_classes). ``fit`` and ``distill`` return the learner itself; torch learners go on from their
     present weights (``goes_on``), scikit-learn learners start anew. ``epochs`` and ``batch_size`` of one call replace
     the learner's own; scikit-learn learners have none to replace.
+
+    A multi-label learner takes int8 labels (n, n_classes) of 1, 0 and -1 (unknown, not trained on), and its logits are
+    those of a logistic function for each label; its soft labels go with the loss "binary", and rows have any sum.
     """
 
     n_classes: int
@@ -100,11 +103,13 @@ class Learner(Protocol):
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         """Train on what others predict (n, n_classes), optionally weighted per example.
 
         Targets are soft labels whose rows sum to 1, or logits for the losses "mae" and "l2" (mean absolute or squared
-        difference of logits); scikit-learn learners take the softmax of such logits.
+        difference of logits); scikit-learn learners take the softmax of such logits. The cross-entropy is that of the
+        softmax of logits / temperature; scikit-learn learners predict at the temperature of their targets.
         """
         ...
 
@@ -197,6 +202,21 @@ def check_labels(y: IntArray, n: int, n_classes: int, *, what: str = "y") -> Non
     if wrong.any():
         row = int(wrong.argmax())
         raise SettingsError(f"{what}[{row}] is {y[row]}, but labels run from 0 to {n_classes - 1}")
+
+
+def check_multi_labels(y: NDArray[Any], n: int, n_classes: int, *, what: str = "y") -> None:
+    """Refuse labels that are not (n, n_classes) of -1, 0 and 1, and an empty training set."""
+    if n == 0:
+        raise SettingsError("the training set is empty: a learner needs at least 1 example")
+    if y.shape != (n, n_classes) or not np.isin(y, (-1, 0, 1)).all():
+        raise SettingsError(f"{what} has shape {y.shape}, but must be ({n}, {n_classes}) of -1, 0 and 1")
+
+
+def check_probabilities(targets: FloatArray, n: int, n_classes: int) -> None:
+    """Refuse probabilities of several labels that cannot be trained on."""
+    check_logits(targets, n, n_classes)
+    if not ((targets >= 0) & (targets <= 1)).all():
+        raise SettingsError("targets must be probabilities: between 0 and 1")
 
 
 def check_targets(targets: FloatArray, n: int, n_classes: int, weights: FloatArray | None) -> NDArray[np.float64]:

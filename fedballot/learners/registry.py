@@ -49,6 +49,7 @@ def make_learner(
     batch_size: int,
     lr: float,
     role: Role,
+    multi_label: bool = False,
 ) -> Learner:
     """Build an untrained learner.
 
@@ -72,6 +73,8 @@ def make_learner(
         initial weights.
     role
         A "student" is the average of its weights over training and sees stronger augmentation.
+    multi_label
+        Whether records have several labels, see ``Learner``.
 
     Raises
     ------
@@ -83,9 +86,11 @@ def make_learner(
     if ":" not in name:
         _check_known(name, input_shape)
     if name.startswith("sklearn.") or (name in LEARNERS and not LEARNERS[name].needs_torch):
+        from fedballot.learners.binary_relevance import BinaryRelevance
         from fedballot.learners.sklearn_learner import ScikitLearner
 
-        return ScikitLearner(
+        kind: type[BinaryRelevance] | type[ScikitLearner] = BinaryRelevance if multi_label else ScikitLearner
+        return kind(
             name,
             n_classes=n_classes,
             input_shape=input_shape,

@@ -101,6 +101,7 @@ class ScikitLearner:
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         """See ``Learner.distill``: each example once per class, weighted by its target.
 
@@ -187,22 +188,30 @@ class ScikitLearner:
         )
 
     def save(self, path: Path) -> None:
-        """Write skops. See ``Learner.save``.
+        """Write skops. See ``Learner.save``."""
+        content = self.dumps()
+        write_atomic(path, lambda file: file.write(content))
+
+    def dumps(self) -> bytes:
+        """The content of a file.
 
         Raises
         ------
         SettingsError
             If the estimator holds types beyond the trusted list, so that it could not be loaded safely again.
         """
-        content = skops_io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
+        content: bytes = skops_io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
         foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(_TRUSTED))
         if foreign:
             raise SettingsError(f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}")
-        write_atomic(path, lambda file: file.write(content))
+        return content
 
     def load(self, path: Path) -> Self:
         """Read skops. See ``Learner.load``."""
-        content = storage.read_bytes(path)
+        return self.loads(storage.read_bytes(path), path)
+
+    def loads(self, content: bytes, path: Path) -> Self:
+        """Take up what :meth:`dumps` gave; ``path`` is for the error's words."""
         try:
             state = skops_io.loads(content, trusted=_TRUSTED)
         except Exception as error:  # skops raises whatever zip, JSON or numpy raise

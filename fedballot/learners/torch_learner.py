@@ -74,6 +74,11 @@ class TorchLearner:
     ) -> Self:
         """See ``Learner.fit``."""
         base.check_inputs(x, self.input_shape)
+        if y.ndim == 2:
+            base.check_multi_labels(y, len(x), self.n_classes)
+            if unknown is not None or pull or adaptation:
+                raise SettingsError("a learner of several labels knows no abstention, pull or adaptation")
+            return self._train_on(self._data(x), self._tensor(y.astype(np.float32)), epochs, loss="binary")
         base.check_labels(y, len(x), self.n_classes)
         hard = self._tensor(y.astype(np.int64))
         other = self._target(target, adaptation)
@@ -115,18 +120,22 @@ class TorchLearner:
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         """See ``Learner.distill``."""
         base.check_inputs(x, self.input_shape)
         if loss != "cross-entropy":
             if weights is not None:
                 raise SettingsError(f"weights go with the loss cross-entropy only, not with {loss}")
-            base.check_logits(targets, len(x), self.n_classes)
-            return self._train_on(self._data(x), self._tensor(targets.astype(np.float32)), epochs, batch_size, loss)
+            check = base.check_probabilities if loss == "binary" else base.check_logits
+            check(targets, len(x), self.n_classes)
+            soft = self._tensor(targets.astype(np.float32))
+            return self._train_on(self._data(x), soft, epochs, batch_size, loss, temperature)
         weighted = base.check_targets(targets, len(x), self.n_classes, weights)
         if weights is not None:
             weighted = weighted / weights.mean()
-        return self._train_on(self._data(x), self._tensor(weighted.astype(np.float32)), epochs, batch_size)
+        soft = self._tensor(weighted.astype(np.float32))
+        return self._train_on(self._data(x), soft, epochs, batch_size, temperature=temperature)
 
     def semi_supervise(
         self,
@@ -275,10 +284,17 @@ class TorchLearner:
         epochs: int | None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
     ) -> Self:
         epoch = training.Epoch(torch.arange(len(data), device=self.device), targets)
         return self._train(
-            data, lambda number, best: epoch, self.n_classes, epochs=epochs, batch_size=batch_size, loss=loss
+            data,
+            lambda number, best: epoch,
+            self.n_classes,
+            epochs=epochs,
+            batch_size=batch_size,
+            loss=loss,
+            temperature=temperature,
         )
 
     def _train(
@@ -290,6 +306,7 @@ class TorchLearner:
         epochs: int | None = None,
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
+        temperature: float = 1.0,
         pull: float = 0.0,
         other: Tensor | None = None,
         adaptation: float = 0.0,
@@ -311,6 +328,7 @@ class TorchLearner:
                 lr=self._lr,
                 average=self._student,
                 loss=loss,
+                temperature=temperature,
                 pull=pull,
                 adversary=adversary,
                 progress=progress,

@@ -29,10 +29,19 @@ class Epoch(NamedTuple):
 
 Plan = Callable[[int, nn.Module], Epoch]
 
-LOSSES: dict[str, Callable[..., Tensor]] = {
+
+def binary(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of each label by itself; targets below 0 are unknown and do not count."""
+    known = (targets >= 0).float()
+    losses = F.binary_cross_entropy_with_logits(logits, targets.clamp_min(0), reduction="none")
+    return (losses * known).sum() / known.sum().clamp_min(1)
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cross-entropy": F.cross_entropy,
     "mae": F.l1_loss,
     "l2": F.mse_loss,
+    "binary": binary,
 }
 
 
@@ -99,6 +108,7 @@ def train(
     lr: float,
     average: bool,
     loss: str = "cross-entropy",
+    temperature: float = 1.0,
     pull: float = 0.0,
     adversary: DomainAdversary | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -113,6 +123,8 @@ def train(
         (epoch, network that predicts best so far) -> what to train on in this epoch, in any order.
     loss
         A key of ``LOSSES``.
+    temperature
+        What logits are divided by before the loss.
     pull
         Strength mu of a pull towards the first weights: mu / 2 times the squared distance is added to the loss.
     adversary
@@ -129,7 +141,7 @@ def train(
         net.train()
         for number, batch in enumerate(batches):
             done = (epoch + number / len(batches)) / epochs
-            classify = partial(LOSSES[loss], target=targets[batch])
+            classify = partial(_loss, LOSSES[loss], temperature, targets[batch])
             x = inputs(rows[batch])
             value = adversary.loss(net, x, classify, done) if adversary else classify(net(x))
             value.backward()  # type: ignore[no-untyped-call]
@@ -179,6 +191,10 @@ def descend(
         with torch.no_grad():
             nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(net.parameters()) - lr * step, net.parameters())
     net.eval()
+
+
+def _loss(of: Callable[[Tensor, Tensor], Tensor], temperature: float, targets: Tensor, logits: Tensor) -> Tensor:
+    return of(logits / temperature, targets)
 
 
 def _batches(order: Tensor, size: int) -> Iterator[Tensor]:

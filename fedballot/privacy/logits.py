@@ -6,7 +6,7 @@ query to a public L2 norm B, all clients weigh the same, and only the noisy sum 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from fedballot.errors import DataError
 from fedballot.privacy import gaussian
 from fedballot.privacy.costs import IntegerCost
+from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, secure_aggregation
+from fedballot.privacy.noise import grid_sensitivity
 from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.vectors import NoisyVector, clip_rows
 
@@ -59,6 +61,52 @@ class NoisyLogits:
     def cost(self) -> IntegerCost:
         """Return what the release costs an agent."""
         return self.mechanism.cost()
+
+    def cost_alone(self) -> IntegerCost:
+        """Return what replacing all logits of an agent costs towards whoever sees them with the agent's noise only."""
+        vector = self.mechanism
+        reach = grid_sensitivity(2 * self.sensitivity, vector.grid, vector.coordinates)
+        return replace(vector.cost(), sensitivity=reach, shares=1)
+
+    def guarantees(
+        self, delta: float, *, secure: bool = False, seeded: bool = False, agents: int | None = None
+    ) -> list[Guarantee]:
+        """Return every statement that a report has to make about this release, see `NoisyVotes.guarantees`.
+
+        Returns
+        -------
+        list of Guarantee
+            Agent level for the sum; without secure aggregation, agent level for the server's own view. A record is
+            protected as its agent is: nothing bounds how far one training record moves a logit.
+        """
+        status: Status = "seeded" if seeded else "proved"
+        found = [
+            Guarantee(
+                mechanism=f"noisy sum of logits, each row cut to norm {self.bound:g}",
+                unit="agent",
+                adjacency="zero-out",
+                epsilon=self.cost().epsilon(delta),
+                delta=delta,
+                view="server's view" if secure else "output only",
+                trust=secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR,
+                status=status,
+                accountant="exact (sum of discrete Gaussians)",
+                n=agents,
+                composition=f"one release of {self.queries} queries",
+            )
+        ]
+        if not secure:
+            found.append(
+                replace(
+                    found[0],
+                    adjacency="replace-one",
+                    epsilon=self.cost_alone().epsilon(delta),
+                    view="server's view",
+                    trust=SELF,
+                    mechanism="one participant's own noisy logits",
+                )
+            )
+        return found
 
     @classmethod
     def solve(

@@ -74,6 +74,15 @@ def discrete_gaussian(variance: Fraction, size: int, source: NoiseSource) -> Int
     return drawn
 
 
+def largest_draw(variance: Fraction) -> int:
+    """Return a magnitude that a draw of `discrete_gaussian` exceeds with probability at most 2 exp(-72), below 1e-30.
+
+    Twelve standard deviations: E exp(t X) <= exp(t^2 variance / 2), as the sum of exp(-(x - c)^2 / (2 variance)) over
+    the integers x is largest for an integer c.
+    """
+    return math.ceil(12 * math.sqrt(variance))
+
+
 def discrete_laplace(scale: int, size: int, source: NoiseSource) -> Ints:
     """Draw integers x with probability proportional to exp(-|x| / scale), for an integer scale from 1 to 2^31.
 

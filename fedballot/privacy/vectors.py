@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import accounting, discrete, gaussian
 from fedballot.privacy.costs import IntegerCost
-from fedballot.privacy.noise import discrete_gaussian, grid_sensitivity, representable_variance, round_to_grid
+from fedballot.privacy.noise import (
+    discrete_gaussian,
+    grid_sensitivity,
+    largest_draw,
+    representable_variance,
+    round_to_grid,
+)
 from fedballot.privacy.randomness import NoiseSource
 
 ROUNDING = 1e-3  # share of the sensitivity that rounding may add
@@ -66,6 +72,11 @@ class NoisyVector:
     def share_variance(self) -> Fraction:
         """Parameter of each contributor's discrete Gaussian, in squared grid steps."""
         return representable_variance(self.sigma / math.sqrt(self.contributors - self.colluders) / self.grid)
+
+    @property
+    def largest(self) -> int:
+        """Largest magnitude of a contributor's grid steps, if no value exceeds the sensitivity; see `largest_draw`."""
+        return math.ceil(self.sensitivity / self.grid) + 1 + largest_draw(self.share_variance)
 
     def cost(self) -> IntegerCost:
         """Return what one release costs, rounding included."""

@@ -77,7 +77,8 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
             text += f" and answered for {pool}"
     if data.get("n_test"):
         text += f"; accuracy is measured on {count(data['n_test'])} other records{apart}"
-    return text + "."
+    aggregation = result.get("aggregation") or {}
+    return " ".join([text + ".", *([aggregation["words"]] if "words" in aggregation else [])])
 
 
 def key_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -104,6 +105,8 @@ def headlines(result: Mapping[str, Any]) -> list[Headline]:
         found.append(Headline("Server accuracy", percent(server), remark))
     elif client:
         found.append(Headline("Agents’ accuracy", percent(client["mean"]), f"± {percent(client['std'])} over agents"))
+    if metrics.get("server_auc") is not None:
+        found.append(Headline("Mean AUC of the labels", f"{metrics['server_auc']:.3f}", "0.5 is chance"))
     labels = metrics.get("label_accuracy")
     if labels is not None:
         winners = metrics.get("noisy_label_accuracy")

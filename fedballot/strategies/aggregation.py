@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 
-def tally(ballots: Iterable[npt.NDArray[np.integer]], shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Sum of ballots (Q, C), int64: the histogram of Algorithm 1, line 7, before its argmax.
+def tally(ballots: Iterable[npt.NDArray[np.integer]], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Sum of ballots, int64; of votes (Q, C): the histogram of Algorithm 1, line 7, before its argmax.
 
     Raises
     ------
@@ -116,3 +116,19 @@ def to_simplex(rows: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     excess = (np.cumsum(descending, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
     last = np.maximum((descending > excess).sum(axis=1) - 1, 0)
     return np.asarray(np.maximum(rows - excess[np.arange(len(rows)), last][:, None], 0))
+
+
+def class_weights(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+    """Weight (K, C) of each party for each class: its share of that class's records.
+
+    Source: FedKD ("Preserving privacy in federated learning with ensemble cross-domain knowledge distillation"),
+    equation 1, which leaves a class that nobody has undefined; there all parties weigh the same.
+
+    Parameters
+    ----------
+    counts
+        Records (K, C) of each party and class.
+    """
+    totals = counts.sum(axis=0)
+    shares = counts / np.maximum(totals, 1)
+    return np.asarray(np.where(totals > 0, shares, 1 / len(counts)), dtype=np.float64)

@@ -55,6 +55,7 @@ class Answer:
     ballot: npt.NDArray[Any]
     compute_s: float
     began: float
+    cid: str = ""
 
 
 @dataclass
@@ -160,24 +161,28 @@ class BallotStrategy(Strategy, Generic[S]):
         if not checkpoint.exists():
             return
         arrays = read_arrays(checkpoint)
-        kept = json.loads(str(arrays.pop(PROGRESS)))
-        self.counts = Tally(**{**kept["counts"], "rejected": Counter(kept["counts"]["rejected"])})
-        self.round_records = kept["round_records"]
-        self.client_compute_s, self.rounds_wall_s = kept["client_compute_s"], kept["rounds_wall_s"]
+        self._take_progress(json.loads(str(arrays.pop(PROGRESS))))
         self.rounds_done = len(self.round_records)
         self.restore(arrays)
 
-    def _keep(self) -> None:
-        state = self.state()
-        if self._checkpoint is None or state is None:
-            return
-        progress = {
+    def _progress(self) -> dict[str, Any]:
+        return {
             "counts": vars(self.counts),
             "round_records": self.round_records,
             "client_compute_s": self.client_compute_s,
             "rounds_wall_s": self.rounds_wall_s,
         }
-        write_arrays(self._checkpoint, {**state, PROGRESS: np.array(json.dumps(progress))})
+
+    def _take_progress(self, kept: dict[str, Any]) -> None:
+        self.counts = Tally(**{**kept["counts"], "rejected": Counter(kept["counts"]["rejected"])})
+        self.round_records = kept["round_records"]
+        self.client_compute_s, self.rounds_wall_s = kept["client_compute_s"], kept["rounds_wall_s"]
+
+    def _keep(self) -> None:
+        state = self.state()
+        if self._checkpoint is None or state is None:
+            return
+        write_arrays(self._checkpoint, {**state, PROGRESS: np.array(json.dumps(self._progress()))})
 
     # what a method fills in
 
@@ -214,6 +219,20 @@ class BallotStrategy(Strategy, Generic[S]):
 
     def save(self, folder: Any) -> None:
         """Write what the method keeps besides the result (released labels, the server's model)."""
+
+    @property
+    def aggregation(self) -> dict[str, Any]:
+        """How ballots that are added up come together, for the result; empty for other methods."""
+        return {}
+
+    @property
+    def exchanging(self) -> bool:
+        """Whether the round needs a further exchange of messages before it has a result."""
+        return False
+
+    def take_kept(self, server_round: int) -> bool:
+        """Do a round from what an earlier start of the run has kept of its answers; False where nothing is kept."""
+        return False
 
     # Flower's interface
 
@@ -275,44 +294,52 @@ class BallotStrategy(Strategy, Generic[S]):
         """
         server_round += self.rounds_done
         before = self.counts.bytes_up
-        for failure in failures:
-            text = str(failure) if isinstance(failure, BaseException) else str(failure[1].status.message)
-            self.counts.reject("no answer", " ".join(text.split())[:300])
-        answers: dict[int, Answer] = {}
-        for _, reply in results:
-            self.counts.messages += 1
-            self.counts.bytes_up += payload_bytes(reply.parameters.tensors)
-            try:
-                answer = self._check(reply)
-                if answer.agent in answers:
-                    raise WireError("duplicate", f"agent {answer.agent} answered twice")
-                answers[answer.agent] = answer
-            except WireError as error:
-                self.counts.reject(error.reason, str(error).removeprefix(f"{error.reason}: "))
-        good = [answers[agent] for agent in sorted(answers)]
+        good = self._collect(results, failures, self.counts)
         self.counts.answered += len(good)
         if len(good) < self.needed(len(results) + len(failures)):
             raise RunError(
                 f"only {len(good)} of {len(results) + len(failures)} parties gave a good answer in round "
                 f"{server_round}, but min_agents asks for {self.required}. Rejected: {self.counts.why() or 'none'}"
             )
-        wall_s = self._clock(results, good)
-        metrics = self.combine(server_round, good)
-        self.round_records.append(
-            {
-                "round": server_round,
-                "asked": len(results) + len(failures),
-                "answered": len(good),
-                "wall_s": wall_s,
-                "bytes_up": self.counts.bytes_up - before,
-                "bytes_down": self._round_bytes_down,
-                "metrics": metrics,
-            }
-        )
-        self._keep()
+        record = {
+            "round": server_round,
+            "asked": len(results) + len(failures),
+            "answered": len(good),
+            "wall_s": self._clock(results, good),
+            "bytes_up": self.counts.bytes_up - before,
+            "bytes_down": self._round_bytes_down,
+        }
+        self._end_round(record, self.combine(server_round, good))
         return ndarrays_to_parameters([]), {}
 
-    def _check(self, reply: FitRes) -> Answer:
+    def _end_round(self, record: dict[str, Any], metrics: dict[str, Any]) -> None:
+        self.round_records.append({**record, "metrics": metrics})
+        self._keep()
+
+    def _collect(
+        self,
+        results: list[tuple[ClientProxy, FitRes]],
+        failures: list[tuple[ClientProxy, FitRes] | BaseException],
+        counts: Tally,
+    ) -> list[Answer]:
+        """The good answers, sorted by agent; bad ones and missing ones are counted, each once."""
+        for failure in failures:
+            text = str(failure) if isinstance(failure, BaseException) else str(failure[1].status.message)
+            counts.reject("no answer", " ".join(text.split())[:300])
+        answers: dict[int, Answer] = {}
+        for proxy, reply in results:
+            self.counts.messages += 1
+            self.counts.bytes_up += payload_bytes(reply.parameters.tensors)
+            try:
+                answer = self._check(proxy.cid, reply)
+                if answer.agent in answers:
+                    raise WireError("duplicate", f"agent {answer.agent} answered twice")
+                answers[answer.agent] = answer
+            except WireError as error:
+                counts.reject(error.reason, str(error).removeprefix(f"{error.reason}: "))
+        return [answers[agent] for agent in sorted(answers)]
+
+    def _check(self, cid: str, reply: FitRes) -> Answer:
         metrics = reply.metrics
         if reason := str(metrics.get("refused", "")):
             raise WireError(reason, str(metrics.get("detail", "")))
@@ -323,8 +350,12 @@ class BallotStrategy(Strategy, Generic[S]):
             arrays = parameters_to_ndarrays(reply.parameters)
         except (ValueError, OSError, EOFError) as error:
             raise WireError("unreadable", f"not NumPy arrays: {error}") from error
-        ballot = self.read(arrays)
-        return Answer(agent, ballot, float(metrics.get("compute_s", 0.0)), float(metrics.get("began", self._asked_at)))
+        ballot = self._read(agent, cid, arrays)
+        compute_s, began = float(metrics.get("compute_s", 0.0)), float(metrics.get("began", self._asked_at))
+        return Answer(agent, ballot, compute_s, began, cid)
+
+    def _read(self, agent: int, cid: str, arrays: Arrays) -> Any:
+        return self.read(arrays)
 
     def _clock(self, results: list[tuple[ClientProxy, FitRes]], good: list[Answer]) -> float:
         """Seconds from the first party's start to the last answer; adds to the run's totals.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.metrics import accuracy, accuracy_per_class, mean_and_std
+from fedballot.metrics import accuracy, accuracy_per_class, mean_and_std, mean_auc
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
 from fedballot.settings import CommonSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
@@ -19,16 +19,22 @@ from fedballot.wire import WireError
 class MeasureStrategy(BallotStrategy[CommonSettings]):
     """Collect confusion matrices; ``centralized`` reports one model's, ``standalone`` the agents' own."""
 
-    def __init__(self, *args: Any, n_classes: int, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, n_classes: int, multi_label: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.n_classes = n_classes
-        self._matrices: list[npt.NDArray[np.int64]] = []
+        self.n_classes, self.multi_label = n_classes, multi_label
+        self._matrices: list[npt.NDArray[Any]] = []
 
     def request(self, server_round: int) -> Arrays:
         return []
 
-    def read(self, arrays: Arrays) -> npt.NDArray[np.int64]:
+    def read(self, arrays: Arrays) -> npt.NDArray[Any]:
         matrix = one_array(arrays)
+        if self.multi_label:
+            if matrix.shape != (self.n_classes,) or matrix.dtype != np.float64:
+                raise WireError("shape", f"expected {self.n_classes} float64, got {matrix.dtype} {matrix.shape}")
+            if not ((matrix == -1) | ((matrix >= 0) & (matrix <= 1))).all():
+                raise WireError("range", "an AUC lies between 0 and 1, or is -1 where there is none")
+            return matrix
         if matrix.dtype != np.int64:
             raise WireError("dtype", f"expected int64, got {matrix.dtype}")
         if matrix.shape != (self.n_classes, self.n_classes):
@@ -41,7 +47,16 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
         self._matrices = [answer.ballot for answer in answers]
         return {}
 
+    def _aucs(self) -> dict[str, Any]:
+        per_class = [[None if value < 0 else float(value) for value in aucs] for aucs in self._matrices]
+        if self.nodes == 1:
+            return {"server_auc": mean_auc(per_class[0]), "server_auc_per_class": per_class[0]}
+        known = [value for value in map(mean_auc, per_class) if value is not None]
+        return {"client_auc": mean_and_std(known), "client_auc_per_agent": known}
+
     def outcome(self) -> Mapping[str, Any]:
+        if self.multi_label:
+            return {"metrics": self._aucs(), "guarantees": [self._no_guarantee().worded()], "distill_s": 0.0}
         accuracies = [accuracy(matrix) for matrix in self._matrices]
         if self.nodes == 1:
             metrics: dict[str, Any] = {

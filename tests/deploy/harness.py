@@ -43,6 +43,7 @@ RUN = {
     "epsilon": 40,
     "vote_fraction": 1,
     "round_timeout_s": 120,
+    "secure_aggregation": False,  # but for the test that is about it
 }
 
 
@@ -169,6 +170,7 @@ class Federation:
             public=str(self.folder / "public.npz"),
             public_fingerprint=self.fingerprint,
             largest_epsilon=50.0,
+            secure_aggregation=False,
         )
         edit(place / "site.toml", epsilon=1000.0)
         return place

@@ -47,7 +47,7 @@ def test_every_site_has_charged_its_own_ledger(federation, finished):
 
 def test_a_refusal_is_told_on_both_sides(federation, finished):
     with pytest.raises(RunError, match=r"policy: 3.*method 'standalone' is not allowed here"):
-        federation.run("alone", method="standalone", epsilon=None, vote_fraction=None)
+        federation.run("alone", method="standalone", epsilon=None, vote_fraction=None, secure_aggregation=None)
     for number in range(3):
         assert says(federation.processes.log(f"site{number}"), "refused")
     assert federation.result("alone")["status"] == "failed"

@@ -35,6 +35,7 @@ def site(tmp_path: Path) -> Path:
         public_fingerprint=print_,
         largest_epsilon=50.0,
         epsilon=100.0,
+        secure_aggregation=False,
     )
     return path
 

@@ -1,0 +1,232 @@
+"""FedKD's Tables 1, 2, 3 and 5 and its Figure 2 on stand-ins, beside the paper's figures.
+
+    FEDBALLOT_DATA=DIR python benchmarks/fedkd_rows.py --seeds 3 --out runs/fedkd
+    FEDBALLOT_DATA=DIR python benchmarks/fedkd_rows.py --rows agnews sst2 --seeds 1
+
+Every row runs the methods' own clients and strategies, one after the other in this process and without a transport, so
+that a party's model is trained once for all rows that share it; bytes are those of the serialised arrays, as a run
+counts them. Rows whose JSON is in --out are not run again. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
+
+from fedballot import settings as fields
+from fedballot.clients.base import Party
+from fedballot.engine import federated_data, prepare_worker
+from fedballot.methods import METHODS
+from fedballot.progress import Silent
+from fedballot.runfolder import AgentFolder
+from fedballot.wire import payload_bytes
+
+DIGITS = (
+    "private_size=3000 public_size=2000 test_size=2000 epochs=30 batch_size=32 lr=0.002 client_models=mlp-torch "
+    "server_model=mlp-torch server_epochs=40 server_batch_size=64 server_lr=0.002"
+)
+FEDMD = "pretrain_epochs=0 rounds=5 queries=500 share=logits digest_loss=l2 public_batch_size=64"
+TRAINED = "dataset public_dataset test_source private_size public_size test_size agents partition alpha min_size seed"
+TRAINED += " client_models epochs batch_size lr"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table: a method with settings, and what the paper prints for its like."""
+
+    table: str
+    name: str
+    method: str
+    preset: str
+    settings: str = ""
+    paper: str = "–"
+
+
+def lines() -> Iterator[Line]:
+    """All rows; the paper's column is for CIFAR-10 (Tables 1 and 2), x-rays (3), DistilBERT (5)."""
+    for alpha, values in (("1", ("80.98", "61.1", "80.69", "80.37")), ("0.1", ("65.46", "29.0", "71.36", "69.23"))):
+        words, table = f"{DIGITS} alpha={alpha}", f"digits-{alpha}"
+        yield Line(table, "fedkd", "fedkd", "fedkd-mnist", words, values[0])
+        yield Line(table, "standalone", "standalone", "fedkd-mnist", words, values[1])
+        yield Line(
+            table, "feddf, 10 rounds", "feddf", "fedkd-mnist", f"{words} rounds=10 epochs=3 server_epochs=4", values[2]
+        )
+        yield Line(table, "fedmd, 5 rounds", "fedmd", "fedkd-mnist", f"{words} {FEDMD}", values[3])
+        yield Line(table, "centralized", "centralized", "fedkd-mnist", f"{words} server_epochs=20")
+        yield Line(table, "public-only", "public-only", "fedkd-mnist", words)
+    for name, words, paper in (
+        ("equal weights, KL at τ=3", "weights=equal distill_loss=kl", "79.92"),
+        ("equation 1, KL at τ=3", "distill_loss=kl", "80.01"),
+        ("equation 1, L2 of logits", "", "80.98"),
+        ("equation 1, L1 of logits", "distill_loss=mae", "–"),
+        ("equal weights, L2 of logits", "weights=equal", "–"),
+        ("the same, public bound 10", "weights=equal logit_bound=10", "–"),
+    ):
+        yield Line("ablation", name, "fedkd", "fedkd-mnist", f"{DIGITS} {words}", paper)
+    for levels in (2, 4, 16, 200, 65536):
+        yield Line("levels", f"S={levels}", "fedkd", "fedkd-mnist", f"{DIGITS} levels={levels} gamma=inf")
+    for size in (500, 2000):
+        for gamma in ("inf", "1", "0.3", "0.1"):
+            words = f"{DIGITS} public_size={size} gamma={gamma}"
+            yield Line("noise", f"γ={gamma}, {size} public records", "fedkd", "fedkd-mnist", words)
+    for agents, paper in ((3, "75.02"), (5, "74.80"), (20, "–"), (50, "–")):
+        yield Line("parties", f"K={agents}", "fedkd", "fedkd-mnist", f"{DIGITS} agents={agents}", paper)
+    many = f"{DIGITS} agents=100 private_size=10000 epochs=20"
+    yield Line("dp", "fedkd without noise, 2,000 queries", "fedkd", "fedkd-mnist", f"{many} gamma=inf weights=equal")
+    for queries in (100, 500, 2000):
+        name = f"fedkd-dp, ε=8, {queries} queries"
+        yield Line("dp", name, "fedkd-dp", "fedkd-mnist", f"{many} queries={queries} server_epochs=100")
+    for epsilon in (1, 32):
+        name = f"fedkd-dp, ε={epsilon}, 500 queries"
+        yield Line("dp", name, "fedkd-dp", "fedkd-mnist", f"{many} epsilon={epsilon} server_epochs=100")
+    twenty = f"{DIGITS} queries=500 agents=20 server_epochs=100"
+    yield Line("dp", "fedkd-dp, ε=8, 500 queries, 20 parties", "fedkd-dp", "fedkd-mnist", twenty)
+    for preset, values in (
+        ("agnews", ("92.58", "86.30", "93.11", "92.57", "–")),
+        ("sst2", ("91.50", "74.80", "90.07", "88.51", "–")),
+    ):
+        names = (
+            ("fedkd", ""),
+            ("standalone", ""),
+            ("centralized", ""),
+            ("feddf", "rounds=10 epochs=3 server_epochs=5"),
+            ("public-only", ""),
+        )
+        for (method, words), paper in zip(names, values, strict=True):
+            yield Line(preset, method, method, f"fedkd-{preset}", words, paper)
+        yield Line(preset, "fedmd, 5 rounds", "fedmd", f"fedkd-{preset}", FEDMD)
+        yield Line(preset, "fedkd, S=16", "fedkd", f"fedkd-{preset}", "levels=16")
+        yield Line(preset, "fedkd-dp, ε=8, 200 queries", "fedkd-dp", f"fedkd-{preset}")
+        yield Line(preset, "fedkd-dp, ε=8, 1,000 queries", "fedkd-dp", f"fedkd-{preset}", "queries=1000")
+    for method, words in (
+        ("fedkd", ""),
+        ("fedkd", "gamma=inf"),
+        ("fedkd", "gamma=inf weights=equal"),
+        ("standalone", ""),
+        ("centralized", ""),
+        ("public-only", ""),
+        ("fedkd-dp", ""),
+    ):
+        yield Line("yeast", f"{method} {words}".strip(), method, "fedkd-yeast", words)
+
+
+def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
+    """Run once, unless the result is there."""
+    word = hashlib.sha256(f"{line}/{seed}".encode()).hexdigest()[:12]
+    result = out / f"{line.table}-{word}.json"
+    if result.exists():
+        return dict(json.loads(result.read_text()))
+    method = METHODS[line.method]
+    own = fields.parse_assignments(line.settings.split())
+    known = fields.choices_of(method.settings).keys() | set(method.settings.__dataclass_fields__)
+    own = {key: value for key, value in own.items() if key in known}
+    settings = fields.build(method.settings, *fields.load_preset(line.preset).layers(line.method), own, {"seed": seed})
+    data, folder, nodes = federated_data(settings), out / "scratch" / word, method.nodes(settings)
+    shutil.rmtree(folder, ignore_errors=True)
+    strategy = method.strategy(
+        settings,
+        data=data,
+        device="cpu",
+        nodes=nodes,
+        fingerprint=data.public_fingerprint,
+        request_id=word,
+        progress=Silent(),
+    )
+    shared = method.client.__module__ == "fedballot.clients.fedkd"
+    models = hashlib.sha256(repr([getattr(settings, key) for key in TRAINED.split()]).encode()).hexdigest()[:12]
+    down, clock = 0, time.perf_counter()
+    for number in range(1, strategy.rounds + 1):
+        sent = strategy.request(number)
+        down += nodes * payload_bytes(ndarrays_to_parameters(sent).tensors)
+        config = {"round": number, "request": f"{word}/{number}", "fingerprint": data.public_fingerprint}
+        replies = []
+        for agent in range(nodes):
+            party = Party(agent, settings, data, AgentFolder(folder / f"{agent}"), "cpu")
+            trained = out / "models" / models / f"{agent}"
+            if shared and trained.exists():
+                party.folder.path.mkdir(parents=True, exist_ok=True)
+                shutil.copy(trained, party.folder.model)
+            arrays, n, metrics = method.client(party).fit(sent, config)
+            replies.append(
+                (
+                    SimpleNamespace(cid=str(agent)),
+                    FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics),
+                )
+            )
+            if shared and not trained.exists():
+                trained.parent.mkdir(parents=True, exist_ok=True)
+                Path(shutil.copy(party.folder.model, trained.with_suffix(".part"))).replace(trained)
+        strategy.aggregate_fit(number, replies, [])  # type: ignore[arg-type]
+    outcome = strategy.outcome()
+    metrics = dict(outcome["metrics"])
+    noted = [AgentFolder(folder / f"{agent}").figures() for agent in range(nodes)]
+    matrices = [np.asarray(found["confusion"]) for found in noted if found and "confusion" in found]
+    if matrices and "server_accuracy" not in metrics and "client_accuracy" not in metrics:
+        values = [matrix.trace() / matrix.sum() for matrix in matrices]
+        metrics["client_accuracy"] = {"mean": float(np.mean(values)), "std": float(np.std(values))}
+    guarantee = outcome["guarantees"][0]
+    record = {
+        "line": line.name,
+        "table": line.table,
+        "seed": seed,
+        "settings": settings.to_dict(),
+        "metrics": metrics,
+        "epsilon": guarantee["epsilon"],
+        "delta": guarantee["delta"],
+        "status": guarantee["status"],
+        "bytes_up": strategy.counts.bytes_up,
+        "bytes_down": down,
+        "seconds": time.perf_counter() - clock,
+    }
+    result.parent.mkdir(parents=True, exist_ok=True)
+    result.write_text(json.dumps(record))
+    shutil.rmtree(folder, ignore_errors=True)
+    return record
+
+
+def score(record: dict[str, Any]) -> float:
+    """Accuracy (or mean AUC) of the server's model, or the mean of the parties'."""
+    metrics = record["metrics"]
+    for key in ("server_auc", "server_accuracy"):
+        if metrics.get(key) is not None:
+            return float(metrics[key])
+    return float((metrics.get("client_auc") or metrics["client_accuracy"])["mean"])
+
+
+def main() -> None:
+    """Run the tables that were asked for and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="+", default=sorted({line.table for line in lines()}))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("runs/fedkd"))
+    given = parser.parse_args()
+    prepare_worker(with_torch=True)
+    for table in given.rows:
+        print(f"\n| {table} | ε | result | consensus | MB up | MB down | paper |\n|---|---|---|---|---|---|---|")
+        for line in lines():
+            if line.table != table or line.method not in METHODS:
+                continue
+            records = [run(line, seed, given.out) for seed in range(given.seeds)]
+            scores = [score(record) for record in records]
+            last = records[-1]
+            told = "–" if last["epsilon"] is None else f"{last['epsilon']:.3g}"
+            right = [record["metrics"].get("label_accuracy") for record in records]
+            labels = "–" if None in right else f"{100 * np.mean(right):.1f}"
+            up, down = last["bytes_up"] / 1e6, last["bytes_down"] / 1e6
+            cells = f"{100 * np.mean(scores):.1f} ± {100 * np.std(scores):.1f} | {labels} | {up:.3g} | {down:.3g}"
+            print(f"| {line.name} | {told} | {cells} | {line.paper} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

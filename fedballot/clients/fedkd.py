@@ -1,0 +1,248 @@
+"""The party's side of FedKD: train to the end, answer every public record once, with quantised logits or noisy ones.
+
+Paper: "Preserving privacy in federated learning with ensemble cross-domain knowledge distillation", Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from flwr.common import Scalar
+
+from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
+from fedballot.clients.fedmd_private import secret_noise
+from fedballot.clients.summed import SummedClient, SummedSettings
+from fedballot.errors import SettingsError
+from fedballot.learners.base import Learner
+from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.logits import NoisyLogits
+from fedballot.privacy.quantise import Quantiser
+from fedballot.secagg import Form
+from fedballot.settings import CommonSettings, setting
+from fedballot.wire import WireError, pack_labels, unpack_labels, unpack_singles
+
+Floats = npt.NDArray[np.floating]
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EnsembleSettings(CommonSettings):
+    """What both kinds of FedKD share: what is asked, and how the server learns from it."""
+
+    queries: int = setting(0, "public records that parties answer; 0: the whole pool", low=0)
+    distill_loss: Literal["l2", "mae", "kl"] = setting(
+        "l2", "loss of the server; l2 and mae compare logits (equation 7), kl probabilities (equation 5)"
+    )
+    temperature: float = setting(3.0, "temperature of distill_loss=kl, tau", above=0)
+    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+
+    def check(self) -> None:
+        super().check()
+        if self.queries > self.public_size:
+            raise SettingsError(
+                f"queries={self.queries} is more than public_size={self.public_size}: ask for at most the whole pool"
+            )
+
+    @property
+    def query_count(self) -> int:
+        """Number of queries Q."""
+        return self.queries or self.public_size
+
+
+@dataclass(frozen=True)
+class FedkdSettings(EnsembleSettings):
+    """Settings of FedKD as printed; S and gamma in the paper are levels and gamma."""
+
+    levels: int = setting(
+        200, "quantisation levels S; up to 256 take a byte per logit, up to 16 half", low=2, high=65536
+    )
+    gamma: float = setting(1.0, "the server's Laplace noise has scale 1/gamma; `inf`: no noise", above=0, infinite=True)
+    weights: Literal["class-counts", "equal"] = setting(
+        "class-counts", "how parties count (equation 1); class-counts: by their exact counts, which must be public"
+    )
+    logit_bound: float = setting(
+        0.0, "public bound of the quantiser, larger logits are cut; 0: a party's own largest logit, told too", low=0
+    )
+
+
+@dataclass(frozen=True)
+class FedkdDpSettings(EnsembleSettings, SummedSettings):
+    """Settings of the sound variant: clipped logits, equal weights, Gaussian noise on the sum."""
+
+    queries: int = setting(200, "public records that parties answer; noise grows with their root; 0: all", low=0)
+    epsilon: float = setting(8.0, "privacy target", above=0)
+    delta: float = setting(1e-5, "probability that the epsilon does not hold", above=0, below=1)
+    logit_bound: float = setting(1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0)
+
+    def check(self) -> None:
+        super().check()
+        if self.colluders >= self.required_agents:
+            raise SettingsError(
+                f"colluders={self.colluders} leaves no honest agent among the {self.required_agents} that must answer"
+            )
+
+
+S = TypeVar("S", bound=EnsembleSettings)
+
+
+@lru_cache(maxsize=4)
+def mechanism(settings: FedkdDpSettings, n_classes: int) -> NoisyLogits:
+    """The noisy sum of logits with the least noise that the settings allow."""
+    return NoisyLogits.solve(
+        settings.epsilon,
+        settings.delta,
+        queries=settings.query_count,
+        classes=n_classes,
+        bound=settings.logit_bound,
+        contributors=settings.required_agents,
+        colluders=settings.colluders,
+    )
+
+
+def ballot_form(settings: FedkdDpSettings, n_classes: int) -> Form:
+    """Form of a party's integers (Q, C), as secure aggregation needs it."""
+    return Form((settings.query_count, n_classes), mechanism(settings, n_classes).mechanism.largest)
+
+
+def class_counts(y: npt.NDArray[np.integer], n_classes: int) -> Indices:
+    """Records of each class, int64 (C,): N of equation 1; positive ones where a record has several labels."""
+    if y.ndim == 2:
+        return np.asarray((y == 1).sum(axis=0), dtype=np.int64)
+    return np.bincount(y, minlength=n_classes).astype(np.int64)
+
+
+def pack_answer(logits: Floats, counts: Indices, settings: FedkdSettings) -> Arrays:
+    """One party's logits (Q, C) as levels, then what the settings do not declare public: its bound and its counts."""
+    singles = np.finfo(np.float32)
+    largest = np.clip(np.abs(logits).max(initial=0.0), singles.tiny, singles.max)  # constant logits are all 0
+    bound = settings.logit_bound or float(np.float32(largest))
+    packed = pack_labels(Quantiser(bound, settings.levels).encode(logits).ravel(), settings.levels)
+    arrays: Arrays = [packed]
+    if not settings.logit_bound:
+        arrays.append(np.array([bound], dtype=np.float32))
+    if settings.weights == "class-counts":
+        arrays.append(counts.astype(np.int32))
+    return arrays
+
+
+def unpack_answer(
+    arrays: Arrays, shape: tuple[int, int], settings: FedkdSettings
+) -> tuple[npt.NDArray[np.float32], Indices]:
+    """Logits (Q, C), to the nearest level, and class counts (C,); ones where all parties weigh the same.
+
+    Raises
+    ------
+    WireError
+        If the arrays hold something else.
+    """
+    told = 1 + (not settings.logit_bound) + (settings.weights == "class-counts")
+    if len(arrays) != told:
+        raise WireError("count", f"expected {told} arrays, got {len(arrays)}")
+    bound = np.float32(settings.logit_bound)
+    if not settings.logit_bound:
+        (bound,) = unpack_singles(arrays[1], (1,))
+        if not bound > 0:
+            raise WireError("range", f"the largest logit is {bound}; expected a number above 0")
+    counts = np.ones(shape[1], dtype=np.int64)
+    if settings.weights == "class-counts":
+        if arrays[-1].dtype != np.int32 or arrays[-1].shape != (shape[1],):
+            raise WireError("shape", f"class counts must be {shape[1]} int32, got {arrays[-1].dtype}")
+        counts = arrays[-1].astype(np.int64)
+        if counts.min() < 0 or not counts.any():
+            raise WireError("range", "class counts must be at least 0, and not all 0")
+    levels = unpack_labels(arrays[0], shape[0] * shape[1], settings.levels).reshape(shape)
+    index = levels.astype(np.uint16)
+    return Quantiser(float(bound), settings.levels).decode(index).astype(np.float32), counts
+
+
+class EnsembleClient(PartyClient[S], Generic[S]):
+    """A party that trains its model to the end, and then predicts."""
+
+    _learner: Learner | None = None
+
+    def queries(self, arrays: Arrays) -> Indices:
+        """The public rows asked about.
+
+        Raises
+        ------
+        Refusal
+            If the request holds something else.
+        """
+        settings = self.party.settings
+        if len(arrays) != 1 or arrays[0].ndim != 1 or not np.issubdtype(arrays[0].dtype, np.integer):
+            raise Refusal("request", "a request must hold one vector of query indices")
+        rows = arrays[0].astype(np.int64)
+        if rows.size != settings.query_count:
+            raise Refusal("request", f"{rows.size} queries asked, {settings.query_count} agreed")
+        if np.unique(rows).size != rows.size or rows.min() < 0 or rows.max() >= settings.public_size:
+            raise Refusal("request", "query indices must be different rows of the public pool")
+        return rows
+
+    def model(self) -> Learner:
+        """The trained model (first line of Algorithm 1), trained once and taken from the party's folder after that."""
+        party = self.party
+        if self._learner is not None:
+            return self._learner
+        self._learner = learner = party.own_learner()
+        if party.folder.model.exists():
+            return learner.load(party.folder.model)
+        private = party.private()
+        learner.fit(private.x, private.y)
+        learner.save(party.folder.model)
+        if party.settings.evaluate_agents:
+            party.folder.note(party.measured(learner, EVALUATED))
+        return learner
+
+    def logits(self, rows: Indices) -> npt.NDArray[np.float64]:
+        """The model's logits (Q, C); where classes exclude each other, shifted to mean 0 over them.
+
+        Logits are told apart from their sum by no softmax, but averages with a weight per class are not: a network's
+        have a mean near 0, log-probabilities have not.
+        """
+        logits = self.model().predict_logits(self.party.data.public_x[rows]).astype(np.float64)
+        return logits if self.party.data.multi_label else np.asarray(logits - logits.mean(axis=1, keepdims=True))
+
+
+class FedkdClient(EnsembleClient[FedkdSettings]):
+    """One party of Algorithm 1 as printed: quantised logits and exact class counts, without a guarantee."""
+
+    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+        """Levels of this party's logits, its largest one and its class counts; the same for the same request."""
+        rows = self.queries(arrays)
+        counts = class_counts(self.party.private().y, len(self.party.data.classes))
+        return pack_answer(self.logits(rows), counts, self.party.settings)
+
+
+class FedkdDpClient(SummedClient[FedkdDpSettings], EnsembleClient[FedkdDpSettings]):
+    """One party of the sound variant: clipped logits plus a noise share, charged before they leave."""
+
+    def form(self) -> Form:
+        return ballot_form(self.party.settings, len(self.party.data.classes))
+
+    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+        """Check the queries and train; the ledger is asked when the logits are."""
+        self.queries(arrays)
+        self.model()
+
+    def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
+        """Logits (Q, C) with noise, in steps of the mechanism's grid; the same for the same request."""
+        rows, settings = self.queries(arrays), self.party.settings
+        noisy = mechanism(settings, len(self.party.data.classes))
+        request, ledger = str(config["request"]), self._ledger(noisy)
+        if ledger.stored(request) is None:
+            self.model()  # before the charge: a training that fails costs nothing
+        noise = secret_noise(settings.noise_seed, self.party.agent)
+
+        def draw() -> dict[str, npt.NDArray[Any]]:
+            return {"release": noisy.release(self.logits(rows), noise)}
+
+        return ledger.release(request, noisy.cost(), draw)["release"]
+
+    def _ledger(self, noisy: NoisyLogits) -> Ledger:
+        settings = self.party.settings
+        budget = noisy.cost().epsilon(settings.delta)  # what this run costs, and not a second one
+        return self.party.open_ledger("agent", "zero-out", budget, settings.delta)

@@ -1,0 +1,116 @@
+"""Several labels per record for scikit-learn: one classifier of yes and no for each, on the records that know it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.files import read_arrays, write_arrays
+from fedballot.learners import base
+from fedballot.learners.base import Combine, FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners.sklearn_learner import ScikitLearner
+
+
+class BinaryRelevance:
+    """``n_classes`` independent learners of two classes behind the Learner protocol."""
+
+    goes_on = False
+
+    def __init__(self, name: str, *, n_classes: int, **kwargs: Any) -> None:
+        self.name, self.n_classes = name, n_classes
+        self._parts = [ScikitLearner(name, n_classes=2, **kwargs) for _ in range(n_classes)]
+
+    def fit(
+        self,
+        x: Inputs,
+        y: IntArray,
+        *,
+        unknown: Inputs | None = None,
+        epochs: int | None = None,
+        pull: float = 0.0,
+        target: Inputs | None = None,
+        adaptation: float = 0.0,
+    ) -> Self:
+        """See ``Learner.fit``; a label that no record knows is predicted as undecided."""
+        if unknown is not None or pull or adaptation:
+            raise SettingsError("a scikit-learn learner of several labels knows no abstention, pull or adaptation")
+        base.check_multi_labels(y, len(x), self.n_classes)
+        for part, labels in zip(self._parts, y.T, strict=True):
+            known = labels >= 0
+            if known.any():
+                part.fit(x[known], labels[known].astype(np.int64))
+            else:
+                part.fit(x[:1].repeat(2, axis=0), np.array([0, 1]))
+        return self
+
+    def predict_logits(self, x: Inputs) -> FloatArray:
+        """Log-odds (n, n_classes)."""
+        pairs = [part.predict_logits(x) for part in self._parts]
+        return np.stack([pair[:, 1] - pair[:, 0] for pair in pairs], axis=1)
+
+    def distill(
+        self,
+        x: Inputs,
+        targets: FloatArray,
+        *,
+        weights: FloatArray | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        loss: Loss = "binary",
+        temperature: float = 1.0,
+    ) -> Self:
+        """See ``Learner.distill``; logits become probabilities by the logistic function."""
+        base.check_logits(targets, len(x), self.n_classes)
+        yes = targets if loss == "binary" else expit(targets)
+        for part, column in zip(self._parts, yes.T, strict=True):
+            part.distill(x, np.stack([1 - column, column], axis=1), weights=weights)
+        return self
+
+    def semi_supervise(
+        self,
+        x: Inputs,
+        labels: IntArray,
+        confidence: FloatArray | None,
+        *,
+        self_train: bool,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Not for several labels."""
+        raise SettingsError("semi_supervise: a learner of several labels cannot label itself")
+
+    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
+        """Refuse; see ``Learner.descend``."""
+        raise self._no_weights()
+
+    def get_weights(self) -> list[FloatArray]:
+        """Refuse; see ``Learner.get_weights``."""
+        raise self._no_weights()
+
+    def set_weights(self, weights: list[FloatArray]) -> Self:
+        """Refuse; see ``Learner.set_weights``."""
+        raise self._no_weights()
+
+    def _no_weights(self) -> SettingsError:
+        return SettingsError(f"learner {self.name!r} is scikit-learn's and shares no weights: use a torch learner")
+
+    def features(self, x: Inputs) -> FloatArray:
+        """See ``Learner.features``: probabilities of all labels, rows of norm 1."""
+        found = np.concatenate([part.features(x) for part in self._parts], axis=1)
+        return np.asarray(found / np.sqrt(self.n_classes), dtype=np.float32)
+
+    def save(self, path: Path) -> None:
+        """See ``Learner.save``: each label's content of skops, in one .npz."""
+        contents = [np.frombuffer(part.dumps(), dtype=np.uint8) for part in self._parts]
+        write_arrays(path, {f"label{number}": content for number, content in enumerate(contents)})
+
+    def load(self, path: Path) -> Self:
+        """See ``Learner.load``."""
+        contents = read_arrays(path)
+        if set(contents) != {f"label{number}" for number in range(self.n_classes)}:
+            raise DataError(f"{path}: holds no learner of {self.n_classes} labels")
+        for number, part in enumerate(self._parts):
+            part.loads(contents[f"label{number}"].tobytes(), path)
+        return self

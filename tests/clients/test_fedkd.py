@@ -1,0 +1,172 @@
+"""What leaves a party under FedKD: quantised logits, or clipped ones with noise that was paid for first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedballot.clients.base import Party
+from fedballot.clients.fedkd import (
+    FedkdClient,
+    FedkdDpClient,
+    FedkdDpSettings,
+    FedkdSettings,
+    class_counts,
+    mechanism,
+    pack_answer,
+    unpack_answer,
+)
+from fedballot.engine import federated_data
+from fedballot.errors import SettingsError
+from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.vectors import clip_rows
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import build
+from fedballot.wire import WireError, unpack_integers
+from tests.conftest import SMALL
+
+COUNTS = np.arange(10)
+
+
+def client(settings, folder, agent: int = 0):
+    kind = FedkdDpClient if isinstance(settings, FedkdDpSettings) else FedkdClient
+    return kind(Party(agent, settings, federated_data(settings), AgentFolder(folder), "cpu"))
+
+
+def ask(one, request: str = "run/1"):
+    queries = np.arange(one.party.settings.query_count, dtype=np.int32)
+    return one.fit([queries], {"request": request, "fingerprint": one.party.data.public_fingerprint})
+
+
+@pytest.fixture
+def printed() -> FedkdSettings:
+    return build(FedkdSettings, SMALL)
+
+
+@pytest.fixture
+def sound() -> FedkdDpSettings:
+    return build(FedkdDpSettings, SMALL)
+
+
+@pytest.mark.parametrize(("levels", "size"), [(2, 125), (16, 500), (17, 625), (200, 1000), (256, 1000), (65536, 2000)])
+def test_levels_travel_in_as_few_bits_as_they_need_and_come_back_to_the_nearest_level(levels, size):
+    settings = build(FedkdSettings, SMALL, {"levels": levels})
+    logits = np.random.default_rng(levels).normal(size=(100, 10))
+    arrays = pack_answer(logits, COUNTS, settings)
+    assert arrays[0].nbytes == size
+    found, counts = unpack_answer(arrays, (100, 10), settings)
+    largest = np.abs(logits).max()
+    assert np.abs(found - logits).max() <= largest / (levels - 1) + 1e-5
+    assert np.array_equal(counts, COUNTS)
+
+
+@given(st.floats(-1e30, 1e30), st.integers(2, 300))
+def test_constant_logits_come_back_within_half_a_level(value, levels):
+    settings = build(FedkdSettings, SMALL, {"levels": levels})
+    found, _ = unpack_answer(pack_answer(np.full((3, 10), value), COUNTS, settings), (3, 10), settings)
+    assert np.isfinite(found).all()
+    assert np.ptp(found) == 0
+    assert abs(float(found[0, 0]) - value) <= abs(value) * (1 / (levels - 1) + 1e-5) + 1e-37
+
+
+def test_what_the_settings_declare_public_is_not_told():
+    settings = build(FedkdSettings, SMALL, {"logit_bound": 2, "weights": "equal"})
+    arrays = pack_answer(np.full((3, 10), 5.0), COUNTS, settings)
+    assert len(arrays) == 1
+    found, counts = unpack_answer(arrays, (3, 10), settings)
+    assert (found == 2).all()
+    assert (counts == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda a: a[:2], "count"),
+        (lambda a: [a[0].astype(np.int16), *a[1:]], "dtype"),
+        (lambda a: [a[0][:-1], *a[1:]], "shape"),
+        (lambda a: [np.full_like(a[0], 255), *a[1:]], "range"),
+        (lambda a: [a[0], np.zeros(1, np.float32), a[2]], "range"),
+        (lambda a: [a[0], np.full(1, np.nan, np.float32), a[2]], "non-finite"),
+        (lambda a: [a[0], a[1], a[2][:9]], "shape"),
+        (lambda a: [a[0], a[1], -a[2]], "range"),
+        (lambda a: [a[0], a[1], 0 * a[2]], "range"),
+    ],
+)
+def test_a_damaged_answer_is_refused(printed, change, reason):
+    arrays = pack_answer(np.ones((4, 10)), COUNTS, printed)
+    with pytest.raises(WireError) as error:
+        unpack_answer(change(arrays), (4, 10), printed)
+    assert error.value.reason == reason
+
+
+def test_counts_of_a_class_that_a_party_lacks_are_zero():
+    assert class_counts(np.array([1, 1, 3]), 5).tolist() == [0, 2, 0, 1, 0]
+
+
+def test_the_printed_method_tells_logits_counts_and_bound_the_same_after_a_restart(printed, tmp_path):
+    arrays, _, metrics = ask(client(printed, tmp_path))
+    assert metrics["refused"] == ""
+    logits, counts = unpack_answer(arrays, (300, 10), printed)
+    assert counts.sum() == 100
+    data = federated_data(printed)
+    assert np.mean(logits.argmax(axis=1) == data.public_y) > 0.6  # .8 seen
+    again = ask(client(printed, tmp_path))[0]
+    assert [a.tobytes() for a in arrays] == [a.tobytes() for a in again]
+
+
+def test_a_noisy_answer_is_clipped_logits_plus_a_share(sound, tmp_path):
+    one = client(sound, tmp_path)
+    release = unpack_integers(ask(one)[0][0], (200, 10))
+    vector = mechanism(sound, 10).mechanism
+    signal = clip_rows(one.logits(np.arange(200)), sound.logit_bound) / vector.grid
+    noise = release - np.rint(signal)
+    statistic = float((noise**2).sum() / float(vector.share_variance))
+    assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
+    assert not 1e-6 < stats.chi2.cdf(statistic / 2, noise.size) < 1 - 1e-6
+
+
+def test_the_ledger_is_charged_once_and_refuses_a_second_run(sound, tmp_path):
+    first = ask(client(sound, tmp_path))[0][0]
+    assert ask(client(sound, tmp_path))[0][0].tobytes() == first.tobytes()
+    ledger = Ledger(tmp_path / "ledger")
+    assert len(ledger.costs()) == 1
+    assert 7.99 < ledger.spent() <= 8
+    assert (ledger.account.unit, ledger.account.adjacency) == ("agent", "zero-out")
+    out, _, metrics = ask(client(sound, tmp_path), "run/2")
+    assert (out, metrics["refused"]) == ([], "settings")
+    assert len(ledger.costs()) == 1
+
+
+def test_a_training_that_fails_costs_nothing(sound, tmp_path, monkeypatch):
+    def breaks(self):
+        raise ValueError
+
+    monkeypatch.setattr(FedkdDpClient, "model", breaks)
+    assert ask(client(sound, tmp_path))[2]["refused"] == "raised"
+    assert Ledger(tmp_path / "ledger").costs() == []
+
+
+def test_secret_noise_differs_and_a_seeded_one_does_not(sound, tmp_path):
+    first, second = (ask(client(sound, tmp_path / name))[0][0] for name in "ab")
+    assert not np.array_equal(first, second)
+    seeded = build(FedkdDpSettings, SMALL, {"noise_seed": 1})
+    third, fourth = (ask(client(seeded, tmp_path / name))[0][0] for name in "cd")
+    assert np.array_equal(third, fourth)
+
+
+@pytest.mark.parametrize("queries", [np.arange(299), np.zeros(300, int), np.arange(300) + 1, np.arange(300.0)])
+def test_a_wrong_request_is_refused_before_training(printed, tmp_path, queries):
+    one = client(printed, tmp_path)
+    out, _, metrics = one.fit([queries], {"request": "r", "fingerprint": one.party.data.public_fingerprint})
+    assert (out, metrics["refused"]) == ([], "request")
+    assert not one.party.folder.model.exists()
+
+
+def test_settings_that_cannot_work_are_refused():
+    with pytest.raises(SettingsError, match="queries=301"):
+        build(FedkdSettings, SMALL, {"queries": 301})
+    with pytest.raises(SettingsError, match="colluders=8"):
+        build(FedkdDpSettings, SMALL, {"colluders": 8})

@@ -1,0 +1,127 @@
+"""Secure aggregation at real sites: rules, ledgers, restarts without the network; one run of three SuperNodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedballot import secagg
+from fedballot.cli import resolve
+from fedballot.clients.fedmd import FedmdSettings
+from fedballot.clients.pate import PateSettings
+from fedballot.clients.voting import ballot_form
+from fedballot.datasets.own import SITES
+from fedballot.deploy.party import SiteClient
+from fedballot.deploy.site_file import read_site
+from fedballot.deploy.template import init_site
+from fedballot.engine import federated_data
+from fedballot.methods import METHODS
+from fedballot.privacy.ledger import Ledger
+from fedballot.settings import build
+from tests.deploy.harness import edit, write_data
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> list[Path]:
+    """Files of three sites, as `fedballot site init` makes them: ballots leave under masks only."""
+    print_, paths = write_data(tmp_path), []
+    for number in range(3):
+        init_site(tmp_path / f"site{number}", number=number, sites=3, server="localhost:1")
+        paths.append(tmp_path / f"site{number}" / "site.toml")
+        places = {"private": str(tmp_path / f"own{number}.npz"), "public": str(tmp_path / "public.npz")}
+        known = {"model": "logistic-regression", "public_fingerprint": print_}
+        edit(paths[-1], **places, **known, largest_epsilon=50.0, epsilon=100.0)
+    return paths
+
+
+def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
+    chosen = {
+        "dataset": SITES,
+        "public_dataset": str(site.parents[1] / "public.npz"),
+        "agents": 3,
+        "public_size": 100,
+        "test_size": 100,
+        "client_models": "mlp",
+        **changes,
+    }
+    return build(kind, chosen)
+
+
+def ask(site: Path, asked: Any, arrays: list[np.ndarray], method: str = "pate-fl", **config: Any) -> Any:
+    known = {"request": "r/1", "round": 1, "fingerprint": federated_data(asked).public_fingerprint, **config}
+    out, one, metrics = SiteClient(site, METHODS[method], asked).fit(arrays, known)
+    assert one == 1
+    return out, metrics
+
+
+def charges(site: Path) -> int:
+    path = site.parent / "ledger" / "ledger.jsonl"
+    return path.read_text().count('"kind": "charge"') if path.exists() else 0
+
+
+def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Path]) -> None:
+    """Every message is answered by a new client object, as after a restart of the SuperNode."""
+    asked = settings(sites[0], secure_aggregation=True, epsilon=40, vote_fraction=1, min_agents=2)
+    exchange, queries = secagg.Exchange(asked.plan, ballot_form(asked, 10)), np.arange(100, dtype=np.int32)
+    for stage, so_far in zip(secagg.STAGES, ([0, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 0]), strict=True):
+        answers = {}
+        for number, site in enumerate(sites):
+            if number == 2 and stage not in (secagg.KEYS, secagg.SHARES):
+                continue
+            arrays = [queries] if stage == secagg.KEYS else exchange.ask(number)
+            out, metrics = ask(site, asked, arrays, stage=stage, session=exchange.session)
+            assert metrics["refused"] == "", metrics["detail"]
+            answers[number] = exchange.read(number, out)
+        exchange.take(answers)
+        assert [charges(site) for site in sites] == so_far
+    released = [Ledger(site.parent / "ledger").stored("r/1") for site in sites[:2]]
+    assert np.array_equal(exchange.total, sum(one["release"].astype(int) for one in released if one))
+    for site in sites:
+        assert not any(path.stat().st_mode & 0o077 for path in site.parent.glob("state/runs/*/secagg/*.npz"))
+
+
+def test_a_site_whose_rules_ask_for_masks_refuses_the_clear(sites: list[Path]) -> None:
+    assert read_site(sites[0]).allowed.secure_aggregation
+    asked = settings(sites[0], secure_aggregation=False, epsilon=40, vote_fraction=1)
+    out, metrics = ask(sites[0], asked, [np.arange(100, dtype=np.int32)])
+    assert (out, metrics["refused"]) == ([], "policy")
+    assert "leave under masks only" in metrics["detail"] and charges(sites[0]) == 0
+
+
+def test_a_stage_in_a_request_is_no_way_round_the_ledger(sites: list[Path]) -> None:
+    """Exchanges of keys are not charged; a method that knows none must not pass for one."""
+    edit(sites[0], methods=["fedmd", "standalone"])
+    asked = settings(sites[0], FedmdSettings, queries=50, pretrain_epochs=0)
+    out, metrics = ask(sites[0], asked, [np.arange(50, dtype=np.int32)], "fedmd", stage=secagg.KEYS, session="s")
+    assert (out, metrics["refused"]) == ([], "site")
+
+
+def test_it_is_on_by_default_in_deployments_and_off_in_simulations() -> None:
+    for deployed in (False, True):
+        assert resolve("pate-fl", None, None, [], None, False, deployed=deployed).secure_aggregation is deployed
+    given = ["secure_aggregation=false"]
+    assert not resolve("pate-fl", None, None, given, None, False, deployed=True).secure_aggregation
+    assert not hasattr(resolve("fedmd", None, None, [], None, False, deployed=True), "secure_aggregation")
+
+
+@pytest.mark.slow
+def test_three_supernodes_on_loopback(federation: Any) -> None:
+    done = federation.submit("masked", "--json", secure_aggregation=None, min_agents=2)
+    assert done.returncode == 0, done.stderr
+    result = federation.result("masked")
+    assert result["settings"]["secure_aggregation"] and result["clients"]["answered"] == 3
+    assert result["guarantees"][0]["trust"] == "secure aggregation (m_min=2, t=0)"
+    assert result["communication"]["messages"] == 24
+    histogram = np.load(federation.folder / "masked" / "release.npz")["histogram"]
+    sums = np.zeros_like(histogram)
+    for number in range(3):
+        line = [one for one in federation.ledger(number) if one["kind"] == "charge"][-1]
+        stored = Ledger(federation.site(number) / "ledger").stored(line["request"])
+        assert stored is not None
+        sums += stored["release"]
+    assert np.array_equal(histogram, sums)
+    assert "saw" in (federation.folder / "masked" / "report.html").read_text()
+    print("FIGURES", result["timing"], result["communication"])

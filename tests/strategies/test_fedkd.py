@@ -1,0 +1,242 @@
+"""FedKD's server: the paper's weights, noise drawn once, every loss, and what is promised."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
+from flwr.server.client_proxy import ClientProxy
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedballot.clients.base import Party
+from fedballot.clients.fedkd import FedkdDpClient, FedkdDpSettings, FedkdSettings, mechanism, pack_answer
+from fedballot.datasets.federation import build as build_data
+from fedballot.datasets.sources import load
+from fedballot.engine import BallotServer, federated_data, make_server
+from fedballot.errors import SettingsError
+from fedballot.files import read_arrays
+from fedballot.methods import METHODS
+from fedballot.privacy import gaussian
+from fedballot.progress import Silent
+from fedballot.runfolder import AgentFolder, RunFolder
+from fedballot.settings import build
+from fedballot.strategies.aggregation import class_weights
+from fedballot.strategies.base import Answer
+from tests.conftest import SMALL
+from tests.datasets.test_multilabel import write_yeast
+
+
+def strategy(settings):
+    name = "fedkd-dp" if isinstance(settings, FedkdDpSettings) else "fedkd"
+    data = federated_data(settings)
+    return METHODS[name].strategy(
+        settings,
+        data=data,
+        device="cpu",
+        nodes=settings.agents,
+        fingerprint=data.public_fingerprint,
+        request_id="r",
+        progress=Silent(),
+    )
+
+
+def answers(server, logits, counts):
+    packed = [pack_answer(z, n, server.settings) for z, n in zip(logits, counts, strict=True)]
+    return [Answer(k, server.read(each), 0.0, 0.0) for k, each in enumerate(packed)]
+
+
+@given(arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.integers(0, 1000)))
+def test_weights_of_each_class_add_up_to_one_also_where_nobody_has_it(counts):
+    weights = class_weights(counts)
+    assert np.allclose(weights.sum(axis=0), 1)
+    absent = counts.sum(axis=0) == 0
+    assert np.allclose(weights[:, absent], 1 / len(counts))
+    assert (weights[:, ~absent][counts[:, ~absent] == 0] == 0).all()
+
+
+def test_the_average_is_equation_2():
+    settings = build(FedkdSettings, SMALL, {"gamma": "inf", "levels": 65536})
+    server = strategy(settings)
+    rng = np.random.default_rng(0)
+    logits, counts = rng.normal(size=(3, 300, 10)), rng.integers(0, 50, size=(3, 10))
+    counts[:, 4] = 0  # a class absent everywhere
+    found = server.average(answers(server, logits, counts))
+    expected = np.empty((300, 10))
+    for c in range(10):
+        total = sum(counts[k][c] for k in range(3))
+        expected[:, c] = sum((counts[k][c] / total if total else 1 / 3) * logits[k][:, c] for k in range(3))
+    assert np.abs(found - expected).max() < 1e-3
+
+
+@pytest.mark.parametrize("gamma", [0.5, 4.0])
+def test_the_noise_is_laplace_of_scale_one_over_gamma_drawn_once_and_kept(gamma):
+    settings = build(FedkdSettings, SMALL, {"gamma": gamma})
+    server = strategy(settings)
+    server.combine(1, answers(server, np.zeros((2, 300, 10)), np.ones((2, 10), int)))
+    noise = server.consensus
+    # |Laplace| is exponential: 3,000 of them have a mean within 9 % at five deviations
+    assert np.abs(noise).mean() * gamma == pytest.approx(1, abs=0.1)
+    assert np.mean(noise**2) * gamma**2 == pytest.approx(2, abs=0.5)
+    later = strategy(settings)
+    later.restore(server.state())
+    assert np.array_equal(later.consensus, noise)
+    other = strategy(settings)
+    other.combine(1, answers(other, np.zeros((2, 300, 10)), np.ones((2, 10), int)))
+    assert not np.array_equal(other.consensus, noise)  # never the experiment's seed
+
+
+@pytest.mark.parametrize("loss", ["l2", "mae", "kl"])
+@pytest.mark.parametrize("model", ["logistic-regression", "mlp-torch"])
+def test_the_server_learns_the_ensemble_with_every_loss(loss, model):
+    pytest.importorskip("torch")
+    changes = {
+        "distill_loss": loss,
+        "server_model": model,
+        "gamma": "inf",
+        "server_epochs": 150,
+        "server_batch_size": 32,
+    }
+    server = strategy(build(FedkdSettings, SMALL, changes))
+    data = server.data
+    logits = 6.0 * np.eye(10)[data.public_y[server.queries]] - 0.6
+    server.round_records.append({"metrics": server.combine(1, answers(server, [logits], [np.ones(10, int)]))})
+    metrics = server.outcome()["metrics"]
+    assert metrics["label_accuracy"] == 1
+    assert metrics["server_accuracy"] > 0.75  # .85 to .94 seen
+    assert metrics["float64_bytes_up"] == 0  # nobody has answered over the wire here
+
+
+def test_the_printed_method_says_what_leaks_and_promises_nothing():
+    server = strategy(build(FedkdSettings, SMALL))
+    guarantee = server.guarantees()[0]
+    assert (guarantee.status, guarantee.epsilon) == ("none", math.inf)
+    assert json.loads(json.dumps(guarantee.worded()))["epsilon"] is None
+    for word in ("logits", "largest logit", "number of records of each class"):
+        assert word in server.warnings()[0]
+    bare = strategy(build(FedkdSettings, SMALL, {"logit_bound": 5, "weights": "equal"}))
+    assert "number of records" not in bare.warnings()[0]
+    assert bare.guarantees()[0].status == "none"
+
+
+def test_the_sound_variant_averages_what_was_paid_for():
+    settings = build(FedkdDpSettings, SMALL, {"queries": 300})
+    server = strategy(settings)
+    steps = np.arange(3000).reshape(300, 10)
+    server.combine(1, [Answer(k, steps.astype(np.int32), 0.0, 0.0) for k in range(4)])
+    assert np.allclose(server.consensus, steps * mechanism(settings, 10).mechanism.grid)
+    seen, own = server.guarantees()
+    assert (seen.unit, seen.adjacency, seen.status, seen.view) == ("agent", "zero-out", "proved", "output only")
+    assert 7.99 < seen.epsilon <= 8
+    assert own.view == "server's view"
+    assert own.epsilon > seen.epsilon
+    seeded = strategy(build(FedkdDpSettings, SMALL, {"noise_seed": 1}))
+    assert {g.status for g in seeded.guarantees()} == {"seeded"}
+
+
+def test_noise_is_that_of_the_reference_and_shares_make_up_for_absent_and_colluding_agents():
+    base = {**SMALL, "agents": 20, "public_size": 500, "private_size": 700, "queries": 500, "min_agents": 20}
+    full = mechanism(build(FedkdDpSettings, base), 10)
+    reference = gaussian.sigma(math.sqrt(500), 8.0, 1e-5)
+    assert full.sigma == pytest.approx(reference, rel=2e-3)  # rounding to the grid costs a thousandth
+    fewer = mechanism(build(FedkdDpSettings, base, {"min_agents": 12, "colluders": 2}), 10)
+    ratio = float(fewer.mechanism.share_variance / full.mechanism.share_variance)
+    assert ratio == pytest.approx(20 / 10, rel=5e-3)
+
+
+@pytest.fixture
+def yeast(tmp_path, monkeypatch):
+    """Settings for a generated file in the form of Yeast's."""
+    monkeypatch.setenv("FEDBALLOT_DATA", str(tmp_path))
+    monkeypatch.setenv("FEDBALLOT_CACHE", str(tmp_path / "cache"))
+    for cached in (load, build_data):
+        cached.cache_clear()
+    write_yeast(tmp_path / "yeast.csv.gz")
+    yield {**SMALL, "dataset": "yeast", "agents": 3, "private_size": 300, "public_size": 150, "test_size": 150}
+    for cached in (load, build_data):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("fedkd", {"gamma": "inf"}),
+        ("fedkd", {"gamma": "inf", "distill_loss": "kl"}),
+        ("fedkd-dp", {"epsilon": 1000, "queries": 100}),
+    ],
+)
+def test_several_labels_per_record(method, changes, yeast, tmp_path):
+    entry = METHODS[method]
+    settings = build(entry.settings, yeast, changes)
+    server = strategy(settings)
+    ballots = []
+    for agent in range(3):
+        party = Party(agent, settings, server.data, AgentFolder(tmp_path / str(agent)), "cpu")
+        config = {"fingerprint": server.fingerprint, "request": "r/1"}
+        arrays, _, metrics = entry.client(party).fit(server.request(1), config)
+        assert metrics["refused"] == ""
+        ballots.append(Answer(agent, server.read(arrays), 0.0, 0.0))
+        assert len(party.folder.figures()["auc"]) == 14
+    server.round_records.append({"metrics": server.combine(1, ballots)})
+    metrics = server.outcome()["metrics"]
+    assert metrics["server_auc"] > 0.6  # .66 to .75 seen
+    assert len(metrics["server_auc_per_class"]) == 14
+    assert server.round_records[0]["metrics"]["consensus_auc"] > 0.6
+
+
+def test_methods_that_take_one_label_refuse_several(yeast, tmp_path):
+    settings = build(METHODS["pate-fl"].settings, yeast)
+    folder = RunFolder.open(tmp_path / "run", "pate-fl", settings.to_dict(), resume=False)
+    with pytest.raises(SettingsError, match="several labels per record, which pate-fl cannot take: use fedkd"):
+        make_server(METHODS["pate-fl"], settings, folder, workers=1, progress=Silent())
+
+
+def test_a_pool_without_labels_of_the_task_gives_no_accuracy_of_the_consensus():
+    server = strategy(build(FedkdSettings, SMALL))
+    unknown = np.full_like(server.data.public_y, -1)
+    server.data = replace(server.data, public_y=unknown)
+    assert server.combine(1, answers(server, [np.zeros((300, 10))], [np.ones(10, int)])) == {"consensus_accuracy": None}
+
+
+class Node(ClientProxy):
+    """A connected party that answers in this process."""
+
+    def __init__(self, make, agent: int) -> None:
+        super().__init__(f"node-{agent}")
+        self.make, self.agent, self.replies = make, agent, []
+
+    def fit(self, ins, timeout, group_id):
+        arrays, n, metrics = self.make(self.agent).fit(parameters_to_ndarrays(ins.parameters), dict(ins.config))
+        self.replies.append(arrays)
+        return FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics)
+
+    get_properties = get_parameters = evaluate = reconnect = None
+
+
+Node.__abstractmethods__ = frozenset()
+
+
+def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp_path):
+    changes = {"agents": 5, "min_agents": 4, "queries": 60, "epsilon": 1000, "secure_aggregation": True}
+    settings = build(FedkdDpSettings, SMALL, changes)
+    server = strategy(settings)
+
+    def party(agent):
+        return FedkdDpClient(Party(agent, settings, server.data, AgentFolder(tmp_path / str(agent)), "cpu"))
+
+    running = BallotServer(server, lambda error: None)
+    nodes = [Node(party, agent) for agent in range(5)]
+    for node in nodes:
+        running.client_manager().register(node)
+    running.fit(1, 60)
+    kept = [read_arrays(next((tmp_path / str(a) / "ledger" / "releases").glob("*.npz")))["release"] for a in range(5)]
+    assert np.allclose(server.consensus, sum(kept) * (server.mechanism.mechanism.grid / 5))
+    assert not any(np.array_equal(array, kept[node.agent]) for node in nodes for sent in node.replies for array in sent)
+    (guarantee,) = server.guarantees()
+    assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
+    assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen

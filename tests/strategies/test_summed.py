@@ -1,0 +1,275 @@
+"""Secure aggregation through Flower's own server loop, with real parties and no network: who counts, what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
+from flwr.server.client_proxy import ClientProxy
+
+from fedballot import secagg
+from fedballot.clients.base import Party
+from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.private_knn import KnnClient, KnnSettings
+from fedballot.clients.voting import mechanism
+from fedballot.engine import BallotServer, federated_data
+from fedballot.errors import RunError
+from fedballot.progress import Silent
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import build
+from fedballot.strategies.pate import PateStrategy
+from tests.conftest import SMALL
+
+
+class Node(ClientProxy):
+    """A connected party that answers in this process; ``world`` says what goes wrong with it."""
+
+    def __init__(self, world: World, agent: int) -> None:
+        super().__init__(f"node-{agent}")
+        self.world, self.agent = world, agent
+
+    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
+        return self.world.reply(self.agent, ins)
+
+    get_properties = get_parameters = evaluate = reconnect = None
+
+
+Node.__abstractmethods__ = frozenset()
+
+
+@dataclass
+class World:
+    """Parties on disk, and what the server has been told."""
+
+    settings: PateSettings
+    folder: Path
+    gone: dict[tuple[str, int], str] = field(default_factory=dict)
+    replies: list[tuple[int, FitIns, FitRes]] = field(default_factory=list)
+    server: BallotServer | None = None
+    client: type[PateClient] | type[KnnClient] = PateClient
+
+    def reply(self, agent: int, ins: FitIns) -> FitRes:
+        fault = self.gone.get((str(ins.config.get("stage")), agent), "")
+        if fault == "raises":
+            raise RuntimeError("node is gone")
+        if fault == "leaves":
+            self.server.client_manager().unregister(Node(self, agent))
+        party = Party(
+            agent,
+            self.settings,
+            federated_data(self.settings),
+            AgentFolder(self.folder / "agents" / str(agent)),
+            "cpu",
+        )
+        arrays, one, metrics = self.client(party).fit(parameters_to_ndarrays(ins.parameters), dict(ins.config))
+        if fault == "damaged":
+            arrays = [array[:-1] for array in arrays]
+        if fault == "poses":
+            metrics["agent"] = (agent + 1) % self.settings.agents
+        res = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), one, metrics)
+        self.replies.append((agent, ins, res))
+        return res
+
+    def strategy(self) -> PateStrategy:
+        data = federated_data(self.settings)
+        made = PateStrategy(
+            self.settings,
+            data=data,
+            device="cpu",
+            nodes=self.settings.agents,
+            fingerprint=data.public_fingerprint,
+            request_id="run",
+            progress=Silent(),
+        )
+        made.take_up(self.folder / "checkpoint.npz")
+        return made
+
+    def run(self, strategy: PateStrategy | None = None) -> PateStrategy:
+        strategy = strategy or self.strategy()
+        self.server = BallotServer(strategy, lambda error: None)
+        for agent in range(self.settings.agents):
+            self.server.client_manager().register(Node(self, agent))
+        self.server.fit(strategy.rounds - strategy.rounds_done, 60)
+        return strategy
+
+    def releases(self, agents: Any) -> np.ndarray:
+        """What the agents' ledgers say that they have released, (agents, Q, C)."""
+        found = [next((self.folder / "agents" / str(a) / "ledger" / "releases").glob("*.npz")) for a in agents]
+        return np.stack([secagg.read_arrays(path)["release"] for path in found])
+
+    def charged(self) -> list[int]:
+        return [agent for agent in range(self.settings.agents) if self._lines(agent)]
+
+    def _lines(self, agent: int) -> int:
+        path = self.folder / "agents" / str(agent) / "ledger" / "ledger.jsonl"
+        return path.read_text().count('"charge"') if path.exists() else 0
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Six agents, of whom four must be in the sum."""
+    changes = {"agents": 6, "min_agents": 4, "private_size": 300, "public_size": 60, "server_epochs": 1, "epsilon": 40}
+    return World(build(PateSettings, SMALL, changes, {"secure_aggregation": True}), tmp_path)
+
+
+def test_the_tally_is_the_plain_sum_and_the_trust_is_stated(world: World) -> None:
+    done = world.run()
+    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    first = done.outcome()["guarantees"][0]
+    assert (first["trust"], first["view"]) == ("secure aggregation (m_min=4, t=0)", "server's view")
+    # the noise of six came, that of four was agreed and charged
+    noisy = mechanism(world.settings)
+    assert first["epsilon"] < noisy.epsilon(1e-3, "agent") <= 40
+    assert "with the noise of 6 participants" in first["composition"]
+    assert not [g for g in done.outcome()["guarantees"] if g["trust"] == "self"]
+    assert done.aggregation["secure"] and done.round_records[0]["answered"] == 6
+
+
+def test_neighbours_are_counted_under_masks_too(world: World) -> None:
+    given = {key: value for key, value in world.settings.to_dict().items() if key in KnnSettings.__dataclass_fields__}
+    world.settings, world.client = build(KnnSettings, given, {"k": 3, "unit": "record", "epsilon": 40}), KnnClient
+    done = world.run()
+    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert done.outcome()["guarantees"][0]["trust"] == "secure aggregation (m_min=4, t=0)"
+
+
+def test_in_the_clear_the_trust_is_another(world: World) -> None:
+    world.settings = build(PateSettings, world.settings.to_dict(), {"secure_aggregation": False})
+    done = world.run()
+    trusts = [(g["trust"], g["view"]) for g in done.outcome()["guarantees"]]
+    assert trusts[0] == ("trusted aggregator", "output only") and ("self", "server's view") in trusts
+    assert done.aggregation == {"secure": False, "words": "The server saw every ballot and added them up itself."}
+
+
+def test_nothing_private_travels_beside_the_masks(world: World) -> None:
+    world.run()
+    assert len(world.replies) == 24
+    for _, _, res in world.replies:
+        assert res.num_examples == 1
+        assert set(res.metrics) == {"agent", "began", "compute_s", "refused", "detail"}
+        assert (res.metrics["refused"], res.metrics["detail"]) == ("", "")
+    sent = [res.parameters.tensors for _, ins, res in world.replies if ins.config["stage"] == secagg.MASKED]
+    assert len({tensors[0] for tensors in sent}) == 6
+
+
+def test_every_lost_party_is_counted_once_and_the_sum_is_of_the_others(world: World) -> None:
+    world.gone = {(secagg.SHARES, 1): "raises", (secagg.MASKED, 4): "damaged"}
+    done = world.run()
+    assert np.array_equal(done.histogram, world.releases([0, 2, 3, 5]).sum(axis=0))
+    counts = done.counts
+    assert (counts.asked, counts.answered, dict(counts.rejected)) == (6, 4, {"no answer": 1, "shape": 1})
+    assert done.outcome()["guarantees"][0]["epsilon"] == pytest.approx(mechanism(world.settings).epsilon(1e-3, "agent"))
+
+
+def test_a_party_that_leaves_after_its_ballot_is_in_the_sum(world: World) -> None:
+    world.gone = {(secagg.MASKED, 1): "leaves", (secagg.UNMASK, 2): "raises"}
+    done = world.run()
+    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert (done.counts.answered, dict(done.counts.rejected)) == (6, {})
+
+
+def test_a_party_that_leaves_between_exchanges_is_counted_and_left_out(world: World) -> None:
+    world.gone = {(secagg.KEYS, 1): "leaves", (secagg.SHARES, 3): "poses"}
+    done = world.run()
+    assert np.array_equal(done.histogram, world.releases([0, 2, 4, 5]).sum(axis=0))
+    assert dict(done.counts.rejected) == {"no answer": 1, "agent": 1}
+
+
+@pytest.mark.parametrize("stage", [secagg.KEYS, secagg.SHARES, secagg.MASKED])
+def test_too_many_dropouts_are_a_clear_error(world: World, stage: str) -> None:
+    world.gone = {(stage, agent): "raises" for agent in (0, 2, 5)}
+    with pytest.raises(RunError) as caught:
+        world.run()
+    for words in (
+        f"exchange of {stage}: 3 parties are left, min_agents asks for 4",
+        "no answer: 3",
+        "Nothing was open",
+    ):
+        assert words in str(caught.value)
+    # whose ballot never left has paid nothing
+    assert world.charged() == ([1, 3, 4] if stage == secagg.MASKED else [])
+
+
+def test_after_an_abort_the_run_goes_on_with_the_same_ballots_and_charges(world: World) -> None:
+    world.gone = {(secagg.MASKED, agent): "raises" for agent in (0, 2, 5)}
+    with pytest.raises(RunError):
+        world.run()
+    before = world.releases([1, 3, 4])
+    world.gone = {}
+    done = world.run()
+    assert np.array_equal(world.releases([1, 3, 4]), before)
+    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert [world._lines(agent) for agent in range(6)] == [1] * 6
+
+
+def test_an_opened_sum_survives_a_server_that_breaks_while_it_learns(world: World, monkeypatch) -> None:
+    def breaks(*args: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PateStrategy, "combine_sum", breaks)
+        with pytest.raises(MemoryError):
+            world.run()
+    asked = len(world.replies)
+    done = world.run()
+    assert len(world.replies) == asked
+    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert (done.counts.asked, done.counts.answered, len(done.round_records)) == (6, 6, 1)
+    # and without what the server has kept, nobody opens it again
+    (world.folder / "sum.npz").unlink()
+    with pytest.raises(RunError, match="opened: 6"):
+        world.run()
+
+
+def test_too_few_helpers_are_a_clear_error(world: World) -> None:
+    world.gone = {(secagg.UNMASK, agent): "raises" for agent in (0, 1, 2)}
+    with pytest.raises(RunError, match=r"exchange of unmask: 3 parties told .* 4 are needed.* no answer: 3"):
+        world.run()
+
+
+# what a party does
+
+
+def ask(world: World, agent: int = 0, **config: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
+    known = {"request": "run/1", "fingerprint": federated_data(world.settings).public_fingerprint, **config}
+    res = world.reply(agent, FitIns(ndarrays_to_parameters([np.arange(60, dtype=np.int32)]), known))
+    return parameters_to_ndarrays(res.parameters), res.metrics
+
+
+def test_no_ballot_leaves_without_masks_however_it_is_asked_for(world: World) -> None:
+    for config in ({}, {"stage": "plain"}, {"stage": secagg.MASKED, "session": "s"}):
+        arrays, metrics = ask(world, **config)
+        assert (arrays, metrics["refused"]) == ([], "stage")
+    assert world.charged() == []
+    world.settings = build(PateSettings, world.settings.to_dict(), {"secure_aggregation": False})
+    assert ask(world, stage=secagg.KEYS, session="s")[1]["refused"] == "stage"
+
+
+def test_a_party_is_trained_at_the_first_exchange_and_charged_at_the_third(world: World, monkeypatch) -> None:
+    world.gone = {(secagg.MASKED, agent): "raises" for agent in range(6)}
+    with pytest.raises(RunError):
+        world.run()
+    assert all((world.folder / "agents" / str(agent) / "model").exists() for agent in range(6))
+    assert world.charged() == []
+
+
+def test_a_budget_that_is_spent_is_a_refusal_at_the_third_exchange(world: World) -> None:
+    ask(
+        World(build(PateSettings, world.settings.to_dict(), {"secure_aggregation": False}), world.folder), request="old"
+    )
+    assert world.charged() == [0]
+    done = world.run()
+    assert dict(done.counts.rejected) == {"settings": 1}
+    assert np.array_equal(done.histogram, world.releases(range(1, 6)).sum(axis=0))
+
+
+def test_votes_without_noise_take_the_fewest_bits(world: World) -> None:
+    world.settings = build(PateSettings, world.settings.to_dict(), {"epsilon": "inf"})
+    done = world.run()
+    assert done.aggregation["bits"] == 4
+    assert (done.histogram >= 0).all() and (done.histogram.sum(axis=1) <= 6).all() and done.histogram.sum() > 60
+    assert done.outcome()["guarantees"][0]["status"] == "none"
