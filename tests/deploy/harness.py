@@ -249,4 +249,4 @@ class Federation:
 
     def releases(self) -> dict[Path, bytes]:
         """What the sites have released."""
-        return {path: path.read_bytes() for path in self.folder.glob("site*/ledger/releases/*")}
+        return {path: path.read_bytes() for path in self.folder.glob("site*/ledger/releases/[!.]*.npz")}
