@@ -8,9 +8,11 @@ A JSON per row lands in DIR; rows that are there are not run again.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import resource
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from fedballot import secagg
-from fedballot.clients.pate import PateSettings, ballot_form, mechanism
+from fedballot.clients.pate import PateSettings
+from fedballot.clients.voting import ballot_form, mechanism
 from fedballot.files import write_json
 from fedballot.progress import Silent
 from fedballot.settings import build
@@ -89,15 +92,47 @@ def protocol(agents: int, queries: int, missing: int) -> dict[str, Any]:
     }
 
 
+class Processes:
+    """CPU seconds of this process and all that it starts, sampled while they live."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, float] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        tick = os.sysconf("SC_CLK_TCK")
+        while not self._over.wait(0.5):
+            parents, spent = {}, {}
+            for path in Path("/proc").glob("[0-9]*/stat"):
+                with contextlib.suppress(OSError):
+                    fields = path.read_text().rpartition(")")[2].split()
+                    parents[int(path.parent.name)] = int(fields[1])
+                    spent[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / tick
+            for pid in spent:
+                above = pid
+                while above not in (0, os.getpid()):
+                    above = parents.get(above, 0)
+                if above:
+                    self._seen[pid] = spent[pid]
+
+    def seconds(self) -> float:
+        """Stop, and return the sum."""
+        self._over.set()
+        self._thread.join()
+        return sum(self._seen.values())
+
+
 def run(agents: int, queries: int, masked: bool) -> dict[str, Any]:
     """A whole run on Flower's Ray-backed engine."""
-    began, cpu = time.perf_counter(), time.process_time()
+    began, processes = time.perf_counter(), Processes()
     with tempfile.TemporaryDirectory() as folder:
         chosen = settings(agents, queries, masked)
         result = simulate("pate-fl", chosen, Path(folder) / "run", resume=False, progress=Silent())
     return {
         "wall_s": time.perf_counter() - began,
-        "server_process_cpu_s": time.process_time() - cpu,
+        "cpu_s": processes.seconds(),
         "load": os.getloadavg()[0],
         **{key: result[key] for key in ("aggregation", "timing", "communication", "clients")},
     }

@@ -1,4 +1,4 @@
-"""The demo's roles, `server`, `site NUMBER [MODEL]` and `run`: what people would do by hand with `fedballot`, on real digits.
+"""The demo's roles, `server`, `site NUMBER [MODEL]` and `run`: what people do by hand with `fedballot`, on real digits.
 
 Volumes: /server (the server's own), /site (a site's own), /public (public data, ca.crt, public keys), /out (results).
 With DEMO_INSECURE set, plain text on a loopback that all containers share; else TLS and node authentication.

@@ -25,6 +25,7 @@ from fedballot.datasets.federation import FederatedData, FederationSpec, build
 from fedballot.datasets.own import SITES
 from fedballot.errors import FedballotError, RunError, SettingsError
 from fedballot.files import write_json
+from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
 from fedballot.methods import METHODS, Method, get_method
 from fedballot.metrics import accuracy, mean_and_std, mean_auc
@@ -96,8 +97,17 @@ def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
 
 
 def party_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
-    """Learners that parties train; in a method with one party that is the server's."""
+    """Learners that parties train, if any; in a method with one party that is the server's."""
+    if not method.trains:
+        return ()
     return (settings.server_model,) if method.one_party else settings.client_models
+
+
+def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
+    """Feature extractors named by the settings that need torch: modules by import path, and pretrained ones."""
+    chains = (getattr(settings, name, "") for name in ("extractor", "graph_features", "server_features"))
+    firsts = (chain.partition("+")[0] for chain in chains)
+    return tuple(first for first in firsts if ":" in first or first.startswith(SIMCLR))
 
 
 @lru_cache(maxsize=1)
@@ -112,7 +122,7 @@ def prepare_worker(with_torch: bool) -> None:
 def make_client(method_name: str, settings: CommonSettings, agents_root: Path, context: Context) -> Client:
     """The Flower client of the party that ``context`` names by its partition-id."""
     method = get_method(method_name)
-    models = party_models(method, settings)
+    models = (*party_models(method, settings), *torch_extractors(settings))
     prepare_worker(needs_torch(models))
     agent = int(context.node_config["partition-id"])
     party = Party(
@@ -302,7 +312,7 @@ def make_server(
     strategy = method.strategy(
         settings,
         data=data,
-        device=resolve_device(settings, (settings.server_model,)),
+        device=resolve_device(settings, (settings.server_model, *torch_extractors(settings))),
         nodes=method.nodes(settings),
         fingerprint=data.public_fingerprint,
         request_id=folder.request,

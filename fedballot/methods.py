@@ -8,16 +8,29 @@ from typing import Any
 
 from fedballot.clients.base import PartyClient
 from fedballot.clients.baselines import CentralizedClient, PublicOnlyClient, StandaloneClient
+from fedballot.clients.fedaux import (
+    FedauxFClient,
+    FedauxfdpClient,
+    FedauxfdpSettings,
+    FedauxFSettings,
+    FeddSettings,
+    HeadClient,
+    HeadSettings,
+)
+from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
 from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings, FedkdSettings
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.private_knn import KnnClient, KnnSettings
 from fedballot.clients.weights import MomentumSettings, ProxClient, ProxSettings, WeightsClient, WeightsSettings
 from fedballot.clients.weights_private import DpFedavgClient, DpFedavgSettings, DpFedsgdClient, DpFedsgdSettings
 from fedballot.datasets.federation import FederatedData
 from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
+from fedballot.strategies.fedaux import EnsembleStrategy, FedauxfdpStrategy, FedauxFStrategy, HeadAverageStrategy
+from fedballot.strategies.fedaux_weights import FedauxStrategy
 from fedballot.strategies.feddf import FeddfStrategy
 from fedballot.strategies.fedkd import FedkdDpStrategy, FedkdStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
@@ -44,6 +57,7 @@ class Method:
     client: type[PartyClient[Any]]
     strategy: Callable[..., BallotStrategy[Any]]
     one_party: bool = False
+    trains: bool = True  # whether parties train learners (`client_models`)
     multi_label: bool = False
     search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values that `fedballot frontier` tries
 
@@ -70,6 +84,20 @@ METHODS: dict[str, Method] = {
             client=PateClient,
             strategy=PateStrategy,
             search={"vote_fraction": ("0.3", "0.55", "1.0"), "epochs": ("10", "20", "40"), "passes": ("1", "2")},
+        ),
+        Method(
+            name="private-knn-fl",
+            summary="agents count the classes of each public query's nearest private records; the server learns from "
+            "the noisy tally",
+            sends="one noisy count matrix per agent",
+            protects="each record (and each agent, at a higher epsilon)",
+            from_whom="everybody who sees the tally, the labels or the server's model",
+            source="Voting-based approaches for differentially private federated learning, Algorithm 2",
+            settings=KnnSettings,
+            client=KnnClient,
+            strategy=PateStrategy,
+            trains=False,
+            search={"k": ("5", "10", "20", "40"), "neighbours": ("5", "10"), "spread": ("0.9", "0.99")},
         ),
         Method(
             name="fedmd",
@@ -129,6 +157,61 @@ METHODS: dict[str, Method] = {
             multi_label=True,
         ),
         Method(
+            name="fedauxfdp",
+            summary="agents tell noisy class sums of public features, or private heads; the server weighs and distils",
+            sends="one noisy release: class sums, or a class head and a score head",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="FedAUXfdp: Differentially private one-shot federated distillation, Algorithm 1",
+            settings=FedauxfdpSettings,
+            client=FedauxfdpClient,
+            strategy=FedauxfdpStrategy,
+        ),
+        Method(
+            name="fedd-p",
+            summary="the server distils the plain average of what private heads say of public data",
+            sends="one private class head, or its predictions",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="FedAUXfdp, baseline FedD+P",
+            settings=FeddSettings,
+            client=HeadClient,
+            strategy=EnsembleStrategy,
+        ),
+        Method(
+            name="fedavg-p",
+            summary="the server averages the private heads of the agents",
+            sends="one private class head",
+            protects="each record",
+            from_whom="everybody, the server included",
+            source="FedAUXfdp, baseline FedAVG+P",
+            settings=HeadSettings,
+            client=HeadClient,
+            strategy=HeadAverageStrategy,
+        ),
+        Method(
+            name="fedaux-f",
+            summary="FedAUX with a frozen extractor: private scores weigh predictions that have no noise",
+            sends="predictions on public data and private scores",
+            protects="nothing: predictions may tell about training records",
+            from_whom="nobody",
+            source="FedAUXfdp, FedAUX+F",
+            settings=FedauxFSettings,
+            client=FedauxFClient,
+            strategy=FedauxFStrategy,
+        ),
+        Method(
+            name="fedaux",
+            summary="agents train full models; the server averages them and distils all, weighted by private scores",
+            sends="the difference of its weights, each round, and a private score head",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="FedAUX: Leveraging unlabeled auxiliary data in federated learning",
+            settings=FedauxSettings,
+            client=FedauxClient,
+            strategy=FedauxStrategy,
+        ),
+        Method(
             name="fedavg",
             summary="agents train one shared model in turn; the server averages their weights, round after round",
             sends="the difference of its weights, each round",
@@ -183,6 +266,7 @@ METHODS: dict[str, Method] = {
             client=DpFedavgClient,
             strategy=DpFedavgStrategy,
             search={
+                "client_models": ("cnn-small", "linear-torch"),
                 "clip": ("0.1", "0.3", "1.0"),
                 "rounds": ("5", "10", "20", "40"),
                 "epochs": ("1", "2", "5"),

@@ -38,13 +38,14 @@ def budget(
 ) -> None:
     """Plan without running: noise for a budget, a budget for noise, and how many votes either allows."""
     from fedballot import planning
-    from fedballot.clients.pate import PateSettings, mechanism
+    from fedballot.clients.pate import PateSettings
+    from fedballot.clients.voting import VotingSettings, mechanism
     from fedballot.methods import METHODS, get_method
 
     found = get_method(method)
     kind = found.settings
-    if not issubclass(kind, PateSettings):
-        able = ", ".join(name for name, one in METHODS.items() if issubclass(one.settings, PateSettings))
+    if not issubclass(kind, VotingSettings):
+        able = ", ".join(name for name, one in METHODS.items() if issubclass(one.settings, VotingSettings))
         raise SettingsError(
             f"method {method!r} has no noisy votes to plan (it protects {found.protects}); there are some in: {able}"
         )
@@ -72,6 +73,8 @@ def budget(
     layers.append({key: value for key, value in (("epsilon", epsilon), ("sigma", sigma)) if value is not None})
     chosen = settings.build(kind, *layers)
     if votes is not None:
+        if not isinstance(chosen, PateSettings):
+            raise SettingsError(f"--votes {votes}: agents of {method} vote on every query; leave it out")
         if not 1 <= votes <= chosen.query_count:
             raise SettingsError(f"--votes {votes}: must lie between 1 and the number of queries, {chosen.query_count}")
         chosen = replace(chosen, vote_fraction=votes / chosen.query_count)
@@ -105,11 +108,12 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
     from fedballot.planning import ROUTES
 
     noisy, own = plan.noisy, plan.row(plan.unit, "exact")
+    full = "votes" if noisy.k is None else f"full votes of {noisy.k} neighbours"
     colluding = f", {noisy.colluders} of which may collude" if noisy.colluders else ""
     rows = [
         ["agents", f"{numbers.count(agents)}; at least {numbers.count(noisy.contributors)} must answer{colluding}"],
         ["votes", f"at most {numbers.count(noisy.max_votes)} of each agent, on {numbers.count(noisy.queries)} queries"],
-        ["noise on each sum", f"σ = {_noise(noisy.sigma)} votes"],
+        ["noise on each sum", f"σ = {_noise(noisy.sigma)} {full}"],
         ["share of each agent", f"σ = {_noise(noisy.share_sigma)} votes"],
         ["ε for one whole agent", numbers.epsilon(plan.row("agent", "exact").epsilon)],
         ["ε for one record", numbers.epsilon(plan.row("record", "exact").epsilon)],

@@ -21,7 +21,7 @@ from flwr.common import Context
 from flwr.server import ServerApp, ServerAppComponents
 from flwr.simulation import run_simulation
 
-from fedballot.engine import check_learners, make_client, make_server, party_models, resolve_device
+from fedballot.engine import check_learners, make_client, make_server, party_models, resolve_device, torch_extractors
 from fedballot.errors import FedballotError, RunError
 from fedballot.methods import get_method
 from fedballot.progress import Progress
@@ -70,7 +70,8 @@ def simulate(
     def server_fn(context: Context) -> ServerAppComponents:
         return components
 
-    gpus = settings.gpu_fraction if resolve_device(settings, models) == "cuda" else 0.0
+    device = resolve_device(settings, (*models, *torch_extractors(settings)))
+    gpus = settings.gpu_fraction if device == "cuda" else 0.0
     backend: Any = {
         "init_args": {"num_cpus": workers, "logging_level": logging.ERROR, "log_to_driver": False},
         "client_resources": {"num_cpus": 1, "num_gpus": gpus},

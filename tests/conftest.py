@@ -46,3 +46,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _group(item: pytest.Item) -> str:
     """The file, or the one federation that several files use."""
     return "federation" if "federation" in getattr(item, "fixturenames", ()) else item.path.stem
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have recorded as ``seen``: figures that the pages quote."""
+    for report in terminalreporter.getreports("passed"):
+        for name, words in report.user_properties:
+            if name == "seen" and report.when == "call":
+                terminalreporter.write_line(f"SEEN {report.nodeid.rpartition('::')[2]}: {words}")

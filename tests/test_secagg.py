@@ -68,7 +68,7 @@ def looks_random(values: np.ndarray, bits: int) -> bool:
 def test_the_sum_is_exact_whoever_drops_out(tmp_path: Path, draw: int) -> None:
     """20 random patterns before, between and after the exchange of shares, up to what the plan allows."""
     rng = np.random.default_rng(draw)
-    plan = (secagg.plan(12, 8) if draw % 2 else secagg.plan(12, 9, 2)) if draw < 16 else Plan(12, 8, 0, 6, 4)
+    plan = (secagg.plan(12, 8) if draw % 2 else secagg.plan(12, 9, 2)) if draw < 16 else Plan(12, 9, 0, 6, 4)
     world = World(tmp_path, plan, seed=draw)
     order, stages = rng.permutation(12).tolist(), {stage: [] for stage in secagg.STAGES}
     for agent in order[: plan.parties - plan.m_min]:

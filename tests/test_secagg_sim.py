@@ -52,7 +52,14 @@ def run(tmp_path_factory):
         seen.append((ins, reply))
         return reply
 
-    changes = {"agents": 6, "min_agents": 5, "private_size": 600, "epsilon": 40, "secure_aggregation": True}
+    changes = {
+        "agents": 6,
+        "min_agents": 5,
+        "private_size": 600,
+        "epsilon": 40,
+        "server_epochs": 1,
+        "secure_aggregation": True,
+    }
     settings, out = build(PateSettings, SMALL, changes), tmp_path_factory.mktemp("runs") / "pate"
     folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
     components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())

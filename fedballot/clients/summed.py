@@ -62,7 +62,7 @@ class SummedClient(PartyClient[S], Generic[S]):
         """The ballot: charged before it is made, and the same for the same request."""
 
     def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
-        """Check the request and train."""
+        """Check the request and do the work that may fail."""
 
     def plain(self, ballot: npt.NDArray[np.integer]) -> Arrays:
         """The ballot as arrays, where it is sent in the clear."""

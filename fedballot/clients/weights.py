@@ -42,11 +42,6 @@ class WeightsSettings(CommonSettings):
 
     def check(self) -> None:
         super().check()
-        if len(self.client_models) != 1:
-            raise SettingsError(
-                f"client_models={','.join(self.client_models)} names {len(self.client_models)} learners, but weights "
-                "are averaged over one kind: name one"
-            )
         if self.weights == "size" and self.dataset == SITES:
             raise SettingsError("weights=size needs sizes that are public, but sites keep theirs: set weights=equal")
 

@@ -14,12 +14,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays
+from fedballot.clients.base import Arrays, Party
 from fedballot.clients.fedmd_private import secret_noise
 from fedballot.clients.weights import Floats, MomentumSettings, WeightsClient, WeightsSettings, pack_difference
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
-from fedballot.privacy.guarantee import Adjacency
+from fedballot.privacy.guarantee import Adjacency, Unit
+from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.subsampled import SubsampledGaussian
 from fedballot.settings import setting
@@ -125,6 +126,30 @@ def _mechanism(
     )
 
 
+def _ledger(
+    party: Party[DpFedavgSettings] | Party[DpFedsgdSettings],
+    mechanism: SubsampledGaussian,
+    unit: Unit,
+    adjacency: Adjacency,
+) -> Ledger:
+    """The party's ledger, if it is about what the mechanism's costs are about.
+
+    Raises
+    ------
+    SettingsError
+        If the party keeps a ledger of its own about another unit or adjacency.
+    """
+    delta = party.settings.delta
+    ledger = party.open_ledger(unit, adjacency, mechanism.epsilon(delta), delta, mechanism.accountant)
+    kept = ledger.account
+    if (kept.unit, kept.adjacency) != (unit, adjacency):
+        raise SettingsError(
+            f"this ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about {unit}s under "
+            f"{adjacency}"
+        )
+    return ledger
+
+
 class DpFedavgClient(WeightsClient[DpFedavgSettings]):
     """A party of DP-FedAvg: it trusts the server to clip, to add the noise, and to show nothing but the result."""
 
@@ -132,9 +157,7 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
         """The difference as it is. The whole run is charged before the first of them: who takes part when is secret."""
         settings = self.party.settings
         mechanism = agent_mechanism(settings, size)
-        ledger = self.party.open_ledger(
-            "agent", settings.adjacency, mechanism.epsilon(settings.delta), settings.delta, mechanism.accountant
-        )
+        ledger = _ledger(self.party, mechanism, "agent", settings.adjacency)
         ledger.release(request.rpartition("/")[0], mechanism.cost(), lambda: {"joined": np.ones(1, dtype=np.int8)})
         return super().release(request, size, difference)
 
@@ -146,9 +169,7 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
         """The difference, charged before training and stored: the same request never draws noise twice."""
         settings = self.party.settings
         mechanism = record_mechanism(settings, size)
-        ledger = self.party.open_ledger(
-            "record", "add-remove", mechanism.epsilon(settings.delta), settings.delta, mechanism.accountant
-        )
+        ledger = _ledger(self.party, mechanism, "record", "add-remove")
         cost = replace(mechanism, steps=settings.steps).cost()
         kept = ledger.release(request, cost, lambda: {"difference": pack_difference(difference(), settings)[0]})
         return [kept["difference"]]

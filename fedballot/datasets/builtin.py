@@ -213,6 +213,7 @@ def load_builtin(name: str) -> Source:
         Examples(arrays[f"x_{part}"], _labels(arrays, part, classes, name), arrays.get(f"groups_{part}"))
         for part in parts
     )
+    origin = [f"{name}@{group}" for group in entry.group_names] or [entry.collection or name]
     return Source(
         name,
         classes,
@@ -220,7 +221,7 @@ def load_builtin(name: str) -> Source:
         test[0] if test else None,
         entry.group_names,
         entry.margin,
-        frozenset({entry.collection or name}),
+        frozenset(origin),
     )
 
 

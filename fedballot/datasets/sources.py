@@ -1,6 +1,9 @@
 """Loading a data set by name or by path."""
 
+from dataclasses import replace
 from functools import lru_cache
+
+import numpy as np
 
 from fedballot.datasets.builtin import BUILTIN, load_builtin
 from fedballot.datasets.examples import Examples, Source
@@ -21,7 +24,8 @@ def load(name: str) -> Source:
 
     Parameters
     ----------
-    name : a name of `names()`, or a path: .npz, .csv, .parquet, an image folder, or a pattern such as 'sites/*.csv'
+    name : a name of `names()`, also with `@` and the groups that are wanted (`office-caltech10@amazon+dslr`); or a
+        path: .npz, .csv, .parquet, an image folder, or a pattern such as 'sites/*.csv'
         whose files are one party each.
 
     Raises
@@ -29,9 +33,38 @@ def load(name: str) -> Source:
     DataError
         Unknown name, nothing at the path, or bad content: names the file and the row, column or key.
     """
-    if name in BUILTIN:
-        return load_builtin(name)
+    known, at, groups = name.partition("@")
+    if known in BUILTIN:
+        return keep_groups(load_builtin(known), tuple(groups.split("+"))) if at else load_builtin(known)
     if looks_like_path(name):
         return load_path(name)
     near = did_you_mean(name, BUILTIN)
     raise DataError(f"dataset: {name!r} is unknown{near}. Expected {', '.join(BUILTIN)}, or a {KINDS}")
+
+
+def keep_groups(source: Source, groups: tuple[str, ...]) -> Source:
+    """The records of some groups of a source, such as one domain of several.
+
+    Raises
+    ------
+    DataError
+        The source has no groups, or none of that name.
+    """
+    wrong = [group for group in groups if group not in source.group_names]
+    if wrong or source.train.groups is None or len(set(groups)) < len(groups):
+        known = ", ".join(source.group_names) or "none"
+        raise DataError(
+            f"dataset: {source.name!r} has the groups {known}; expected some of them, not {'+'.join(groups)!r}"
+        )
+    ids = np.array([source.group_names.index(group) for group in groups])
+    rows = np.flatnonzero(np.isin(source.train.groups, ids))
+    train = source.train
+    numbers = np.argsort(ids, kind="stable")
+    numbered = numbers[np.searchsorted(ids[numbers], source.train.groups[rows])]
+    return replace(
+        source,
+        name=f"{source.name}@{'+'.join(groups)}",
+        train=Examples(train.x[rows], train.y[rows], numbered),
+        group_names=groups,
+        origin=frozenset(f"{source.name}@{group}" for group in groups),
+    )

@@ -19,7 +19,7 @@ from fedballot.datasets.own import OwnRecords, load_own
 from fedballot.datasets.sources import load
 from fedballot.deploy.rules import SiteLedger, check_request
 from fedballot.deploy.site_file import Site, check_modes, read_site
-from fedballot.engine import federated_data, needs_torch, prepare_worker, resolve_device
+from fedballot.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
 from fedballot.errors import FedballotError
 from fedballot.methods import Method
 from fedballot.runfolder import AgentFolder
@@ -62,7 +62,8 @@ def make_party(site: Site, method: Method, asked: CommonSettings) -> tuple[Party
     check_request(site, method, asked)
     check_modes(site)
     settings = own_settings(site, asked)
-    prepare_worker(needs_torch((site.model,)))
+    models = (site.model, *torch_extractors(settings))
+    prepare_worker(needs_torch(models))
     site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = load_own(site.data.private, load(str(site.data.public)))
     ledger = SiteLedger(site, own.fingerprint)
@@ -71,7 +72,7 @@ def make_party(site: Site, method: Method, asked: CommonSettings) -> tuple[Party
         settings=settings,
         data=own_view(site, settings, own),
         folder=run_state(site, method, settings, own),
-        device=resolve_device(settings, (site.model,)),
+        device=resolve_device(settings, models),
         ledger=ledger,
     )
     return method.client(party), ledger

@@ -18,6 +18,19 @@ def _check_count(name: str, value: int) -> None:
         raise SettingsError(f"{name} = {value}: must be at least 1.")
 
 
+def shares_that_came(arrived: int | None, contributors: int, colluders: int) -> int:
+    """Return how many secret noise shares are in a sum of `arrived` parties (None: those agreed on).
+
+    Raises
+    ------
+    SettingsError
+        If fewer arrived than were agreed on.
+    """
+    if arrived is not None and arrived < contributors:
+        raise SettingsError(f"arrived = {arrived}: a sum of fewer than {contributors} agents must not be opened.")
+    return (arrived or contributors) - colluders
+
+
 @dataclass(frozen=True)
 class GaussianCost:
     """`count` releases with continuous Gaussian noise; mu = L2 sensitivity / sigma."""

@@ -90,6 +90,11 @@ def fedaux_sigma(classes: int, lam: float, records: int, epsilon: float, delta: 
     return math.sqrt(8 * classes * math.log(1.25 / delta)) / (epsilon * lam * records)
 
 
+def fedaux_score_sigma(lam: float, records: int, epsilon: float, delta: float) -> float:
+    """Return 2 sqrt(2 ln(1.25/delta))/(epsilon lambda N): one binary head, section 4.2; N counts the negatives too."""
+    return 2 * math.sqrt(2 * math.log(1.25 / delta)) / (epsilon * lam * records)
+
+
 # "Preserving privacy in federated learning with ensemble cross-domain knowledge distillation" (FedKD)
 
 

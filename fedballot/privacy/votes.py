@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import discrete, gaussian
-from fedballot.privacy.costs import IntegerCost
+from fedballot.privacy.costs import IntegerCost, shares_that_came
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, Unit, secure_aggregation
 from fedballot.privacy.noise import discrete_gaussian, largest_draw, representable_variance
 from fedballot.privacy.papers import votes_rho
@@ -39,7 +39,8 @@ class NoisyVotes:
         Contributors that may take their own noise off again.
     k : int, optional
         Private-kNN-FL: public number of neighbours of each agent; votes are then counts that add up to k for every
-        query (max_votes = queries, for a choice of queries would hang on single records).
+        query, or to n for an agent with n < k records, so that replacing a record moves one count by one at most
+        (max_votes = queries, for a choice of queries would hang on single records).
 
     Raises
     ------
@@ -112,8 +113,14 @@ class NoisyVotes:
         cells = self.max_votes if unit == "agent" else 2 * self.max_votes
         return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=True)
 
-    def cost_alone(self) -> IntegerCost:
-        """Return what replacing all answers of an agent costs towards whoever sees them with the agent's noise only."""
+    def cost_alone(self, unit: Unit = "agent") -> IntegerCost:
+        """Return what a replacement costs towards whoever sees an agent's answers with that agent's noise only.
+
+        All of the agent's answers may change, also with one record; but for kNN a record swaps one neighbour per query.
+        """
+        if unit == "record" and self.k is not None:
+            reach = self.ballot * self.sensitivity("record")
+            return IntegerCost(reach, 2 * self.max_votes, self.share_sigma, unit_shifts=True)
         reach = self.ballot * math.sqrt(2 * self.max_votes)
         cells = 2 * self.max_votes * self.ballot
         return IntegerCost(reach, cells, self.share_sigma, unit_shifts=self.ballot == 1)
@@ -149,18 +156,14 @@ class NoisyVotes:
         Returns
         -------
         list of Guarantee
-            Agent level and record level for the sum; without secure aggregation, agent level for the server's own view;
-            then the paper's Theorem 3 for both levels with its Renyi conversion.
+            Agent level and record level for the sum; without secure aggregation, agent level for the server's own view,
+            with kNN also record level; then the paper's Theorem 3 for both levels with its Renyi conversion.
         """
         proved: Status = "seeded" if seeded else "proved"
         claim: Status = "seeded" if seeded else "paper's claim"
         name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
         releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each participant"
-        if arrived is not None and arrived < self.contributors:
-            raise SettingsError(
-                f"arrived = {arrived}: a sum of fewer than {self.contributors} agents must not be opened."
-            )
-        came = (arrived or self.contributors) - self.colluders
+        came = shares_that_came(arrived, self.contributors, self.colluders)
         if came > self.honest:
             releases += f", with the noise of {arrived} participants"
         trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
@@ -196,6 +199,10 @@ class NoisyVotes:
                     mechanism="one participant's own noisy votes",
                 )
             )
+            if self.k is not None:
+                found.append(
+                    replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=records)
+                )
         for exact in (agent, record):
             rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
             found.append(
@@ -255,7 +262,7 @@ class NoisyVotes:
         Parameters
         ----------
         votes : ndarray of int, shape (Q, C)
-            One-hot rows and blank rows; for kNN, counts that add up to k in every row.
+            One-hot rows and blank rows; for kNN, counts that add up to k in every row, or to the same fewer.
         noise : NoiseSource
 
         Returns
@@ -273,12 +280,19 @@ class NoisyVotes:
                 f"votes: expected integers of shape ({self.queries}, classes), got {votes.dtype} {votes.shape}."
             )
         totals = votes.sum(axis=1, dtype=np.int64)
-        blank = (totals == 0) & (self.k is None)
-        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~(blank | (totals == self.ballot)))
+        if self.k is None:
+            fits = (totals == 0) | (totals == 1)
+        else:
+            fits = (totals == totals[0]) & (totals > 0) & (totals <= self.k)
+        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~fits)
         if len(bad):
             raise DataError(
                 f"votes: row {bad[0]} adds up to {totals[bad[0]]}; a row must hold non-negative counts that add up to "
-                f"{self.ballot}" + (", or to 0 for no answer." if self.k is None else ".")
+                + (
+                    "1, or to 0 for no answer."
+                    if self.k is None
+                    else f"{self.k}, or all rows to the same number below."
+                )
             )
         cast = int(np.count_nonzero(totals))
         if cast > self.max_votes:

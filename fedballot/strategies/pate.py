@@ -1,21 +1,24 @@
-"""The server's side of PATE-FL (Algorithm 1, lines 3, 7 and 9): ask for votes, add them up, learn from the tally.
+"""The server's side of PATE-FL and Private-kNN-FL: ask for votes, add them up, learn from the tally.
 
-Paper: "Voting-based approaches for differentially private federated learning".
+Paper: "Voting-based approaches for differentially private federated learning", Algorithm 1, lines 3, 7 and 9, which are
+lines 1, 7 and 9 of Algorithm 2.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.pate import PateSettings, ballot_form, mechanism
+from fedballot.clients.voting import VotingSettings, ballot_form, mechanism
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
 from fedballot.learners.base import Learner
+from fedballot.learners.extractors import Extractor, make_extractor
 from fedballot.learners.registry import make_learner
 from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
@@ -29,14 +32,9 @@ from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire import unpack_integers, unpack_labels
 
 SHOWN = 64  # public images kept for the report
-FEW_VOTES = 0.1
-FEW_VOTES_WARNING = (
-    "agents voted on only about {:.0f} % of the queries they were asked: their teachers are trained too little "
-    "(raise `epochs` or lower `batch_size`), or set abstain=false"
-)
 
 
-class PateStrategy(SummedStrategy[PateSettings]):
+class PateStrategy(SummedStrategy[VotingSettings]):
     """One round: the queries go out, noisy votes come back, the server trains its student on their sum."""
 
     def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
@@ -44,6 +42,13 @@ class PateStrategy(SummedStrategy[PateSettings]):
         settings = self.settings
         self.data, self.device = data, device
         self.mechanism = mechanism(settings)
+        made = partial(
+            make_extractor, input_shape=data.public_x.shape[1:], components=settings.components, device=device
+        )
+        self.graph = made(settings.graph_features)
+        self.view: Extractor | None = None
+        if settings.server_features:
+            self.view = made(settings.server_features).fit(data.public_x)
         order = np.random.default_rng([settings.seed, 1]).permutation(settings.public_size)
         self.queries = np.sort(order[: settings.query_count])
         self.histogram: npt.NDArray[np.int64] | None = None
@@ -65,7 +70,7 @@ class PateStrategy(SummedStrategy[PateSettings]):
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.int32]:
         array, (n_queries, n_classes) = one_array(arrays), self.shape
-        if self.mechanism is None:
+        if self.mechanism is None and self.settings.votes_per_query is None:
             return votes_of(unpack_labels(array, n_queries, n_classes + 1), n_classes)
         return unpack_integers(array, self.shape)
 
@@ -81,26 +86,29 @@ class PateStrategy(SummedStrategy[PateSettings]):
             self.progress.advance(1)
             done += 1
 
+        pool, test = (self.view.transform(x) if self.view else x for x in (data.public_x, data.test_x))
         learners, known = train_student(
-            self._new_student,
-            np.asarray(data.public_x),
+            partial(self._new_student, pool.shape[1:]),
+            np.asarray(pool),
             histogram,
             self.queries,
-            student=settings.student,
+            self_train=settings.student == "self-train",
             passes=settings.passes,
-            kind=settings.graph_features,
+            graph=None if settings.student == "argmax" else self.graph.fit(data.public_x).transform(data.public_x),
             neighbours=settings.neighbours,
             spread=settings.spread,
             progress=advance,
         )
         self.learners = learners
-        matrix = confusion_matrix(data.test_y, predict(learners, data.test_x), self.shape[1])
+        matrix = confusion_matrix(data.test_y, predict(learners, test), self.shape[1])
         noisy, margins = argmax_labels(histogram.astype(np.float64))
         truth = np.asarray(data.public_y)
         on_queries = np.searchsorted(known.rows, self.queries)
         released = known.labels[on_queries]
         share = self.mechanism.share_sigma if self.mechanism else 0.0
-        cast = float(histogram.sum() / contributors / len(self.queries))  # noisy, like the sums it comes from
+        full = contributors * len(self.queries) * (settings.votes_per_query or 1)
+        cast = float(histogram.sum() / full)  # noisy, like the sums it comes from
+        warning = settings.turnout_warning(cast)
         self._release = {
             "query_indices": self.queries,
             "histogram": histogram,
@@ -122,18 +130,18 @@ class PateStrategy(SummedStrategy[PateSettings]):
                 "released_noise_sigma": float(share * np.sqrt(contributors)),
                 "votes_cast_share": cast,
             },
-            "warnings": [] if cast > FEW_VOTES else [FEW_VOTES_WARNING.format(100 * cast)],
+            "warnings": [warning] if warning else [],
             "guarantees": [guarantee.worded() for guarantee in self._guarantees(contributors)],
             "distill_s": time.perf_counter() - clock,
         }
         return {"label_accuracy": self._outcome["metrics"]["label_accuracy"]}
 
-    def _new_student(self, index: int) -> Learner:
+    def _new_student(self, input_shape: tuple[int, ...], index: int) -> Learner:
         settings = self.settings
         return make_learner(
             settings.server_model,
             n_classes=self.shape[1],
-            input_shape=self.data.public_x.shape[1:],
+            input_shape=input_shape,
             seed=int(np.random.SeedSequence([settings.seed, 2, index]).generate_state(1)[0]),
             device=self.device,
             epochs=settings.server_epochs,

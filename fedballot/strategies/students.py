@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.datasets.features import graph_features
 from fedballot.learners.base import Learner
 from fedballot.strategies.propagation import argmax_labels, propagate
 
@@ -72,9 +71,9 @@ def train_student(
     histogram: npt.NDArray[np.int64],
     queries: npt.NDArray[np.int64],
     *,
-    student: str,
+    graph: FloatArray | None,
+    self_train: bool,
     passes: int,
-    kind: str,
     neighbours: int,
     spread: float,
     progress: Callable[[int, int], None],
@@ -85,14 +84,14 @@ def train_student(
     ----------
     new_learner
         Makes the untrained learner of a pass, given the pass's number.
-    student
-        ``argmax``, ``propagated`` or ``self-train``.
+    graph
+        Features of the pool (P, d) over which labels propagate; None for the paper's argmax.
+    self_train
+        Go on with the learner's own labels.
     passes
         2: propagate again on the first student's features and train a second one.
-    kind
-        Features of the first graph.
     """
-    features = None if student == "argmax" else graph_features(pool_x, kind)
+    features = graph
     learners: list[Learner] = []
     for index in range(passes):
         if index:
@@ -103,7 +102,7 @@ def train_student(
             pool_x[known.rows],
             known.labels,
             known.confidence,
-            self_train=student == "self-train",
+            self_train=self_train,
             progress=progress,
         )
         learners.append(learner)

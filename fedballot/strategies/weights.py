@@ -14,6 +14,7 @@ from flwr.server.client_proxy import ClientProxy
 
 from fedballot.clients.weights import Floats, MomentumSettings, WeightsSettings, unpack_difference
 from fedballot.datasets.federation import FederatedData
+from fedballot.errors import SettingsError
 from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
@@ -39,6 +40,12 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
 
     def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        models = self.settings.client_models
+        if len(models) != 1:
+            raise SettingsError(
+                f"client_models={','.join(models)} names {len(models)} learners, but weights are averaged over one "
+                "kind: name one"
+            )
         self.data, self.device = data, device
         self.rounds = self.settings.rounds
         initial = self.new_learner(0).get_weights()

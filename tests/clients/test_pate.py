@@ -10,8 +10,10 @@ import pytest
 from scipy import stats
 
 from fedballot.clients.base import Party
-from fedballot.clients.pate import PateClient, PateSettings, mechanism
+from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.voting import mechanism
 from fedballot.engine import federated_data
+from fedballot.errors import SettingsError
 from fedballot.privacy.ledger import Ledger
 from fedballot.runfolder import AgentFolder
 from fedballot.settings import build
@@ -167,3 +169,18 @@ def test_targets_at_agent_and_record_level(small):
     assert record.sigma == pytest.approx(agent.sigma * math.sqrt(2), rel=0.02)
     assert mechanism(build(PateSettings, small.to_dict(), {"epsilon": "inf"})) is None
     assert mechanism(build(PateSettings, small.to_dict(), {"sigma": 50})).sigma == 50
+
+
+def test_domain_adaptation_and_abstaining_teachers_exclude_each_other():
+    with pytest.raises(SettingsError, match="abstain=false"):
+        build(PateSettings, {"domain_adaptation": 0.5})
+
+
+def test_teachers_learn_with_domain_adaptation(small, tmp_path):
+    over = {"client_models": "mlp-torch", "epochs": 20, "batch_size": 16, "abstain": False, "vote_fraction": 1.0}
+    plain = noise_free(build(PateSettings, small.to_dict(), over), tmp_path / "a")
+    settings = build(PateSettings, small.to_dict(), over, {"domain_adaptation": 0.3})
+    adapted = noise_free(settings, tmp_path / "b")
+    truth = federated_data(settings).public_y
+    assert (adapted.argmax(axis=1) == truth).mean() > 0.6
+    assert not np.array_equal(plain, adapted)

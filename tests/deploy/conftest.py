@@ -20,7 +20,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
         for number in range(3):
             made.start_site(number, wait=False)
         for number in range(3):
-            wait_until("site", lambda n=number: says(made.processes.log(f"site{n}"), "SuperNode ID"), 120)
+            wait_until("site", lambda n=number: says(made.processes.log(f"site{n}"), "SuperNode ID"), 300)
         yield made
     finally:
         made.processes.kill_all()

@@ -191,7 +191,7 @@ class Federation:
     def start_server(self) -> None:
         arguments = ("server", "start", self.server.path, "--fleet", f"127.0.0.1:{self.fleet}")
         self.processes.start("server", *arguments, env=HEARTBEAT)
-        wait_until("SuperLink", lambda: listens(self.fleet) and listens(self.control), 90)
+        wait_until("SuperLink", lambda: listens(self.fleet) and listens(self.control), 200)
 
     def add_site(self, name: str) -> None:
         add_site(self.server, self.folder / name / "site.key.pub")
@@ -205,7 +205,7 @@ class Federation:
             *("site", "start", self.site(number) / "site.toml"),
             env={**HEARTBEAT, "FEDBALLOT_FAULT": str(self.folder / f"fault{number}")},
         )
-        return wait_until(f"site {number}", lambda: says(log, "SuperNode ID", size), 120) if wait else 0.0
+        return wait_until(f"site {number}", lambda: says(log, "SuperNode ID", size), 300) if wait else 0.0
 
     def arguments(self, out: Path, method: str = "pate-fl", **settings: Any) -> list[Any]:
         chosen = {**RUN, "public_dataset": self.folder / "public.npz", **settings}

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def hosts() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("FEDBALLOT_FAULTS"), reason="takes minutes: set FEDBALLOT_FAULTS=1")
-def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path) -> None:
+def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path, record_property: Any) -> None:
     def within(host: str) -> tuple[str, ...]:
         return ("ip", "netns", "exec", host)
 
@@ -66,7 +67,7 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path) -> None
     server = init_server(tmp_path / "server", (ADDRESS[SERVER],), control="127.0.0.1:18000")
     try:
         processes.start("server", "server", "start", server.path, within=within(SERVER))
-        wait_until("SuperLink", lambda: _listens(SERVER), 90)
+        wait_until("SuperLink", lambda: _listens(SERVER), 200)
         for number, host in enumerate(SITES):
             place = tmp_path / host
             init_site(place, number=number, sites=2, server=f"{ADDRESS[SERVER]}:9092")
@@ -83,7 +84,7 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path) -> None
             joined = processes.start(
                 f"add{number}", "server", "add-site", server.path, place / "site.key.pub", within=within(SERVER)
             )
-            assert joined.wait(90) == 0, processes.log(f"add{number}").read_text()
+            assert joined.wait(200) == 0, processes.log(f"add{number}").read_text()
             processes.start(
                 host,
                 *("site", "start", place / "site.toml"),
@@ -91,22 +92,22 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path) -> None
                 within=within(host),
             )
         for host in SITES:
-            wait_until(host, lambda host=host: says(processes.log(host), "SuperNode ID"), 120)
+            wait_until(host, lambda host=host: says(processes.log(host), "SuperNode ID"), 300)
         (tmp_path / SITES[1] / "fault").write_text("hold")
         chosen = {**RUN, "agents": 2, "public_dataset": tmp_path / "public.npz"}
         pairs = [word for key, value in chosen.items() for word in ("--set", f"{key}={value}")]
         arguments = ["submit", "pate-fl", "--server", server.path, "--out", tmp_path / "out", *pairs]
         run = processes.start("submit", *arguments, within=within(SERVER))
-        wait_until("training", (tmp_path / SITES[1] / "fault.began").exists, 90)
+        wait_until("training", (tmp_path / SITES[1] / "fault.began").exists, 300)
         ip("-n", HUB, "link", "set", SITES[1], "down")
         (tmp_path / SITES[1] / "fault").unlink()
         releases = tmp_path / SITES[1] / "ledger" / "releases"
-        wait_until("the answer", lambda: any(releases.glob("*.npz")), 60)  # ready while the link is cut
+        wait_until("the answer", lambda: any(releases.glob("*.npz")), 200)  # ready while the link is cut
         time.sleep(5)
         ip("-n", HUB, "link", "set", SITES[1], "up")
         healed = time.monotonic()
-        assert run.wait(180) == 0, processes.log("submit").read_text()
-        print(f"FAULT link: result {time.monotonic() - healed:.0f} s after it was healed")
+        assert run.wait(300) == 0, processes.log("submit").read_text()
+        record_property("seen", f"result {time.monotonic() - healed:.0f} s after the link was healed")
         assert '"answered": 2' in (tmp_path / "out" / "result.json").read_text()
     finally:
         processes.kill_all()

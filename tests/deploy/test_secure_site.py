@@ -11,7 +11,8 @@ import pytest
 from fedballot import secagg
 from fedballot.cli import resolve
 from fedballot.clients.fedmd import FedmdSettings
-from fedballot.clients.pate import PateSettings, ballot_form
+from fedballot.clients.pate import PateSettings
+from fedballot.clients.voting import ballot_form
 from fedballot.datasets.own import SITES
 from fedballot.deploy.party import SiteClient
 from fedballot.deploy.site_file import read_site

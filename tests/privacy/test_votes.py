@@ -1,5 +1,6 @@
 """Noisy votes: sensitivity, solver, statements, release and the cap on votes."""
 
+import dataclasses
 import math
 from dataclasses import replace
 
@@ -162,3 +163,18 @@ def test_limit_votes_refuses_bad_scores() -> None:
         limit_votes(np.zeros((3, 5)), 1, 2)
     with pytest.raises(SettingsError, match="max_votes"):
         limit_votes(np.zeros((3, 2)), 0, 2)
+
+
+def test_more_noise_than_agreed_makes_epsilon_smaller_and_less_is_refused() -> None:
+    """Golden: N=100, sigma=25, Q=500, delta=1e-5; 70 agreed on, then 70 or 100 in the sum."""
+    votes = NoisyVotes(queries=500, max_votes=500, sigma=25.0, contributors=70)
+    agreed, more = (votes.guarantees(1e-5, secure=True, arrived=arrived)[0] for arrived in (70, 100))
+    assert agreed.epsilon == votes.epsilon(1e-5, "agent") == pytest.approx(3.85, rel=0.01)
+    whole = NoisyVotes(queries=500, max_votes=500, sigma=25.0 * math.sqrt(100 / 70), contributors=100)
+    assert more.epsilon == pytest.approx(whole.epsilon(1e-5, "agent"), rel=1e-4) and more.epsilon < agreed.epsilon
+    assert str(more.trust) == "secure aggregation (m_min=70, t=0)" and "noise of 100 participants" in more.composition
+    # calibrated for 100 of whom 70 came: what the golden table warns of
+    short = NoisyVotes(queries=500, max_votes=500, sigma=25.0, contributors=100)
+    assert short.cost().epsilon(1e-5) < 4.7 < dataclasses.replace(short.cost(), shares=70).epsilon(1e-5) < 4.8
+    with pytest.raises(SettingsError, match="a sum of fewer than 100 agents must not be opened"):
+        short.guarantees(1e-5, secure=True, arrived=70)

@@ -13,7 +13,9 @@ from flwr.server.client_proxy import ClientProxy
 
 from fedballot import secagg
 from fedballot.clients.base import Party
-from fedballot.clients.pate import PateClient, PateSettings, mechanism
+from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.private_knn import KnnClient, KnnSettings
+from fedballot.clients.voting import mechanism
 from fedballot.engine import BallotServer, federated_data
 from fedballot.errors import RunError
 from fedballot.progress import Silent
@@ -48,6 +50,7 @@ class World:
     gone: dict[tuple[str, int], str] = field(default_factory=dict)
     replies: list[tuple[int, FitIns, FitRes]] = field(default_factory=list)
     server: BallotServer | None = None
+    client: type[PateClient] | type[KnnClient] = PateClient
 
     def reply(self, agent: int, ins: FitIns) -> FitRes:
         fault = self.gone.get((str(ins.config.get("stage")), agent), "")
@@ -62,7 +65,7 @@ class World:
             AgentFolder(self.folder / "agents" / str(agent)),
             "cpu",
         )
-        arrays, one, metrics = PateClient(party).fit(parameters_to_ndarrays(ins.parameters), dict(ins.config))
+        arrays, one, metrics = self.client(party).fit(parameters_to_ndarrays(ins.parameters), dict(ins.config))
         if fault == "damaged":
             arrays = [array[:-1] for array in arrays]
         if fault == "poses":
@@ -124,6 +127,14 @@ def test_the_tally_is_the_plain_sum_and_the_trust_is_stated(world: World) -> Non
     assert "with the noise of 6 participants" in first["composition"]
     assert not [g for g in done.outcome()["guarantees"] if g["trust"] == "self"]
     assert done.aggregation["secure"] and done.round_records[0]["answered"] == 6
+
+
+def test_neighbours_are_counted_under_masks_too(world: World) -> None:
+    given = {key: value for key, value in world.settings.to_dict().items() if key in KnnSettings.__dataclass_fields__}
+    world.settings, world.client = build(KnnSettings, given, {"k": 3, "unit": "record", "epsilon": 40}), KnnClient
+    done = world.run()
+    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert done.outcome()["guarantees"][0]["trust"] == "secure aggregation (m_min=4, t=0)"
 
 
 def test_in_the_clear_the_trust_is_another(world: World) -> None:

@@ -111,7 +111,7 @@ def test_batch_norm_and_scikit_learn_are_refused_with_what_works(model):
 
 def test_one_kind_of_model_only():
     with pytest.raises(SettingsError, match="client_models=mlp-torch,cnn-small"):
-        settings(client_models="mlp-torch,cnn-small")
+        strategy_of(settings(client_models="mlp-torch,cnn-small"), "fedavg")
 
 
 def test_momentum_is_flowers_own():

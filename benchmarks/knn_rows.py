@@ -1,0 +1,217 @@
+"""Private-kNN-FL beside the paper's Table 2, over epsilon, k and extractors, and beside baselines on the same features.
+
+    FEDBALLOT_DATA=DIR python benchmarks/knn_rows.py --seeds 5 --out runs/knn
+    python benchmarks/knn_rows.py --tables mnist          # offline
+
+Clients and Strategy are the real ones, called one after the other in this process instead of through Flower's engine:
+what leaves a party and what the server makes of it are the same, and a row takes a second. A row that is in --out is
+not run again. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
+
+from fedballot.clients.base import Party
+from fedballot.datasets.sources import load
+from fedballot.engine import federated_data
+from fedballot.learners.extractors import make_extractor
+from fedballot.methods import get_method
+from fedballot.progress import Silent
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import CommonSettings, build, load_preset
+from fedballot.strategies.base import WatchedProxy
+
+COMPONENTS = 32
+OFFICE, MNIST = "knn-office-caltech10", "knn-mnist"
+FEATURES, DIGITS = "hellinger+standardise", "deskew+hog+pca+standardise"
+TARGETS = {"W": ("webcam", "amazon+caltech+dslr", 206, 3.9), "D": ("dslr", "amazon+caltech+webcam", 110, 3.7)}
+SHORT = {"pca": "hellinger+standardise+l2+pca", "l2": "hellinger+standardise+l2"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row: a method with settings on a preset, the paper's figure, and the ready features that it gets, if any."""
+
+    table: str
+    name: str
+    method: str
+    preset: str
+    settings: tuple[str, ...] = ()
+    paper: float | None = None
+    features: str = ""
+
+
+def target(letter: str, *, epsilon: float | str | None = None) -> tuple[str, ...]:
+    """Settings that make one domain the public one; epsilon is the paper's unless given."""
+    public, private, size, own = TARGETS[letter]
+    domains = (f"dataset=office-caltech10@{private}", f"public_dataset=office-caltech10@{public}")
+    return (*domains, f"public_size={size}", *(() if epsilon == "" else (f"epsilon={epsilon or own}",)))
+
+
+def lines() -> Iterator[Line]:
+    """All rows."""
+    knn = "private-knn-fl"
+    paper = {"W": (75.4, 90.5, 32.6), "D": (84.3, 96.8, 48.3)}
+    for letter, (ours, ceiling, gradients) in paper.items():
+        table, plain = f"office-{letter}", target(letter, epsilon="")
+        yield Line(table, "private-knn-fl", knn, OFFICE, target(letter), ours)
+        yield Line(table, "private-knn-fl, argmax student", knn, OFFICE, (*target(letter), "student=argmax"))
+        yield Line(table, "private-knn-fl, no noise", knn, OFFICE, target(letter, epsilon="inf"))
+        yield Line(table, "private-knn-fl, no noise, k=5", knn, OFFICE, (*target(letter, epsilon="inf"), "k=5"))
+        yield Line(table, "centralized", "centralized", OFFICE, plain, ceiling, FEATURES)
+        yield Line(table, "standalone", "standalone", OFFICE, plain, None, FEATURES)
+        whole = ("rounds=1", "clip=1")
+        for model, chain, searched in (
+            ("mlp-torch", FEATURES, whole),
+            ("linear-torch", FEATURES, whole),
+            ("linear-torch", f"{SHORT['pca']}+standardise", ("rounds=5", "clip=1")),
+            ("linear-torch", f"{SHORT['pca']}+standardise", ("rounds=5", "clip=3")),
+        ):
+            models = ("delta=1e-4", f"client_models={model}", f"server_model={model}")
+            name = f"dp-fedsgd, {model}, {chain}, {' '.join(searched)}"
+            common = (*target(letter), *models, *searched)
+            yield Line(f"dp-{letter}", name, "dp-fedsgd", OFFICE, common, gradients, chain)
+        for epsilon in (0.5, 1, 2, 4, 8, 16):
+            yield Line(f"epsilon-{letter}", f"ε={epsilon:g}", knn, OFFICE, target(letter, epsilon=epsilon))
+        for k in (5, 10, 20, 40, 80):
+            yield Line(f"k-{letter}", f"k={k}", knn, OFFICE, (*target(letter), f"k={k}"))
+        chains = ("none", "l2", "hellinger", SHORT["l2"], "l2+pca", SHORT["pca"])
+        for chain in chains:
+            changes = (f"extractor={chain}", f"graph_features={chain}")
+            yield Line(f"extractor-{letter}", chain, knn, OFFICE, (*target(letter), *changes))
+        for components in (16, 64):
+            changes = (f"components={components}",)
+            yield Line(f"extractor-{letter}", f"{SHORT['pca']}, {components}", knn, OFFICE, (*target(letter), *changes))
+    for epsilon in (0.25, 0.5, 1, 2, 4):
+        yield Line("mnist", f"private-knn-fl, ε={epsilon:g}", knn, MNIST, (f"epsilon={epsilon}",))
+    yield Line("mnist", "private-knn-fl, no noise", knn, MNIST, ("epsilon=inf",))
+    for method in ("centralized", "standalone"):
+        yield Line("mnist", method, method, MNIST, features=DIGITS)
+    for chain in ("none", "pca", "deskew", "deskew+pca", "hog+pca", "deskew+hog", "deskew+hog+pca"):
+        changes = (f"extractor={chain}", f"graph_features={chain}")
+        yield Line("mnist-extractor", chain, knn, MNIST, changes)
+    for k in (5, 10, 20, 40, 80):
+        yield Line("mnist-k", f"k={k}", knn, MNIST, (f"k={k}",))
+
+
+def resolve(line: Line, seed: int, folder: Path) -> CommonSettings:
+    """The settings of a row; with ``features`` the data are files of ready features, fitted on the public pool."""
+    words = dict(word.split("=", 1) for word in (*line.settings, f"seed={seed}"))
+    settings = build(get_method(line.method).settings, *load_preset(line.preset).layers(line.method), words)
+    if not line.features:
+        return settings
+    data = federated_data(settings)
+    extractor = make_extractor(line.features, input_shape=data.public_x.shape[1:], components=COMPONENTS)
+    extractor.fit(data.public_x)
+    files: dict[str, Any] = {}
+    for key in ("dataset", "public_dataset"):
+        if name := getattr(settings, key):
+            train, files[key] = load(name).train, str(folder / f"{key}.npz")
+            groups = {} if train.groups is None else {"groups": train.groups}
+            np.savez(files[key], x=extractor.transform(np.asarray(train.x)), y=train.y, **groups)
+    return build(type(settings), settings.to_dict(), files)
+
+
+def run(line: Line, seed: int, folder: Path) -> dict[str, Any]:
+    """Run a row's method once, in this process."""
+    method, settings = get_method(line.method), resolve(line, seed, folder)
+    data, nodes = federated_data(settings), method.nodes(settings)
+    strategy = method.strategy(
+        settings,
+        data=data,
+        device="cpu",
+        nodes=nodes,
+        fingerprint=data.public_fingerprint,
+        request_id=f"row/{seed}",
+        progress=Silent(),
+    )
+    clients = [method.client(Party(i, settings, data, AgentFolder(folder / str(i)), "cpu")) for i in range(nodes)]
+    for number in range(1, strategy.rounds + 1):
+        arrays = strategy.request(number)
+        config = {"request": f"row/{seed}/{number}", "fingerprint": data.public_fingerprint, "round": number}
+        replies: list[tuple[WatchedProxy, FitRes]] = []
+        for client in clients:
+            out, count, metrics = client.fit(arrays, dict(config))
+            ok = Status(Code.OK, "")
+            replies.append((None, FitRes(ok, ndarrays_to_parameters(out), count, metrics)))  # type: ignore[arg-type]
+        strategy.aggregate_fit(number, replies, [])  # type: ignore[arg-type]
+    outcome = strategy.outcome()
+    figures = [AgentFolder(folder / str(i)).figures() for i in range(nodes)]
+    found = [np.array(one["confusion"]) for one in figures if one]
+    return {
+        "metrics": outcome["metrics"],
+        "guarantees": outcome["guarantees"],
+        "client_accuracy": [float(np.trace(m) / m.sum()) for m in found] if nodes > 1 else [],
+        "bytes_up": strategy.counts.bytes_up,
+        "settings": settings.to_dict(),
+    }
+
+
+def row(line: Line, seed: int, out: Path) -> dict[str, Any]:
+    """The result of a row for one seed, from ``out`` if it is there."""
+    path = out / f"{line.table}-{line.name.replace(' ', '-').replace('/', '_')}-{seed}.json"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(prefix="knn-rows-") as folder:
+            found = run(line, seed, Path(folder))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_suffix(".part").write_text(json.dumps(found))
+        path.with_suffix(".part").rename(path)
+    return dict(json.loads(path.read_text()))
+
+
+def accuracy(result: dict[str, Any]) -> float:
+    """Of the server's model, or the mean of the parties'."""
+    metrics = result["metrics"]
+    return float(metrics.get("server_accuracy") or metrics["client_accuracy"]["mean"])
+
+
+def main() -> None:
+    """Run the tables that were asked for and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    tables = list(dict.fromkeys(line.table for line in lines()))
+    parser.add_argument("--tables", nargs="+", default=[t for t in tables if not t.startswith("dp-")], choices=tables)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("runs/knn"))
+    given = parser.parse_args()
+    for table in given.tables:
+        print(f"\n### {table}\n\n| | record ε, δ | server accuracy | labels right | parties alone | paper |")
+        print("|---|---|---|---|---|---|", flush=True)
+        for line in (line for line in lines() if line.table == table):
+            found = [row(line, seed, given.out) for seed in range(given.seeds)]
+            print(markdown(line, found), flush=True)
+
+
+def markdown(line: Line, found: list[dict[str, Any]]) -> str:
+    """A row of the table: means and standard deviations over the seeds."""
+    kept = [g for g in found[0]["guarantees"] if g["unit"] == "record" and g["status"] == "proved"]
+    told = f"{kept[0]['epsilon']:.2f}, {kept[0]['delta']:g}" if kept and kept[0]["epsilon"] else "–"
+    labels = [one["metrics"]["label_accuracy"] for one in found if one["metrics"].get("label_accuracy") is not None]
+    alone = [value for one in found for value in one["client_accuracy"]]
+    cells = [
+        line.name,
+        told,
+        spread([accuracy(one) for one in found]),
+        spread(labels),
+        f"{100 * np.mean(alone):.1f} %" if alone else "–",
+        "–" if line.paper is None else f"{line.paper:.1f} %",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def spread(values: list[float]) -> str:
+    """Mean and standard deviation in percent."""
+    return f"{100 * np.mean(values):.1f} ± {100 * np.std(values):.1f} %" if values else "–"
+
+
+if __name__ == "__main__":
+    main()

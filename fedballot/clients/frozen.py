@@ -1,0 +1,140 @@
+"""What server and parties of the FedAUX family share: how the public pool is split, and the frozen features.
+
+Paper: "FedAUXfdp: Differentially private one-shot federated distillation", sections 3 and 5: of the auxiliary data
+80 % are distilled on, 20 % pretrain the extractor and are the negatives of the score models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.datasets.federation import FederatedData
+from fedballot.errors import SettingsError
+from fedballot.learners.base import FloatArray
+from fedballot.learners.extractors import Extractor, make_extractor, split_steps
+from fedballot.settings import CommonSettings, setting
+
+Indices = npt.NDArray[np.int64]
+SPLIT = 7  # stream of the run's seed
+
+
+@dataclass(frozen=True)
+class FrozenSettings(CommonSettings):
+    """Settings of methods that train on the features of a frozen extractor."""
+
+    extractor: str = setting(
+        "auto", "frozen features: steps such as hog+pca, simclr-resnet8, or package.module:factory for a torch module"
+    )
+    components: int = setting(256, "most principal components of a pca step", low=1)
+    pretrain_share: float = setting(
+        0.2, "share of the public pool that fits the extractor and is the scores' negatives", above=0, below=1
+    )
+    pretrain_epochs: int = setting(100, "epochs of contrastive pretraining (simclr extractors)", low=0)
+
+    def check(self) -> None:
+        super().check()
+        split_steps(self.extractor)
+        if not 0 < round(self.pretrain_share * self.public_size) < self.public_size:
+            raise SettingsError(
+                f"pretrain_share={self.pretrain_share:g} of public_size={self.public_size} leaves nothing to pretrain "
+                "or nothing to distil on: change one of them"
+            )
+
+    @property
+    def query_count(self) -> int:
+        """Public records that are distilled on."""
+        return self.public_size - round(self.pretrain_share * self.public_size)
+
+
+def split_public(size: int, share: float, seed: int) -> tuple[Indices, Indices]:
+    """Rows of the public pool to distil on, and auxiliary rows (pretraining, negatives): sorted, without overlap."""
+    order = np.random.default_rng([seed, SPLIT]).permutation(size)
+    auxiliary = round(share * size)
+    return np.sort(order[auxiliary:]), np.sort(order[:auxiliary])
+
+
+def new_extractor(settings: FrozenSettings, data: FederatedData, device: str) -> Extractor:
+    """The extractor that the settings name, not fitted yet.
+
+    Raises
+    ------
+    SettingsError
+        If it does not exist or cannot take the data.
+    """
+    return make_extractor(
+        settings.extractor,
+        input_shape=data.public_x.shape[1:],
+        components=settings.components,
+        device=device,
+        epochs=settings.pretrain_epochs,
+        seed=settings.seed,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFeatures:
+    """Features of the public pool.
+
+    Attributes
+    ----------
+    distil, auxiliary : int64 rows of the pool, see :func:`split_public`.
+    extractor : fitted on the auxiliary rows.
+    features : float32 (public_size, p).
+    bound : largest norm among them: the public bound that private features are clipped to.
+    """
+
+    distil: Indices
+    auxiliary: Indices
+    extractor: Extractor
+    features: FloatArray
+    bound: float
+
+
+def public_features(
+    settings: FrozenSettings, data: FederatedData, device: str, network: FloatArray | None = None
+) -> PublicFeatures:
+    """Fit the extractor and extract the pool's features, once per process; the costly steps are cached on disk.
+
+    Parameters
+    ----------
+    network
+        Weights of a contrastive extractor that the server has trained; None: train here.
+
+    Raises
+    ------
+    SettingsError
+        If the extractor does not fit the data.
+    """
+    key = (
+        settings.extractor,
+        settings.components,
+        settings.pretrain_share,
+        settings.pretrain_epochs,
+        settings.seed,
+        data.public_fingerprint,
+        device,
+        None if network is None else network.tobytes(),
+    )
+    found = _KEPT.get(key)
+    if found is None:
+        _KEPT.clear()  # one experiment at a time
+        found = _KEPT[key] = _fitted(settings, data, device, network)
+    return found
+
+
+_KEPT: dict[Any, PublicFeatures] = {}
+
+
+def _fitted(settings: FrozenSettings, data: FederatedData, device: str, network: FloatArray | None) -> PublicFeatures:
+    pool = np.asarray(data.public_x)
+    distil, auxiliary = split_public(len(pool), settings.pretrain_share, settings.seed)
+    extractor = new_extractor(settings, data, device).fit(pool[auxiliary], network)
+    features = extractor.transform(pool)
+    bound = float(np.sqrt(np.einsum("ij,ij->i", features, features, dtype=np.float64).max()))
+    if not bound > 0:
+        raise SettingsError(f"extractor {settings.extractor!r}: all public features are 0")
+    return PublicFeatures(distil, auxiliary, extractor, features, bound)

@@ -1,0 +1,93 @@
+"""The party's side of Private-kNN-FL (Algorithm 2, lines 2-6): the classes of each query's nearest private records.
+
+Paper: "Voting-based approaches for differentially private federated learning".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.clients.base import EVALUATED
+from fedballot.clients.voting import VotingClient, VotingSettings
+from fedballot.learners.base import FloatArray
+from fedballot.learners.extractors import Extractor, make_extractor, split_steps
+from fedballot.learners.neighbours import nearest, neighbour_votes
+from fedballot.metrics import confusion_matrix
+from fedballot.settings import setting
+
+FULL_VOTES = 0.95
+
+
+@dataclass(frozen=True)
+class KnnSettings(VotingSettings):
+    """Settings of Private-kNN-FL."""
+
+    unit: Literal["agent", "record"] = setting("record", "whom the target protects")
+    k: int = setting(10, "nearest private records of each agent that vote on a query; public, the same for all", low=1)
+    extractor: str = setting("auto", "public features in which records are compared: steps such as hog+pca+l2")
+
+    def check(self) -> None:
+        super().check()
+        split_steps(self.extractor)
+
+    @property
+    def votes_per_query(self) -> int:
+        """Neighbours that vote on a query."""
+        return self.k
+
+    def turnout_warning(self, cast: float) -> str | None:
+        """See :meth:`VotingSettings.turnout_warning`."""
+        if cast > FULL_VOTES:
+            return None
+        return (
+            f"agents had only about {100 * cast:.0f} % of k={self.k} neighbours each: some hold fewer records, and all "
+            "of those vote on every query alike, which tells the server nothing; lower k"
+        )
+
+
+class KnnClient(VotingClient[KnnSettings]):
+    """One agent of Algorithm 2."""
+
+    @cached_property
+    def extractor(self) -> Extractor:
+        """The public feature extractor (phi), fitted on the public pool."""
+        data, settings = self.party.data, self.party.settings
+        made = make_extractor(
+            settings.extractor,
+            input_shape=data.public_x.shape[1:],
+            components=settings.components,
+            device=self.party.device,
+        )
+        return made.fit(data.public_x)
+
+    @cached_property
+    def records(self) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        """Features (line 3) and labels of the agent's own records."""
+        private = self.party.private()
+        return self.extractor.transform(private.x), private.y
+
+    def get_ready(self) -> None:
+        """Compute the features; measure the agent's own neighbours on test records, for its folder only."""
+        party, (_, labels) = self.party, self.records
+        if party.settings.evaluate_agents and len(labels) and party.folder.figures() is None:
+            counts = self._counts(np.asarray(party.data.test_x[:EVALUATED]))
+            truth = party.data.test_y[:EVALUATED]
+            matrix = confusion_matrix(truth, counts.argmax(axis=1), counts.shape[1])
+            party.folder.note({"confusion": matrix.tolist()})
+
+    def votes(self, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Classes of the k nearest records, counted for each query (Q, C) (lines 4 and 5, times k).
+
+        An agent with fewer than k records counts them all, so that replacing one still moves one count by one.
+        """
+        return self._counts(np.asarray(self.party.data.public_x[queries]))
+
+    def _counts(self, x: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+        features, labels = self.records
+        found = nearest(features, self.extractor.transform(x), min(self.party.settings.k, len(labels)))
+        return neighbour_votes(labels, found, len(self.party.data.classes))

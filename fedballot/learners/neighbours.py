@@ -1,0 +1,145 @@
+"""Exact nearest neighbours in bounded memory, ordered by (distance, index).
+
+The privacy of neighbour votes rests on that order: replacing one record must change the set of k neighbours by at most
+one element, for which every distance must be a function of its query and its record alone, and ties must have one
+winner. A matrix product does not give that (its rounding depends on where a row lies), so it only sifts: records that
+its error bound cannot exclude are compared again, in double precision and one fixed order of summation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedballot.errors import SettingsError
+from fedballot.learners.base import FloatArray, IntArray
+
+QUERY_BLOCK = 512
+RECORD_BLOCK = 4096
+_REFINED_AT_ONCE = 4096  # pairs whose differences are in memory at the same time
+
+
+def nearest(
+    records: FloatArray,
+    queries: FloatArray,
+    k: int,
+    *,
+    query_block: int = QUERY_BLOCK,
+    record_block: int = RECORD_BLOCK,
+) -> IntArray:
+    """The k nearest records of each query by Euclidean distance, nearest first, ties by index.
+
+    Parameters
+    ----------
+    records, queries
+        (n, d) and (Q, d), float32 and finite.
+    k
+        Neighbours, 1 <= k <= n.
+    query_block, record_block
+        Rows compared at a time; they bound memory and never change the result.
+
+    Returns
+    -------
+    int64 (Q, k)
+
+    Raises
+    ------
+    SettingsError
+        For shapes that do not fit, values that are not finite, or k out of range.
+    """
+    _check(records, queries, k)
+    # differences stay as they are when both move, and the bound of the sift shrinks with the norms
+    centre = queries.mean(axis=0, dtype=np.float64).astype(np.float32)
+    moved = records - centre
+    half_norms = 0.5 * np.einsum("ij,ij->i", moved, moved, dtype=np.float64)
+    reach = float(np.sqrt(2 * half_norms.max()))
+    half_norms = half_norms.astype(np.float32)
+    out = np.empty((len(queries), k), np.int64)
+    for start in range(0, len(queries), query_block):
+        block = queries[start : start + query_block]
+        rows, columns = _sift(block - centre, moved, half_norms, reach, k, record_block)
+        distances = _distances(block, records, rows, columns)
+        order = np.lexsort((columns, distances, rows))
+        firsts = np.searchsorted(rows[order], np.arange(len(block)))
+        out[start : start + query_block] = columns[order[firsts[:, None] + np.arange(k)]]
+    return out
+
+
+def _sift(
+    queries: FloatArray, records: FloatArray, half_norms: FloatArray, reach: float, k: int, record_block: int
+) -> tuple[IntArray, IntArray]:
+    """Pairs (row of a query, record) that hold the k nearest records of each query for certain, and few others.
+
+    A record scores |x|^2/2 - q.x, which is (|x - q|^2 - |q|^2)/2. A score is off by less than ``_slack``, so that one
+    above the k-th smallest by more than twice that is not among the k nearest.
+    """
+    slack = 2 * _slack(queries, reach)
+    limits = np.full(len(queries), np.inf, np.float32)
+    rows, columns = np.empty(0, np.int64), np.empty(0, np.int64)
+    scores = np.empty(0, np.float32)
+    for start in range(0, len(records), record_block):
+        stop = min(start + record_block, len(records))
+        block = queries @ records[start:stop].T
+        np.subtract(half_norms[start:stop], block, out=block)
+        if start == 0 and stop >= k:
+            limits = np.partition(block, k - 1, axis=1)[:, k - 1] + slack
+        found = np.flatnonzero((block <= limits[:, None]).reshape(-1))
+        if not len(found):
+            continue
+        rows = np.concatenate([rows, found // (stop - start)])
+        columns = np.concatenate([columns, start + found % (stop - start)])
+        scores = np.concatenate([scores, block.reshape(-1)[found]])
+        if stop >= k:
+            order = np.lexsort((scores, rows))
+            rows, columns, scores = rows[order], columns[order], scores[order]
+            firsts = np.searchsorted(rows, np.arange(len(queries)))
+            limits = scores[firsts + k - 1] + slack
+            kept = scores <= limits[rows]
+            rows, columns, scores = rows[kept], columns[kept], scores[kept]
+    return rows, columns
+
+
+def _slack(queries: FloatArray, reach: float) -> FloatArray:
+    """By how much a score may be off (Q,), given records of norm at most ``reach``.
+
+    With unit roundoff u = 2^-24, the product is off by d u |q||x| in any order of summation (Higham 2002, "Accuracy
+    and stability of numerical algorithms", section 3.1). Storing |x|^2/2, subtracting, moving both points, and the
+    double precision of ``_distances`` add less than 8 u (|q| + |x|)^2. Half as much again covers second-order terms.
+    """
+    u = 2.0**-24
+    norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
+    bound = 1.5 * u * (queries.shape[1] * norms * reach + 8 * (norms + reach) ** 2)
+    return np.asarray(np.nextafter(bound.astype(np.float32), np.float32(np.inf)), dtype=np.float32)
+
+
+def _distances(queries: FloatArray, records: FloatArray, rows: IntArray, columns: IntArray) -> NDArray[np.float64]:
+    """Squared distances of the pairs, each a function of its two points only."""
+    out = np.empty(len(rows))
+    for start in range(0, len(rows), _REFINED_AT_ONCE):
+        part = slice(start, start + _REFINED_AT_ONCE)
+        difference = queries[rows[part]].astype(np.float64)
+        difference -= records[columns[part]]
+        np.square(difference, out=difference)
+        out[part] = difference.sum(axis=1)  # one order of summation for each row of a contiguous array
+    return out
+
+
+def neighbour_votes(labels: IntArray, neighbours: IntArray, n_classes: int) -> IntArray:
+    """How many of each query's neighbours have each class (Q, C): Algorithm 2, line 5, times k.
+
+    Source: "Voting-based approaches for differentially private federated learning".
+    """
+    cells = np.arange(len(neighbours))[:, None] * n_classes + labels[neighbours]
+    return np.bincount(cells.reshape(-1), minlength=len(neighbours) * n_classes).reshape(-1, n_classes)
+
+
+def _check(records: FloatArray, queries: FloatArray, k: int) -> None:
+    if records.ndim != 2 or queries.ndim != 2 or records.shape[1] != queries.shape[1] or len(queries) == 0:
+        raise SettingsError(
+            f"neighbours: records {records.shape} and queries {queries.shape} must be (n, d) and (Q, d)"
+        )
+    if not 1 <= k <= len(records):
+        raise SettingsError(f"neighbours: k={k}, but there are {len(records)} records; k must lie between 1 and that")
+    for name, x in (("records", records), ("queries", queries)):
+        if x.dtype != np.float32 or not np.isfinite(x).all():
+            raise SettingsError(f"neighbours: {name} must be finite float32, but are {x.dtype} or not finite")

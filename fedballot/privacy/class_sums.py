@@ -1,0 +1,119 @@
+"""Noisy class sums: everything a linear head needs from a party, in one release of counts and feature sums per class.
+
+A record with class y and embedding z, |z| <= 1, adds the vector (b, sqrt(1 - b^2) z) to block y, with b^2 = 1/2.
+Replacing a record, the number of records being public, moves the sum by at most sqrt(2): within a block the constants
+cancel and leave sqrt(1 - b^2) |z - z'| <= sqrt(2), and two different blocks change by vectors of norm at most 1 each.
+So the counts cost nothing. All that follows from the release is post-processing; there is no solver, hence no
+certificate.
+
+Source: ours. It takes the place of the score head and the class head of "FedAUXfdp: Differentially private one-shot
+federated distillation", Algorithm 1.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.privacy import gaussian
+from fedballot.privacy.costs import IntegerCost
+from fedballot.privacy.randomness import NoiseSource
+from fedballot.privacy.vectors import NoisyVector
+
+SENSITIVITY = math.sqrt(2)
+_SHARE = math.sqrt(0.5)  # b, and sqrt(1 - b^2)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """The mechanism: C classes, embeddings of d coordinates; record level, replace-one, number of records public.
+
+    Parameters
+    ----------
+    classes, features : int
+        C and d; `classes` is the global label set, also for a party that holds one class.
+    sigma : float
+        Noise on each coordinate of the release, in units of a record's vector.
+    """
+
+    classes: int
+    features: int
+    sigma: float
+
+    def __post_init__(self) -> None:
+        if self.classes < 2 or self.features < 1:
+            raise SettingsError(f"classes = {self.classes}, features = {self.features}: must be at least 2 and 1.")
+        gaussian.check_positive("sigma", self.sigma)
+
+    @classmethod
+    def solve(cls, epsilon: float, delta: float, *, classes: int, features: int) -> "ClassSums":
+        """Return the mechanism with the smallest sigma whose epsilon is at most the target."""
+        found = NoisyVector.solve(epsilon, delta, sensitivity=SENSITIVITY, coordinates=classes * (1 + features))
+        return cls(classes, features, found.sigma)
+
+    @property
+    def mechanism(self) -> NoisyVector:
+        """The noisy release of all blocks."""
+        return NoisyVector(SENSITIVITY, self.classes * (1 + self.features), self.sigma)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise on each count, before its projection, and on each coordinate of the sums."""
+        return (self.sigma / _SHARE) ** 2
+
+    def cost(self) -> IntegerCost:
+        """Return what the release costs."""
+        return self.mechanism.cost()
+
+    def release(self, embedded: NDArray[np.floating], labels: NDArray[np.integer], noise: NoiseSource) -> Floats:
+        """Counts and sums with noise, float64 (C, 1 + d); the counts add up to the number of records again.
+
+        The noise of the counts is projected on the vectors that sum to zero: the public total lies outside of them.
+
+        Raises
+        ------
+        DataError
+            See `class_sums`.
+        """
+        if embedded.ndim != 2 or embedded.shape[1] != self.features:
+            raise DataError(f"embedded: expected (n, {self.features}), got {embedded.shape}.")
+        exact = class_sums(embedded, labels, self.classes)
+        noisy = self.mechanism.release(exact * _SHARE, noise) * (self.mechanism.grid / _SHARE)
+        noisy[:, 0] += (len(embedded) - noisy[:, 0].sum()) / self.classes
+        return np.asarray(noisy, dtype=np.float64)
+
+
+def class_sums(embedded: NDArray[np.floating], labels: NDArray[np.integer], classes: int) -> Floats:
+    """Counts and sums without noise, float64 (C, 1 + d): column 0 counts, the others add up the embeddings.
+
+    Parameters
+    ----------
+    embedded : ndarray, shape (n, d)
+        Rows of L2 norm at most 1.
+    labels : ndarray of int, shape (n,)
+        0 to classes - 1.
+
+    Raises
+    ------
+    DataError
+        If shapes or labels do not fit, or a row is longer than 1.
+    """
+    embedded, labels = np.asarray(embedded, dtype=np.float64), np.asarray(labels)
+    if embedded.ndim != 2 or labels.shape != (len(embedded),):
+        raise DataError(f"embedded {embedded.shape} and labels {labels.shape}: expected (n, d) and (n,).")
+    if not np.issubdtype(labels.dtype, np.integer) or (labels < 0).any() or (labels >= classes).any():
+        raise DataError(f"labels: must be integers from 0 to {classes - 1}.")
+    norms = np.sqrt(np.einsum("ij,ij->i", embedded, embedded))
+    long = ~(norms <= 1 + 1e-6)
+    if long.any():
+        raise DataError(f"embedded: row {int(long.argmax())} is longer than 1 or not finite.")
+    embedded = embedded / np.maximum(norms, 1.0)[:, None]  # what float32 has rounded up would exceed the sensitivity
+    out = np.zeros((classes, 1 + embedded.shape[1]))
+    for label in np.unique(labels):
+        rows = embedded[labels == label]
+        out[label, 0], out[label, 1:] = len(rows), rows.sum(axis=0)
+    return out

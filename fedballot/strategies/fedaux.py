@@ -1,0 +1,292 @@
+"""The server's side of FedAUXfdp and its baselines: pretrain and send the extractor, weigh what comes back, distil.
+
+Paper: "FedAUXfdp: Differentially private one-shot federated distillation", equation 1 and section 5.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import softmax
+
+from fedballot.clients.fedaux import (
+    FedauxfdpSettings,
+    FedauxFSettings,
+    FeddSettings,
+    HeadSettings,
+    Space,
+    class_space,
+    costs_of,
+    sums_mechanism,
+    together,
+    unpack,
+)
+from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
+from fedballot.datasets.embedding import fit_embedding
+from fedballot.datasets.federation import FederatedData
+from fedballot.files import write_arrays
+from fedballot.learners.base import Learner
+from fedballot.learners.registry import make_learner
+from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
+from fedballot.privacy.costs import Cost
+from fedballot.privacy.guarantee import SELF, Guarantee
+from fedballot.privacy.heads import prepare
+from fedballot.runfolder import RunFolder
+from fedballot.strategies.aggregation import average_vectors, weighted_average
+from fedballot.strategies.base import Answer, Arrays, BallotStrategy
+from fedballot.strategies.certainty import certainty, evidence, score, soft_labels, weighted_evidence
+
+H = TypeVar("H", bound=HeadSettings)
+D = TypeVar("D", bound=FeddSettings)
+Floats = npt.NDArray[np.float64]
+
+STUDENT_FEATURES = 256  # principal components that the student sees
+SCORE_FLOOR = 1e-3  # lowest certainty that counts: one that rounds to 0 everywhere would leave a record without a vote
+NOMINAL = 1000  # records for which costs are stated where parties keep their numbers: costs hardly depend on them
+SHOWN = 64  # public images kept for the report
+
+
+class FrozenStrategy(BallotStrategy[H], Generic[H]):
+    """One round on frozen features; a subclass says how answers are read and what the server learns."""
+
+    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.data, self.device = data, device
+        new_extractor(self.settings, data, device)  # one that cannot work fails before parties are asked
+        self._outcome: dict[str, Any] = {}
+        self._release: dict[str, npt.NDArray[Any]] = {}
+        self._student: Learner | None = None
+
+    @cached_property
+    def public(self) -> PublicFeatures:
+        """The public pool's features; a contrastive extractor is trained here, at the server."""
+        return public_features(self.settings, self.data, self.device)
+
+    @property
+    def classes(self) -> int:
+        """Size of the global label set, C."""
+        return len(self.data.classes)
+
+    @property
+    def width(self) -> int:
+        """Features of a head, the constant included, p."""
+        return int(self.public.features.shape[1]) + 1
+
+    def request(self, server_round: int) -> Arrays:
+        """The weights of the extractor, where the server has trained one."""
+        network = self.public.extractor.network
+        return [] if network is None else [network]
+
+    def prepared(self, features: npt.NDArray[np.float32]) -> Floats:
+        """Features (n, p - 1) as heads take them (n, p)."""
+        return prepare(features, self.public.bound)
+
+    def test_features(self) -> npt.NDArray[np.float32]:
+        """Features of the test records."""
+        return self.public.extractor.transform(np.asarray(self.data.test_x))
+
+    def costs(self) -> list[Cost]:
+        """What a party's releases cost, stated for the mean number of records: solving for epsilon levels it out."""
+        records = round(sum(part.size for part in self.data.parts) / len(self.data.parts)) or NOMINAL
+        return costs_of(self.settings, records, len(self.public.auxiliary), self.width, self.classes)
+
+    def guarantees(self) -> list[Guarantee]:
+        """What the method promises; the first is the headline."""
+        settings, costs = self.settings, self.costs()
+        private = not math.isinf(settings.epsilon) and not (settings.with_scores and math.isinf(settings.score_target))
+        epsilon, delta = together(settings, costs) if private else (math.inf, 0.0)
+        proved = Guarantee(
+            mechanism=self.mechanism_words(),
+            unit="record",
+            adjacency="replace-one",
+            epsilon=epsilon,
+            delta=delta,
+            view="server's view",
+            trust=SELF,
+            status="none" if not private else "proved" if settings.noise_seed is None else "seeded",
+            accountant="exact" if private else "none",
+            composition=f"{'one release' if len(costs) == 1 else f'{len(costs)} releases, composed'}; how many records "
+            "a party holds is public, and extractor, clipping bound and dimension come from public data and numbers",
+        )
+        if not private or settings.mechanism != "paper":
+            return [proved]
+        targets = [settings.epsilon, *([settings.score_target] if settings.with_scores else [])]
+        claim = Guarantee(
+            **{
+                **vars(proved),
+                "epsilon": math.fsum(targets),
+                "delta": settings.delta * len(targets),
+                "status": "paper's claim" if settings.noise_seed is None else "seeded",
+                "accountant": "Theorem 1 and the classical Gaussian, added up",
+            }
+        )
+        return [claim, proved]
+
+    def mechanism_words(self) -> str:
+        """What is released, in words."""
+        heads = "class and score head" if self.settings.with_scores else "class head"
+        noise = "without class noise" if math.isinf(self.settings.epsilon) else "with Gaussian noise on the weights"
+        return f"Logistic {heads} of each party {noise}"
+
+    @abstractmethod
+    def learn(self, answers: list[Answer]) -> dict[str, Any]:
+        """Train on a round's answers; returns metrics, ``server_accuracy`` among them."""
+
+    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+        clock = time.perf_counter()
+        metrics = self.learn(answers)
+        self._outcome = {
+            "metrics": metrics,
+            "guarantees": [guarantee.worded() for guarantee in self.guarantees()],
+            "distill_s": time.perf_counter() - clock,
+        }
+        return {key: value for key, value in metrics.items() if isinstance(value, float)}
+
+    def measured(self, predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """Metrics of predicted classes of the test records."""
+        matrix = confusion_matrix(self.data.test_y, predicted, self.classes)
+        return {"server_accuracy": accuracy(matrix), "server_accuracy_per_class": accuracy_per_class(matrix)}
+
+    def outcome(self) -> Mapping[str, Any]:
+        return self._outcome
+
+    def save(self, folder: RunFolder) -> None:
+        """Keep what was learned from, and the server's model."""
+        write_arrays(folder.release, self._release)
+        if self._student is not None:
+            self._student.save(folder.path / "server-model-0")
+
+
+class HeadAverageStrategy(FrozenStrategy[HeadSettings]):
+    """FedAVG+P: the average of the parties' private heads is the server's head."""
+
+    def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
+        return unpack(arrays, [(self.classes, self.width)], self.settings)[0]
+
+    def learn(self, answers: list[Answer]) -> dict[str, Any]:
+        head = average_vectors((answer.ballot for answer in answers), [1.0] * len(answers))
+        self._release = {"head": head}
+        return self.measured((self.prepared(self.test_features()) @ head.T).argmax(axis=1))
+
+
+class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
+    """FedD+P and FedAUX: soft labels of the public records from all heads, and a student that learns them."""
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of what a party tells."""
+        rows = self.width if self.settings.told == "heads" else len(self.public.distil)
+        if self.settings.told == "heads":
+            return [(self.classes, rows), *([(rows,)] if self.settings.with_scores else [])]
+        return [(rows, self.classes), *([(rows,)] if self.settings.with_scores else [])]
+
+    def read(self, arrays: Arrays) -> npt.NDArray[Any]:
+        """Logits of the public records (Q, C), and after them the certainty of each (Q, 1)."""
+        first, *certain = unpack(arrays, self.shapes, self.settings)
+        logits: npt.NDArray[np.floating] = first
+        weights: npt.NDArray[np.floating] = certain[0] if certain else np.ones(len(self.public.distil))
+        if self.settings.told == "heads":
+            x = self._distil_rows
+            logits = x @ first.T
+            weights = score(x, certain[0]) if certain else weights
+        return np.column_stack([logits, np.maximum(weights, SCORE_FLOOR)])
+
+    @cached_property
+    def _distil_rows(self) -> Floats:
+        return self.prepared(self.public.features[self.public.distil])
+
+    def soft(self, answers: list[Answer]) -> Floats:
+        """Soft labels (Q, C): sum_i f_i(x) g_i(x) / sum_i f_i(x), on probabilities or logits (equation 1)."""
+        on_logits = self.settings.weighting == "logits"
+        ballots = [answer.ballot[:, :-1].astype(np.float64) for answer in answers]
+        told = ballots if on_logits else [softmax(logits, axis=1) for logits in ballots]
+        shape = (len(self.public.distil), self.classes)
+        mean = weighted_average(told, [answer.ballot[:, -1] for answer in answers], shape)
+        return np.asarray(softmax(mean, axis=1)) if on_logits else mean
+
+    def learn(self, answers: list[Answer]) -> dict[str, Any]:
+        settings, rows = self.settings, self.public.distil
+        soft = self.soft(answers)
+        labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
+        self._release = {"query_indices": rows, "soft_labels": soft.astype(np.float32), "labels": labels}
+        self._release["true_labels"] = truth
+        if self.data.public_x.ndim >= 3:
+            self._release["images"] = np.asarray(self.data.public_x[rows[:SHOWN]])
+            self._release["image_rows"] = np.arange(len(rows[:SHOWN]))
+        most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
+        space = fit_embedding(self.public.features, most)
+        inputs = space.transform(self.public.features[rows])
+        self.progress.start("server: student", 1)
+        self._student = make_learner(
+            settings.server_model,
+            n_classes=self.classes,
+            input_shape=inputs.shape[1:],
+            seed=int(np.random.SeedSequence([settings.seed, 2, 0]).generate_state(1)[0]),
+            device=self.device,
+            epochs=settings.server_epochs,
+            batch_size=settings.server_batch_size,
+            lr=settings.server_lr,
+            role="student",
+        ).distill(inputs, soft.astype(np.float32))
+        self.progress.advance(1)
+        predicted = self._student.predict_logits(space.transform(self.test_features())).argmax(axis=1)
+        return {**self.measured(predicted), "label_accuracy": float(np.mean(labels == truth))}
+
+
+class FedauxFStrategy(EnsembleStrategy[FedauxFSettings]):
+    """FedAUX with a frozen extractor: private scores weigh predictions that have no noise."""
+
+
+class FedauxfdpStrategy(EnsembleStrategy[FedauxfdpSettings]):
+    """FedAUXfdp: certainty-weighted distillation from class sums, or from the paper's heads."""
+
+    @cached_property
+    def space(self) -> Space:
+        """Where the class sums are told."""
+        return class_space(self.settings, self.data, self.public)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        if self.settings.logistic:
+            return super().shapes
+        if self.settings.told == "heads":
+            return [(self.classes, 1 + self.space.dimension)]
+        return [(len(self.public.distil), self.classes), (self.classes,)]
+
+    def read(self, arrays: Arrays) -> npt.NDArray[Any]:
+        """With class sums: evidence of the public records (Q, C), and after them the counts (1, C)."""
+        if self.settings.logistic:
+            return super().read(arrays)
+        parts = [part.astype(np.float64) for part in unpack(arrays, self.shapes, self.settings)]
+        if self.settings.told == "heads":
+            sums, space = parts[0], self.space
+            embedded = space.embedded[self.public.distil]
+            parts = [evidence(embedded, sums[:, 1:], space.covariance, space.ridge), sums[:, 0]]
+        return np.vstack(parts)
+
+    def soft(self, answers: list[Answer]) -> Floats:
+        if self.settings.logistic:
+            return super().soft(answers)
+        ballots = np.stack([answer.ballot for answer in answers])
+        noisy = sums_mechanism(self.settings, self.classes, self.space.dimension)
+        weights = certainty(ballots[:, -1], noisy.variance if noisy else 0.0)
+        return soft_labels(weighted_evidence(ballots[:, :-1], weights))
+
+    def costs(self) -> list[Cost]:
+        if self.settings.logistic:
+            return super().costs()
+        noisy = sums_mechanism(self.settings, self.classes, self.space.dimension)
+        return [noisy.cost()] if noisy else []
+
+    def mechanism_words(self) -> str:
+        if self.settings.logistic:
+            return super().mechanism_words()
+        noise = "without noise" if math.isinf(self.settings.epsilon) else "with Gaussian noise, in one release"
+        return f"Class counts and sums of each party {noise}"

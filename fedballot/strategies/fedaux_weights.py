@@ -1,0 +1,97 @@
+"""The server's side of FedAUX itself: average the models, then distil all of them, weighted by the private scores.
+
+Paper: Sattler et al. 2021, "FedAUX: Leveraging unlabeled auxiliary data in federated learning", as told in "FedAUXfdp:
+Differentially private one-shot federated distillation", section 3 and equation 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import softmax
+
+from fedballot.clients.fedaux_weights import FedauxSettings
+from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
+from fedballot.clients.weights import Floats, unpack_difference
+from fedballot.datasets.federation import FederatedData
+from fedballot.learners.extractors import SIMCLR
+from fedballot.learners.flat import flatten
+from fedballot.privacy.guarantee import SELF, Guarantee
+from fedballot.privacy.heads import prepare
+from fedballot.strategies.aggregation import weighted_average
+from fedballot.strategies.base import Answer, Arrays
+from fedballot.strategies.certainty import score
+from fedballot.strategies.fedaux import SCORE_FLOOR
+from fedballot.strategies.weights import WeightsStrategy
+from fedballot.wire import WireError, unpack_halves
+
+
+class FedauxStrategy(WeightsStrategy[FedauxSettings]):
+    """FederatedAveraging whose average goes on to learn what the parties' models say of the public records."""
+
+    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
+        super().__init__(*args, data=data, device=device, **kwargs)
+        new_extractor(self.settings, data, device)  # one that cannot work fails before parties are asked
+
+    @cached_property
+    def public(self) -> PublicFeatures:
+        """The public pool's features."""
+        return public_features(self.settings, self.data, self.device)
+
+    def request(self, server_round: int) -> Arrays:
+        """The weights, and those of the extractor, where the server has trained one."""
+        network = self.public.extractor.network
+        if network is None:
+            return [self.weights]
+        if server_round == 1 and self.settings.extractor == f"{SIMCLR}{self.settings.model}":
+            # the extractor is the model without its last layer, so its weights are the first ones
+            self.weights = np.concatenate([network, self.weights[network.size :]]).astype(np.float32)
+        return [self.weights, network]
+
+    def read(self, arrays: Arrays) -> Floats:
+        """Difference of the weights, and after it the score head, float32 (d + p,)."""
+        if len(arrays) != 2:
+            raise WireError("count", f"expected 2 arrays, got {len(arrays)}")
+        difference = unpack_difference(arrays[0], self.weights.size, self.settings)
+        head = unpack_halves(arrays[1], (self.public.features.shape[1] + 1,))
+        return np.concatenate([difference, head])
+
+    def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
+        """Average the models; from there, learn sum_i f_i(x) g_i(x) / sum_i f_i(x) (equation 1)."""
+        size = self.weights.size
+        models = [replace(answer, ballot=answer.ballot[:size]) for answer in answers]
+        x = np.asarray(self.data.public_x[self.public.distil])
+        rows = prepare(self.public.features[self.public.distil], self.public.bound)
+        certain = [np.maximum(score(rows, answer.ballot[size:]), SCORE_FLOOR) for answer in answers]
+        learner = self.load(self.new_learner(server_round), super().update(server_round, models))
+        learner.distill(x, self._soft(models, certain, x).astype(np.float32))
+        return flatten(learner.get_weights())
+
+    def _soft(
+        self, models: Sequence[Answer], certain: Sequence[npt.NDArray[np.float64]], x: npt.NDArray[Any]
+    ) -> npt.NDArray[np.float64]:
+        on_logits = self.settings.weighting == "logits"
+        logits = (told[:, : len(self.data.classes)].astype(np.float64) for told in self.client_logits(models, x))
+        told = logits if on_logits else (softmax(rows, axis=1) for rows in logits)
+        mean = weighted_average(told, certain, (len(x), len(self.data.classes)))
+        return np.asarray(softmax(mean, axis=1)) if on_logits else mean
+
+    def guarantees(self) -> list[Guarantee]:
+        return [
+            Guarantee(
+                mechanism="Models without noise, beside private scores",
+                unit="record",
+                adjacency="replace-one",
+                epsilon=float("inf"),
+                delta=0.0,
+                view="server's view",
+                trust=SELF,
+                status="none",
+                accountant="none",
+            )
+        ]

@@ -1,0 +1,172 @@
+"""What leaves a party under Private-kNN-FL: neighbour counts plus a noise share, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.neighbors import NearestNeighbors
+
+from fedballot.clients.base import Party
+from fedballot.clients.private_knn import KnnClient, KnnSettings
+from fedballot.clients.voting import mechanism
+from fedballot.datasets.examples import Examples
+from fedballot.engine import federated_data
+from fedballot.errors import SettingsError
+from fedballot.learners.extractors import make_extractor
+from fedballot.learners.neighbours import nearest
+from fedballot.privacy import gaussian
+from fedballot.privacy.ledger import Ledger
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import build
+from fedballot.wire import unpack_integers
+from tests.conftest import SMALL
+
+EXTRACTOR = "none+l2"
+
+
+@pytest.fixture
+def small() -> KnnSettings:
+    return build(KnnSettings, SMALL, {"epsilon": 5, "delta": 1e-4, "k": 7, "extractor": EXTRACTOR})
+
+
+def changed(settings: KnnSettings, **changes: object) -> KnnSettings:
+    return build(KnnSettings, settings.to_dict(), changes)
+
+
+def client(settings: KnnSettings, folder, agent: int = 0, data=None) -> KnnClient:
+    return KnnClient(Party(agent, settings, data or federated_data(settings), AgentFolder(folder), "cpu"))
+
+
+def ask(one: KnnClient, request: str = "run/1"):
+    queries = np.arange(one.party.settings.query_count, dtype=np.int32)
+    return one.fit([queries], {"request": request, "fingerprint": one.party.data.public_fingerprint})
+
+
+def counts(settings: KnnSettings, folder, data=None) -> np.ndarray:
+    """Agent 0's counts without noise, (Q, C), as they are sent."""
+    arrays, _, metrics = ask(client(changed(settings, epsilon="inf"), folder, data=data))
+    assert metrics["refused"] == ""
+    return unpack_integers(arrays[0], (settings.query_count, 10))
+
+
+def test_votes_are_the_classes_of_the_nearest_records(small, tmp_path):
+    data = federated_data(small)
+    rows = data.parts[0]
+    features = make_extractor(EXTRACTOR, input_shape=(8, 8)).fit(data.public_x)
+    own, asked = features.transform(data.private.x[rows]), features.transform(data.public_x)
+    found = NearestNeighbors(n_neighbors=7, algorithm="brute").fit(own).kneighbors(asked, return_distance=False)
+    wanted = np.eye(10, dtype=int)[data.private.y[rows]][found].sum(axis=1)
+    sent = counts(small, tmp_path)
+    assert (sent.sum(axis=1) == 7).all()
+    assert np.mean(sent == wanted) > 0.999  # scikit-learn may break a tie otherwise
+    assert np.mean(sent.argmax(axis=1) == data.public_y) > 0.8
+
+
+def test_an_answer_is_counts_plus_a_noise_share(small, tmp_path):
+    arrays, n, metrics = ask(client(small, tmp_path / "a"))
+    assert (n, metrics["refused"]) == (1, "")
+    noise = unpack_integers(arrays[0], (300, 10)) - counts(small, tmp_path / "b")
+    share = mechanism(small).share_sigma
+    statistic = float((noise**2).sum() / share**2)
+    assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
+    assert not 1e-6 < stats.chi2.cdf(statistic / 4, noise.size) < 1 - 1e-6
+    # eight shares on sums of counts: the noise that replace-one with L2 sensitivity sqrt(2 Q) needs
+    total = share * math.sqrt(small.required_agents)
+    assert total == pytest.approx(gaussian.sigma(math.sqrt(600), 5, 1e-4), rel=0.01)
+
+
+@pytest.mark.parametrize("k", [1, 7, 50])
+def test_a_record_costs_the_same_noise_for_every_k_and_an_agent_k_times_as_much(small, k):
+    record, agent = (mechanism(changed(small, k=k, unit=unit, sigma=20 / k)) for unit in ("record", "agent"))
+    assert record.epsilon(1e-4, "record") == pytest.approx(gaussian.epsilon(math.sqrt(600) / 20, 1e-4), rel=1e-3)
+    assert agent.epsilon(1e-4, "agent") == pytest.approx(gaussian.epsilon(k * math.sqrt(300) / 20, 1e-4), rel=1e-2)
+
+
+def test_a_record_is_protected_from_the_server_too_by_the_partys_own_share(small):
+    noisy = mechanism(small)
+    told = [g for g in noisy.guarantees(1e-4) if g.view == "server's view"]
+    assert [g.unit for g in told] == ["agent", "record"]
+    assert told[1].epsilon == pytest.approx(gaussian.epsilon(math.sqrt(600) / noisy.share_sigma, 1e-4), rel=1e-2)
+    assert told[1].epsilon < told[0].epsilon / 5
+    assert [g.view for g in noisy.guarantees(1e-4, secure=True)].count("server's view") == 4
+
+
+def test_one_charge_for_one_request_and_the_same_bytes_after_a_restart(small, tmp_path):
+    first = ask(client(small, tmp_path))[0][0]
+    again = ask(client(small, tmp_path))[0][0]
+    assert first.tobytes() == again.tobytes()
+    ledger = Ledger(tmp_path / "ledger")
+    assert (ledger.account.unit, ledger.account.adjacency) == ("record", "replace-one")
+    assert len(ledger.costs()) == 1
+    assert ledger.spent() == pytest.approx(mechanism(small).epsilon(1e-4, "record"))
+    out, _, metrics = ask(client(small, tmp_path), request="run/2")
+    assert (out, metrics["refused"]) == ([], "settings")
+    assert len(ledger.costs()) == 1
+
+
+def test_features_that_cannot_be_made_cost_nothing(small, tmp_path):
+    data = federated_data(small)
+    broken = replace(data, private=Examples(data.private.x.astype(np.float64), data.private.y))
+    assert ask(client(small, tmp_path, data=broken))[2]["refused"] == "settings"
+    assert Ledger(tmp_path / "ledger").costs() == []
+
+
+def test_nothing_but_the_neighbours_votes_leaves(small, tmp_path):
+    """Records that are no query's neighbour may be anything at all: not one byte of the answer changes."""
+    settings = changed(small, noise_seed=3)
+    data = federated_data(settings)
+    rows = data.parts[0]
+    one = client(settings, tmp_path / "a")
+    features, _ = one.records
+    used = np.unique(nearest(features, one.extractor.transform(data.public_x), 7))
+    unused = np.setdiff1d(np.arange(len(rows)), used)
+    assert len(unused) > 0
+    x, y = np.array(data.private.x), np.array(data.private.y)
+    distances = np.linalg.norm(one.extractor.transform(data.public_x)[:, None] - features[unused], axis=2)
+    farthest = unused[distances.min(axis=0).argmax()]
+    y[rows[unused]] = 9 - y[rows[unused]]  # labels of all records that no query is near to
+    x[rows[farthest]] = 0  # and the features of one: at distance 1 from every query, farther than 7 others
+    poisoned = replace(data, private=Examples(x, y))
+    plain, *_, told = ask(one)
+    again, *_, told_again = ask(client(settings, tmp_path / "b", data=poisoned))
+    assert plain[0].tobytes() == again[0].tobytes()
+    assert set(told) == set(told_again) == {"agent", "began", "compute_s", "refused", "detail"}
+    assert not np.array_equal(counts(small, tmp_path / "c"), counts(small, tmp_path / "d", with_labels_moved(data)))
+
+
+def with_labels_moved(data):
+    return replace(data, private=Examples(data.private.x, (data.private.y + 1) % 10))
+
+
+def test_a_party_with_fewer_records_than_k_counts_them_all(small, tmp_path):
+    data = federated_data(small)
+    few = replace(data, parts=(data.parts[0][:4], *data.parts[1:]))
+    sent = counts(small, tmp_path / "a", data=few)
+    assert (sent == np.bincount(data.private.y[data.parts[0][:4]], minlength=10)).all()
+    arrays, _, metrics = ask(client(small, tmp_path / "b", data=few))
+    assert metrics["refused"] == "" and len(arrays) == 1
+    none = replace(data, parts=(data.parts[0][:0], *data.parts[1:]))
+    assert ask(client(small, tmp_path / "c", data=none))[2]["refused"] == "empty"
+
+
+def test_the_agents_own_figure_stays_in_its_folder(small, tmp_path):
+    ask(client(small, tmp_path))
+    matrix = np.array(AgentFolder(tmp_path).figures()["confusion"])
+    assert matrix.shape == (10, 10) and matrix.sum() == 300 and np.trace(matrix) > 200
+    ask(client(changed(small, evaluate_agents="false"), tmp_path / "quiet"))
+    assert AgentFolder(tmp_path / "quiet").figures() is None
+
+
+def test_a_wrong_extractor_or_k_is_refused_at_once(small):
+    for changes, words in (
+        ({"extractor": "hogg"}, "did you mean 'hog'"),
+        ({"graph_features": "pixels"}, "unknown extractor step"),
+        ({"server_features": "l2+own:net"}, "unknown extractor step"),
+        ({"k": 0}, "at least 1"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            changed(small, **changes)

@@ -1,0 +1,51 @@
+"""FedAUXfdp at a site: its release stands in the site's own ledger, and fits what the server expects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedballot.clients.fedaux import FedauxfdpSettings
+from fedballot.datasets.own import SITES
+from fedballot.deploy.party import SiteClient
+from fedballot.deploy.template import init_site
+from fedballot.engine import federated_data
+from fedballot.methods import METHODS
+from fedballot.privacy.ledger import Ledger
+from fedballot.progress import Silent
+from fedballot.settings import build
+from tests.deploy.harness import edit, write_data
+
+
+@pytest.mark.parametrize(("head", "charges"), [("class-sums", 1), ("logistic", 2)])
+def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("FEDBALLOT_CACHE", str(tmp_path / "cache"))
+    print_ = write_data(tmp_path)
+    init_site(tmp_path / "site", number=1, sites=3, server="localhost:1")
+    path = tmp_path / "site" / "site.toml"
+    places = {"private": str(tmp_path / "own1.npz"), "public": str(tmp_path / "public.npz")}
+    rules = {"methods": ["fedauxfdp"], "unit": "record", "delta": 2e-5, "largest_epsilon": 10.0, "epsilon": 20.0}
+    rules["smallest_epsilon"] = 0.0
+    edit(path, **places, model="logistic-regression", public_fingerprint=print_, **rules)
+    chosen = {"dataset": SITES, "public_dataset": str(tmp_path / "public.npz"), "agents": 3, "public_size": 200}
+    chosen |= {"test_size": 100, "records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0}
+    settings = build(FedauxfdpSettings, chosen, {"extractor": "pca", "components": 20})
+    data = federated_data(settings)
+    server = METHODS["fedauxfdp"].strategy(
+        settings,
+        data=data,
+        device="cpu",
+        nodes=3,
+        fingerprint=data.public_fingerprint,
+        request_id="r",
+        progress=Silent(),
+    )
+    config = {"request": "r/1", "round": 1, "fingerprint": data.public_fingerprint}
+    for _ in range(2):
+        arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)
+        assert metrics["refused"] == "", metrics
+        assert server.read(arrays).shape[0] in (161, 160)
+    kinds = [line["kind"] for line in Ledger(path.parent / "ledger").lines()]
+    assert kinds == ["open", *["charge", "release"] * charges]
+    assert server.guarantees()[0].status == "proved"

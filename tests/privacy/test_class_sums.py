@@ -1,0 +1,86 @@
+"""One noisy release of class sums: sensitivity on the worst neighbours, noise, projection, shapes."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedballot.errors import DataError, SettingsError
+from fedballot.privacy import gaussian
+from fedballot.privacy.audit import variance_p_value
+from fedballot.privacy.class_sums import SENSITIVITY, ClassSums, class_sums
+from fedballot.privacy.randomness import os_noise, seeded_noise
+
+
+def unit(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    rows = rng.normal(size=(n, d))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6), st.integers(2, 5))
+def test_replacing_a_record_moves_the_release_by_at_most_sqrt_2(seed, n, d, classes):
+    rng = np.random.default_rng(seed)
+    z, y = unit(rng, n, d), rng.integers(classes, size=n)
+    other_z, other_y = z.copy(), y.copy()
+    other_z[0], other_y[0] = unit(rng, 1, d)[0] * rng.uniform(), rng.integers(classes)
+    moved = (class_sums(z, y, classes) - class_sums(other_z, other_y, classes)) * math.sqrt(0.5)
+    assert np.linalg.norm(moved) <= SENSITIVITY + 1e-12
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_the_bound_is_reached_within_a_class_and_across_classes(label):
+    z = np.array([[1.0, 0.0]])
+    moved = class_sums(z, np.array([0]), 2) - class_sums(-z if label == 0 else z, np.array([label]), 2)
+    assert np.linalg.norm(moved) * math.sqrt(0.5) == pytest.approx(SENSITIVITY)
+
+
+@pytest.mark.parametrize(("epsilon", "multiplier"), [(0.1, 30.74956613197745), (0.5, 7.031826675582491)])
+def test_sigma_is_the_analytic_gaussians(epsilon, multiplier):  # multipliers: golden fedaux.compose.analytic
+    found = ClassSums.solve(epsilon, 1e-5, classes=10, features=32)
+    assert found.sigma == pytest.approx(multiplier * SENSITIVITY, rel=3e-3) and found.sigma >= multiplier * SENSITIVITY
+    assert found.mechanism.epsilon(1e-5) <= epsilon
+    assert found.sigma == pytest.approx(gaussian.sigma(SENSITIVITY, epsilon, 1e-5), rel=3e-3)
+    assert found.variance == pytest.approx(4 * multiplier**2, rel=6e-3)
+
+
+def test_the_release_is_the_truth_plus_the_declared_noise_and_the_total_is_exact():
+    rng = np.random.default_rng(0)
+    z, y = unit(rng, 300, 40), rng.integers(10, size=300)
+    mechanism = ClassSums.solve(1.0, 1e-5, classes=10, features=40)
+    truth = class_sums(z, y, 10)
+    off = np.array([mechanism.release(z, y, os_noise()) - truth for _ in range(30)])
+    assert np.abs(off[:, :, 0].sum(axis=1)).max() < 1e-9
+    assert variance_p_value(off[:, :, 1:].ravel(), mechanism.variance) > 1e-5
+    assert np.mean(off[:, :, 0] ** 2) == pytest.approx(mechanism.variance * 9 / 10, rel=0.5)
+
+
+def test_no_noise_in_the_limit_and_the_same_shape_for_one_class():
+    rng = np.random.default_rng(1)
+    z = unit(rng, 50, 8)
+    nearly = ClassSums(5, 8, 1e-2)
+    one = nearly.release(z, np.full(50, 3), seeded_noise(0))
+    all_classes = nearly.release(z, np.arange(50) % 5, seeded_noise(0))
+    assert one.shape == all_classes.shape == (5, 9)
+    assert np.allclose(one, class_sums(z, np.full(50, 3), 5), atol=0.1)
+    assert one[3, 0] == pytest.approx(50, abs=0.1) and one[:, 0].sum() == pytest.approx(50)
+
+
+def test_what_does_not_fit_is_refused():
+    z = np.full((3, 2), 0.5)
+    with pytest.raises(DataError, match="longer than 1"):
+        class_sums(3 * z, np.zeros(3, int), 2)
+    with pytest.raises(DataError, match="longer than 1"):
+        class_sums(z * np.nan, np.zeros(3, int), 2)
+    with pytest.raises(DataError, match="0 to 1"):
+        class_sums(z, np.full(3, 2), 2)
+    with pytest.raises(DataError, match="expected"):
+        class_sums(z, np.zeros(2, int), 2)
+    with pytest.raises(DataError, match=r"\(n, 4\)"):
+        ClassSums(2, 4, 1.0).release(z, np.zeros(3, int), seeded_noise(0))
+    with pytest.raises(SettingsError):
+        ClassSums(1, 4, 1.0)
+    with pytest.raises(SettingsError):
+        ClassSums(2, 4, 0.0)
