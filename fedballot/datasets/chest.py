@@ -16,7 +16,7 @@ from PIL import Image
 from fedballot.datasets.examples import Array
 from fedballot.errors import DataError
 
-SIZE = 128  # pixels of a side; users with larger networks write their own .npz
+SIZE = 128  # pixels of a side
 NIH = (
     *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Emphysema", "Fibrosis"),
     *("Hernia", "Infiltration", "Mass", "Nodule", "Pneumonia", "Pneumothorax"),

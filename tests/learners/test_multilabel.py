@@ -42,7 +42,7 @@ def test_a_label_that_nobody_knows_or_that_is_always_the_same_gives_finite_logit
     y[:, 1], y[:, 2], y[:, 3] = -1, 1, 0
     logits = make(name).fit(X[:100], y).predict_logits(X[:9])
     assert logits.shape == (9, 5) and np.isfinite(logits).all()
-    assert (logits[:, 2] > logits[:, 3]).all()
+    assert logits[:, 2].mean() > logits[:, 3].mean() + 1
     everything_unknown = make(name).fit(X[:9], np.full((9, 5), -1, np.int8))
     assert np.isfinite(everything_unknown.predict_logits(X[:9])).all()
 
