@@ -16,7 +16,7 @@ IMAGES = np.kron(DIGITS.images[ORDER], np.ones((2, 2))).astype(np.uint8) * 15
 Y = DIGITS.target[ORDER].astype(np.int64)
 HAS_TORCH = find_spec("torch") is not None
 NAMES = [name for name, info in LEARNERS.items() if HAS_TORCH or not info.needs_torch]
-SLOW = ("shufflenet-v2", "mobilenet-v2", "resnet8", "gradient-boosting")
+SLOW = ("shufflenet-v2", "mobilenet-v2", "resnet8", "resnet8-gn", "gradient-boosting")
 FAST = [name for name in NAMES if name not in SLOW]
 
 PAIR = [name for name in ("cnn-small", "random-forest") if name in NAMES]
