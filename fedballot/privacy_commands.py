@@ -83,7 +83,7 @@ def budget(
         raise SettingsError("epsilon=inf is no budget: give a finite --epsilon, or --sigma")
     target = chosen.epsilon if epsilon is not None or not chosen.sigma else None
     plan = planning.make_plan(noisy, chosen.delta, chosen.unit, target)
-    guarantees = noisy.guarantees(chosen.delta, agents=chosen.agents)
+    guarantees = noisy.guarantees(chosen.delta, secure=chosen.secure_aggregation, agents=chosen.agents)
     if out is not None:
         from fedballot.report.planning_plot import planning_figure
 

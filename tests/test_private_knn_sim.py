@@ -32,11 +32,3 @@ def test_digits_are_learnt_from_neighbour_counts(tmp_path):
     assert 3.9 < record["epsilon"] <= 4 < first["epsilon"]
     assert result["clients"]["answered"] == 8
     assert result["metrics"]["released_noise_sigma"] == pytest.approx(24.4, rel=0.2)
-    few = simulate(
-        "private-knn-fl",
-        build(KnnSettings, settings.to_dict(), {"k": 200, "epsilon": "inf"}),
-        tmp_path / "few",
-        resume=False,
-        progress=Silent(),
-    )
-    assert "lower k" in few["warnings"][0]

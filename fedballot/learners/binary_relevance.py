@@ -1,6 +1,5 @@
 """Several labels per record for scikit-learn: one classifier of yes and no for each, on the records that know it."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,11 +9,11 @@ from scipy.special import expit
 from fedballot.errors import DataError, SettingsError
 from fedballot.files import read_arrays, write_arrays
 from fedballot.learners import base
-from fedballot.learners.base import Combine, FloatArray, Inputs, IntArray, Loss, Progress
-from fedballot.learners.sklearn_learner import ScikitLearner
+from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners.sklearn_learner import ScikitLearner, WithoutWeights
 
 
-class BinaryRelevance:
+class BinaryRelevance(WithoutWeights):
     """``n_classes`` independent learners of two classes behind the Learner protocol."""
 
     goes_on = False
@@ -80,21 +79,6 @@ class BinaryRelevance:
     ) -> Self:
         """Not for several labels."""
         raise SettingsError("semi_supervise: a learner of several labels cannot label itself")
-
-    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
-        """Refuse; see ``Learner.descend``."""
-        raise self._no_weights()
-
-    def get_weights(self) -> list[FloatArray]:
-        """Refuse; see ``Learner.get_weights``."""
-        raise self._no_weights()
-
-    def set_weights(self, weights: list[FloatArray]) -> Self:
-        """Refuse; see ``Learner.set_weights``."""
-        raise self._no_weights()
-
-    def _no_weights(self) -> SettingsError:
-        return SettingsError(f"learner {self.name!r} is scikit-learn's and shares no weights: use a torch learner")
 
     def features(self, x: Inputs) -> FloatArray:
         """See ``Learner.features``: probabilities of all labels, rows of norm 1."""

@@ -32,7 +32,31 @@ _TRUSTED = [
 ]
 
 
-class ScikitLearner:
+class WithoutWeights:
+    """The part of a learner that shares weights, for those that have none to share."""
+
+    name: str
+
+    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
+        """Refuse; see ``Learner.descend``."""
+        raise self._no_weights()
+
+    def get_weights(self) -> list[FloatArray]:
+        """Refuse; see ``Learner.get_weights``."""
+        raise self._no_weights()
+
+    def set_weights(self, weights: list[FloatArray]) -> Self:
+        """Refuse; see ``Learner.set_weights``."""
+        raise self._no_weights()
+
+    def _no_weights(self) -> SettingsError:
+        return SettingsError(
+            f"learner {self.name!r} is scikit-learn's and shares no weights: use one of "
+            f"{', '.join(base.WEIGHT_LEARNERS)}, or a torch module by import path"
+        )
+
+
+class ScikitLearner(WithoutWeights):
     """A scikit-learn classifier. Build it with ``registry.make_learner``.
 
     Each training starts anew: ``fit`` after ``distill`` forgets the distilled knowledge. Images are flattened
@@ -168,24 +192,6 @@ class ScikitLearner:
         flat = self._flat(x)
         p = self._probabilities(self._trained(), flat)
         return np.asarray(np.sqrt(p / p.sum(axis=1, keepdims=True)), dtype=np.float32)
-
-    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
-        """Refuse; see ``Learner.descend``."""
-        raise self._no_weights()
-
-    def get_weights(self) -> list[FloatArray]:
-        """Refuse; see ``Learner.get_weights``."""
-        raise self._no_weights()
-
-    def set_weights(self, weights: list[FloatArray]) -> Self:
-        """Refuse; see ``Learner.set_weights``."""
-        raise self._no_weights()
-
-    def _no_weights(self) -> SettingsError:
-        return SettingsError(
-            f"learner {self.name!r} is scikit-learn's and shares no weights: use one of "
-            f"{', '.join(base.WEIGHT_LEARNERS)}, or a torch module by import path"
-        )
 
     def save(self, path: Path) -> None:
         """Write skops. See ``Learner.save``."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedballot.errors import DataError
 from fedballot.privacy import gaussian
-from fedballot.privacy.costs import IntegerCost
+from fedballot.privacy.costs import IntegerCost, shares_that_came
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, secure_aggregation
 from fedballot.privacy.noise import grid_sensitivity
 from fedballot.privacy.randomness import NoiseSource
@@ -69,7 +69,13 @@ class NoisyLogits:
         return replace(vector.cost(), sensitivity=reach, shares=1)
 
     def guarantees(
-        self, delta: float, *, secure: bool = False, seeded: bool = False, agents: int | None = None
+        self,
+        delta: float,
+        *,
+        secure: bool = False,
+        arrived: int | None = None,
+        seeded: bool = False,
+        agents: int | None = None,
     ) -> list[Guarantee]:
         """Return every statement that a report has to make about this release, see `NoisyVotes.guarantees`.
 
@@ -80,19 +86,21 @@ class NoisyLogits:
             protected as its agent is: nothing bounds how far one training record moves a logit.
         """
         status: Status = "seeded" if seeded else "proved"
+        came = shares_that_came(arrived, self.contributors, self.colluders)
+        more = f", with the noise of {arrived} participants" if came > self.contributors - self.colluders else ""
         found = [
             Guarantee(
                 mechanism=f"noisy sum of logits, each row cut to norm {self.bound:g}",
                 unit="agent",
                 adjacency="zero-out",
-                epsilon=self.cost().epsilon(delta),
+                epsilon=replace(self.cost(), shares=came).epsilon(delta),
                 delta=delta,
                 view="server's view" if secure else "output only",
                 trust=secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR,
                 status=status,
                 accountant="exact (sum of discrete Gaussians)",
                 n=agents,
-                composition=f"one release of {self.queries} queries",
+                composition=f"one release of {self.queries} queries{more}",
             )
         ]
         if not secure:

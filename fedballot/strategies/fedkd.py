@@ -225,9 +225,11 @@ class FedkdDpStrategy(SummedStrategy[FedkdDpSettings], EnsembleStrategy[FedkdDpS
 
     def guarantees(self) -> list[Guarantee]:
         settings = self.settings
+        inside = self.round_records[-1]["answered"] if settings.secure_aggregation and self.round_records else None
         return self.mechanism.guarantees(
             settings.delta,
             secure=settings.secure_aggregation,
+            arrived=inside,
             seeded=settings.noise_seed is not None,
             agents=settings.agents,
         )

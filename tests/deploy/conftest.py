@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -17,10 +18,12 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
         made.start_server()
         for number in range(3):
             made.add_site(f"site{number}")
+        began = time.monotonic()
         for number in range(3):
             made.start_site(number, wait=False)
         for number in range(3):
             wait_until("site", lambda n=number: says(made.processes.log(f"site{n}"), "SuperNode ID"), 300)
+        made.patience = max(made.patience, 4 * (time.monotonic() - began))
         yield made
     finally:
         made.processes.kill_all()

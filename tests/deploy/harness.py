@@ -151,6 +151,7 @@ class Federation:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.processes = Processes(folder)
+        self.patience = 30.0  # seconds in which healthy sites surely answer; more on a busy machine
         self.fleet = free_port()
         self.control = self.fleet if one_port() else free_port()
         self.fingerprint = write_data(folder)
@@ -248,4 +249,4 @@ class Federation:
 
     def releases(self) -> dict[Path, bytes]:
         """What the sites have released."""
-        return {path: path.read_bytes() for path in self.folder.glob("site*/ledger/releases/*")}
+        return {path: path.read_bytes() for path in self.folder.glob("site*/ledger/releases/[!.]*.npz")}

@@ -109,7 +109,8 @@ def test_it_is_on_by_default_in_deployments_and_off_in_simulations() -> None:
 
 @pytest.mark.slow
 def test_three_supernodes_on_loopback(federation: Any) -> None:
-    done = federation.submit("masked", "--json", secure_aggregation=None, min_agents=2)
+    given = {"min_agents": 2, "server_epochs": 1, "evaluate_agents": False}
+    done = federation.submit("masked", "--json", timeout=600, secure_aggregation=None, **given)
     assert done.returncode == 0, done.stderr
     result = federation.result("masked")
     assert result["settings"]["secure_aggregation"] and result["clients"]["answered"] == 3
