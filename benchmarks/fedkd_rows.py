@@ -58,6 +58,7 @@ def lines() -> Iterator[Line]:
     for alpha, values in (("1", ("80.98", "61.1", "80.69", "80.37")), ("0.1", ("65.46", "29.0", "71.36", "69.23"))):
         words, table = f"{DIGITS} alpha={alpha}", f"digits-{alpha}"
         yield Line(table, "fedkd", "fedkd", "fedkd-mnist", words, values[0])
+        yield Line(table, "fedkd without noise", "fedkd", "fedkd-mnist", f"{words} gamma=inf")
         yield Line(table, "standalone", "standalone", "fedkd-mnist", words, values[1])
         yield Line(
             table, "feddf, 10 rounds", "feddf", "fedkd-mnist", f"{words} rounds=10 epochs=3 server_epochs=4", values[2]
@@ -65,6 +66,12 @@ def lines() -> Iterator[Line]:
         yield Line(table, "fedmd, 5 rounds", "fedmd", "fedkd-mnist", f"{words} {FEDMD}", values[3])
         yield Line(table, "centralized", "centralized", "fedkd-mnist", f"{words} server_epochs=20")
         yield Line(table, "public-only", "public-only", "fedkd-mnist", words)
+    far = f"{DIGITS} public_dataset=fashion-mnist public_labels=ignored"
+    yield Line("public", "2,000 of Fashion-MNIST", "fedkd", "fedkd-mnist", far)
+    yield Line("public", "2,000 of Fashion-MNIST, without noise", "fedkd", "fedkd-mnist", f"{far} gamma=inf")
+    more = f"{DIGITS} public_size=6000 server_epochs=60"
+    yield Line("public", "6,000 of USPS", "fedkd", "fedkd-mnist", more)
+    yield Line("public", "6,000 of USPS, S=16, without noise", "fedkd", "fedkd-mnist", f"{more} levels=16 gamma=inf")
     for name, words, paper in (
         ("equal weights, KL at τ=3", "weights=equal distill_loss=kl", "79.92"),
         ("equation 1, KL at τ=3", "distill_loss=kl", "80.01"),
@@ -83,7 +90,13 @@ def lines() -> Iterator[Line]:
     for agents, paper in ((3, "75.02"), (5, "74.80"), (20, "–"), (50, "–")):
         yield Line("parties", f"K={agents}", "fedkd", "fedkd-mnist", f"{DIGITS} agents={agents}", paper)
     many = f"{DIGITS} agents=100 private_size=10000 epochs=20"
-    yield Line("dp", "fedkd without noise, 2,000 queries", "fedkd", "fedkd-mnist", f"{many} gamma=inf weights=equal")
+    yield Line(
+        "dp",
+        "fedkd without noise, equal weights, 2,000 queries",
+        "fedkd",
+        "fedkd-mnist",
+        f"{many} gamma=inf weights=equal",
+    )
     for queries in (100, 500, 2000):
         name = f"fedkd-dp, ε=8, {queries} queries"
         yield Line("dp", name, "fedkd-dp", "fedkd-mnist", f"{many} queries={queries} server_epochs=100")
@@ -106,6 +119,8 @@ def lines() -> Iterator[Line]:
         for (method, words), paper in zip(names, values, strict=True):
             yield Line(preset, method, method, f"fedkd-{preset}", words, paper)
         yield Line(preset, "fedmd, 5 rounds", "fedmd", f"fedkd-{preset}", FEDMD)
+        yield Line(preset, "fedkd without noise", "fedkd", f"fedkd-{preset}", "gamma=inf")
+        yield Line(preset, "fedkd without noise, equal weights", "fedkd", f"fedkd-{preset}", "gamma=inf weights=equal")
         yield Line(preset, "fedkd, S=16", "fedkd", f"fedkd-{preset}", "levels=16")
         yield Line(preset, "fedkd-dp, ε=8, 200 queries", "fedkd-dp", f"fedkd-{preset}")
         yield Line(preset, "fedkd-dp, ε=8, 1,000 queries", "fedkd-dp", f"fedkd-{preset}", "queries=1000")
