@@ -74,6 +74,7 @@ class SiteLedger(Ledger):
             adjacency=ADJACENCY[budget.unit],
             epsilon=budget.epsilon,
             delta=budget.delta,
+            accountant=budget.accountant,
         )
         if has_ledger(site):
             # the site's file is its owner's word: another budget there is noted in the ledger, not refused

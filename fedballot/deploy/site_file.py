@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from fedballot.errors import SettingsError, did_you_mean
 from fedballot.methods import METHODS
+from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.guarantee import Unit
 
 OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO
@@ -36,6 +37,7 @@ class Budget:
     unit: Unit
     epsilon: float
     delta: float
+    accountant: Accountant
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from fedballot.deploy.party import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.engine import federated_data
 from fedballot.methods import METHODS
-from fedballot.settings import build
+from fedballot.settings import CommonSettings, build
 from tests.deploy.harness import edit, write_data
 
 
@@ -127,6 +127,17 @@ def test_the_budget_ends_in_words_and_without_a_charge(site):
     assert ask(site, settings(site), "r/1")[1]["refused"] == "", "what was paid for is served for ever"
     edit(site, epsilon=200.0)
     assert ask(site, settings(site), "r/2")[1]["refused"] == "", "the owner may raise it"
+
+
+@pytest.mark.parametrize(("accountant", "refused"), [("exact", "settings"), ("rdp", "")])
+def test_laplace_noise_needs_an_accountant_that_knows_it(site, accountant, refused):
+    edit(site, accountant=accountant, methods=["fedmd-ldp"], unit="agent", largest_epsilon=100.0)
+    kind = METHODS["fedmd-ldp"].settings
+    common = {field.name: getattr(settings(site), field.name) for field in dataclasses.fields(CommonSettings)}
+    laplace = {"epsilon": 90, "rounds": 1, "queries": 20, "pretrain_epochs": 0, "noise": "laplace"}
+    asked = build(kind, common | laplace)
+    _, metrics = ask(site, asked, method="fedmd-ldp")
+    assert metrics["refused"] == refused and charges(site) == (not refused)
 
 
 def test_other_records_under_the_same_ledger_are_refused(site):
