@@ -53,7 +53,7 @@ def _write(target: Path, arrays: dict[str, Array]) -> None:
     # A folder appears under its final name only when complete; of two processes that race, the first one wins.
     scratch = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
     try:
-        scratch.mkdir(parents=True)
+        scratch.mkdir(mode=0o700, parents=True)  # it may hold features of private records
         for key, array in arrays.items():
             np.save(scratch / f"{key}.npy", array, allow_pickle=False)
         os.replace(scratch, target)

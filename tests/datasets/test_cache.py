@@ -27,6 +27,7 @@ def test_made_once_then_memory_mapped(folder: Path) -> None:
     assert len(calls) == 1
     assert isinstance(x, np.memmap) and not x.flags.writeable
     np.testing.assert_array_equal(x, [[0, 1, 2], [3, 4, 5]])
+    assert [entry.stat().st_mode & 0o777 for entry in folder.iterdir()] == [0o700]
 
 
 def test_another_key_is_another_entry() -> None:
