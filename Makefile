@@ -35,7 +35,7 @@ check: .venv/test
 	touch $@
 
 .venv/test: .venv/pip
-	$(BIN)/python -m pip install -q --no-compile -e '.[torch,dev]'
+	$(BIN)/python -m pip install -q --no-compile -e '.[opacus,dev]'
 	touch $@ .venv/demo
 
 # another Flower before all else that .venv holds; pip says that pyproject.toml asks for 1.39, and that is the point
