@@ -162,7 +162,7 @@ def markdown(line: Line, runs: list[Measured]) -> str:
 
 def draw(rows: list[tuple[Line, list[Measured]]], path: Path) -> None:
     """Accuracy against k beside the paper's, and over the rounds."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.4), layout="constrained")
     sweep = [(line, runs) for line, runs in rows if line.table == "k" and "k=" in "".join(line.settings[:1])]
     ks = [int(line.settings[0].removeprefix("k=")) for line, _ in sweep]
     for at, label in ((0, "each party alone"), (-1, "after the last round")):
@@ -178,7 +178,7 @@ def draw(rows: list[tuple[Line, list[Measured]]], path: Path) -> None:
             right.plot(range(len(curve)), curve, label=f"{line.preset.removeprefix('fedmd-')}: {line.name}")
     right.set(xlabel="round", ylabel="accuracy, %")
     left.legend(fontsize=7)
-    right.legend(fontsize=6)
+    right.legend(fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(path, dpi=150)
 
 
