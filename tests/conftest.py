@@ -44,8 +44,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """The file, or the one federation that several files use."""
-    return "federation" if "federation" in getattr(item, "fixturenames", ()) else item.path.stem
+    """The file; or one group for all that start a federation of processes: two at once are too much for two cores."""
+    deploy = item.path.parent.name == "deploy" and item.get_closest_marker("slow")
+    return "federation" if deploy or "federation" in getattr(item, "fixturenames", ()) else item.path.stem
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
