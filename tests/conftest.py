@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import hypothesis
 import pytest
@@ -33,20 +34,26 @@ def small() -> PateSettings:
     return build(PateSettings, SMALL, {"epsilon": 20, "delta": 1e-3})
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """For `-n 2`: a file stays on one worker, and tests/deploy as a whole: two federations at once are too much."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For `-n 2 --dist loadgroup`: who shares fixtures stays together, and files with slow tests come first."""
-    groups = [_group(item) for item in items]
-    slow = {group for group, item in zip(groups, items, strict=True) if item.get_closest_marker("slow")}
-    for group, item in zip(groups, items, strict=True):
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: _group(item) not in slow)
+    """The longest group first, then those with slow tests, so that no worker is left with one at the end."""
+    slow = {_group(item.nodeid) for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (_group(item.nodeid) != "tests/deploy", _group(item.nodeid) not in slow))
 
 
-def _group(item: pytest.Item) -> str:
-    """The file; or one group for all that start a federation of processes: two at once are too much for two cores."""
-    deploy = item.path.parent.name == "deploy" and item.get_closest_marker("slow")
-    return "federation" if deploy or "federation" in getattr(item, "fixturenames", ()) else item.path.stem
+def _group(nodeid: str) -> str:
+    return "tests/deploy" if nodeid.startswith("tests/deploy/") else nodeid.partition("::")[0]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
