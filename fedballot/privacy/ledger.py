@@ -232,6 +232,8 @@ class Ledger:
         return Account(**fields)
 
     def _read(self) -> list[dict[str, Any]]:
+        # looked up before the lines are read: another process may charge and release in between
+        released = {path.name for path in (self.folder / "releases").glob("*.npz")}
         try:
             text = self.path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
@@ -250,7 +252,7 @@ class Ledger:
         if not text.endswith("\n") or not lines or lines[0].get("kind") != "open":
             raise self._broken(len(lines), "is torn, or the beginning is missing")
         known = {self._file(line["request"]).name for line in lines if line["kind"] == "charge"}
-        strangers = {path.name for path in (self.folder / "releases").glob("*.npz")} - known
+        strangers = released - known
         if strangers:
             raise self._broken(len(lines), f"lines after it are missing, for there is a release {min(strangers)}")
         return lines

@@ -231,6 +231,21 @@ def test_a_busy_ledger_is_not_waited_for_for_ever(ledger: Ledger) -> None:
         ledger.release("outer", COST, lambda: impatient.release("inner", COST, draw))
 
 
+def test_who_reads_while_another_releases_sees_a_whole_ledger(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Path.read_text
+
+    def slow(path: Path, **kwargs: str) -> str:
+        text = read(path, **kwargs)
+        monkeypatch.setattr(Path, "read_text", read)
+        ledger.release("in between", COST, draw)
+        return text
+
+    ledger.release("before", COST, draw)
+    monkeypatch.setattr(Path, "read_text", slow)
+    assert [line["kind"] for line in Ledger(ledger.folder).lines()][-1] == "release"
+    assert ledger.stored("in between") is not None
+
+
 def write(folder: Path, name: str, charges: int, seen: Path) -> None:
     """What each writer does: release after release, telling what it got only once it has it."""
     ledger = Ledger(folder, Account("party", "data", "record", "replace-one", 50.0, 1e-5))
