@@ -166,3 +166,21 @@ class PartyClient(NumPyClient, Generic[S]):
             "detail": detail,
         }
         return out, 1, metrics
+
+
+def query_rows(arrays: Arrays, count: int, public_size: int) -> npt.NDArray[np.int64]:
+    """The public rows that a request asks about, int64 (count,).
+
+    Raises
+    ------
+    Refusal
+        If it holds anything else than that many different rows of the pool.
+    """
+    if len(arrays) != 1 or arrays[0].ndim != 1 or not np.issubdtype(arrays[0].dtype, np.integer):
+        raise Refusal("request", "a request must hold one vector of query indices")
+    rows = arrays[0].astype(np.int64)
+    if rows.size != count:
+        raise Refusal("request", f"{rows.size} queries asked, {count} agreed")
+    if np.unique(rows).size != rows.size or rows.min() < 0 or rows.max() >= public_size:
+        raise Refusal("request", "query indices must be different rows of the public pool")
+    return rows

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
-from fedballot.clients.fedmd_private import secret_noise
 from fedballot.clients.frozen import FrozenSettings, PublicFeatures, public_features
 from fedballot.datasets.embedding import Embedding, fit_embedding
 from fedballot.datasets.examples import Examples
@@ -33,7 +32,7 @@ from fedballot.privacy.class_sums import ClassSums, class_sums
 from fedballot.privacy.costs import Cost
 from fedballot.privacy.heads import Head, PrivateHead, fit_head, prepare
 from fedballot.privacy.ledger import Ledger
-from fedballot.privacy.randomness import NoiseSource
+from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.settings import setting
 from fedballot.strategies.certainty import evidence, planned_dimension, planned_ridge, score
 from fedballot.wire import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
-from fedballot.clients.fedmd_private import secret_noise
+from fedballot.clients.base import EVALUATED, Arrays, PartyClient, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.logits import NoisyLogits
 from fedballot.privacy.quantise import Quantiser
+from fedballot.privacy.randomness import secret_noise
 from fedballot.secagg import Form
 from fedballot.settings import CommonSettings, setting
 from fedballot.wire import WireError, pack_labels, unpack_labels, unpack_singles
@@ -77,13 +77,6 @@ class FedkdDpSettings(EnsembleSettings, SummedSettings):
     epsilon: float = setting(8.0, "privacy target", above=0)
     delta: float = setting(1e-5, "probability that the epsilon does not hold", above=0, below=1)
     logit_bound: float = setting(1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0)
-
-    def check(self) -> None:
-        super().check()
-        if self.colluders >= self.required_agents:
-            raise SettingsError(
-                f"colluders={self.colluders} leaves no honest agent among the {self.required_agents} that must answer"
-            )
 
 
 S = TypeVar("S", bound=EnsembleSettings)
@@ -165,22 +158,8 @@ class EnsembleClient(PartyClient[S], Generic[S]):
     _learner: Learner | None = None
 
     def queries(self, arrays: Arrays) -> Indices:
-        """The public rows asked about.
-
-        Raises
-        ------
-        Refusal
-            If the request holds something else.
-        """
-        settings = self.party.settings
-        if len(arrays) != 1 or arrays[0].ndim != 1 or not np.issubdtype(arrays[0].dtype, np.integer):
-            raise Refusal("request", "a request must hold one vector of query indices")
-        rows = arrays[0].astype(np.int64)
-        if rows.size != settings.query_count:
-            raise Refusal("request", f"{rows.size} queries asked, {settings.query_count} agreed")
-        if np.unique(rows).size != rows.size or rows.min() < 0 or rows.max() >= settings.public_size:
-            raise Refusal("request", "query indices must be different rows of the public pool")
-        return rows
+        """The public rows asked about."""
+        return query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size)
 
     def model(self) -> Learner:
         """The trained model (first line of Algorithm 1), trained once and taken from the party's folder after that."""

@@ -25,7 +25,7 @@ from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.laplace import NoisyValues
 from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.nfdp import NfdpSample
-from fedballot.privacy.randomness import NoiseSource, os_noise, seeded_noise
+from fedballot.privacy.randomness import secret_noise
 from fedballot.privacy.vectors import NoisyVector, clip_rows
 from fedballot.settings import setting
 
@@ -54,13 +54,6 @@ class LdpSettings(FedmdSettings):
         super().check()
         if self.weights == "confidence":
             raise SettingsError("weights=confidence would read noise as confidence: set weights=equal")
-
-
-def secret_noise(seed: int | None, agent: int, stream: int = 0) -> NoiseSource:
-    """Randomness from the operating system, unless the settings seed it."""
-    if seed is None:
-        return os_noise()
-    return seeded_noise(int(np.random.SeedSequence([seed, agent, stream]).generate_state(1)[0]))
 
 
 class NfdpClient(FedmdClient[NfdpSettings]):

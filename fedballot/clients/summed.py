@@ -12,6 +12,7 @@ from flwr.common import Scalar
 
 from fedballot import secagg
 from fedballot.clients.base import Arrays, PartyClient, Refusal
+from fedballot.errors import SettingsError
 from fedballot.secagg import Form, Plan
 from fedballot.settings import CommonSettings, setting
 from fedballot.wire import pack_integers
@@ -32,6 +33,10 @@ class SummedSettings(CommonSettings):
 
     def check(self) -> None:
         super().check()
+        if self.colluders >= self.required_agents:
+            raise SettingsError(
+                f"colluders={self.colluders} leaves no honest agent among the {self.required_agents} that must answer"
+            )
         if self.secure_aggregation:
             _ = self.plan
 

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, Refusal
+from fedballot.clients.base import Arrays, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.errors import SettingsError
 from fedballot.learners.extractors import split_steps
 from fedballot.privacy.guarantee import Adjacency
 from fedballot.privacy.ledger import Ledger
-from fedballot.privacy.randomness import NoiseSource, os_noise, seeded_noise
+from fedballot.privacy.randomness import secret_noise
 from fedballot.privacy.votes import NoisyVotes
 from fedballot.secagg import Form
 from fedballot.settings import setting
@@ -56,10 +56,6 @@ class VotingSettings(SummedSettings):
         if self.queries > self.public_size:
             raise SettingsError(
                 f"queries={self.queries} is more than public_size={self.public_size}: ask for at most the whole pool"
-            )
-        if self.colluders >= self.required_agents:
-            raise SettingsError(
-                f"colluders={self.colluders} leaves no honest agent among the {self.required_agents} that must answer"
             )
         if self.sigma and math.isinf(self.epsilon):
             raise SettingsError(f"sigma={self.sigma:g} and epsilon=inf contradict each other: set one of them")
@@ -106,13 +102,6 @@ def mechanism(settings: VotingSettings) -> NoisyVotes | None:
     return given(epsilon=settings.epsilon, delta=settings.delta, unit=settings.unit)
 
 
-def noise_source(settings: VotingSettings, agent: int) -> NoiseSource:
-    """Noise from the operating system, unless the settings seed it."""
-    if settings.noise_seed is None:
-        return os_noise()
-    return seeded_noise(int(np.random.SeedSequence([settings.noise_seed, agent]).generate_state(1)[0]))
-
-
 def pack_ballots(votes: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:
     """Labels of one-hot rows (Q, C); a blank row is a label of its own, C."""
     n_classes = votes.shape[1]
@@ -143,7 +132,7 @@ class VotingClient(SummedClient[V], Generic[V]):
         return ballot_form(self.party.settings, len(self.party.data.classes))
 
     def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
-        self._queries(arrays)
+        query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size)
         self.get_ready()
 
     def plain(self, ballot: npt.NDArray[np.integer]) -> Arrays:
@@ -154,14 +143,17 @@ class VotingClient(SummedClient[V], Generic[V]):
 
     def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
         """This agent's votes plus its noise share, shape (Q, C); the same request always gets the same answer."""
-        queries, settings = self._queries(arrays), self.party.settings
+        queries, settings = (
+            query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size),
+            self.party.settings,
+        )
         noisy = mechanism(settings)
         if noisy is None:
             return self.votes(queries)
         request, ledger = str(config["request"]), self._ledger(noisy)
         if ledger.stored(request) is None:
             self.get_ready()
-        noise = noise_source(settings, self.party.agent)
+        noise = secret_noise(settings.noise_seed, self.party.agent)
         cost = noisy.cost(ledger.account.unit)
         kept = ledger.release(request, cost, lambda: {"release": noisy.release(self.votes(queries), noise)})
         return kept["release"]
@@ -171,14 +163,3 @@ class VotingClient(SummedClient[V], Generic[V]):
         budget = noisy.epsilon(settings.delta, settings.unit)  # what this run costs, and not a second one
         adjacency: Adjacency = "zero-out" if settings.unit == "agent" else "replace-one"
         return self.party.open_ledger(settings.unit, adjacency, budget, settings.delta)
-
-    def _queries(self, arrays: Arrays) -> npt.NDArray[np.int64]:
-        settings = self.party.settings
-        if len(arrays) != 1 or arrays[0].ndim != 1 or not np.issubdtype(arrays[0].dtype, np.integer):
-            raise Refusal("request", "a request must hold one vector of query indices")
-        queries = arrays[0].astype(np.int64)
-        if queries.size != settings.query_count:
-            raise Refusal("request", f"{queries.size} queries asked, {settings.query_count} agreed")
-        if np.unique(queries).size != queries.size or queries.min() < 0 or queries.max() >= settings.public_size:
-            raise Refusal("request", "query indices must be different rows of the public pool")
-        return queries

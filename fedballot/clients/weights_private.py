@@ -15,13 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.clients.base import Arrays, Party
-from fedballot.clients.fedmd_private import secret_noise
 from fedballot.clients.weights import Floats, MomentumSettings, WeightsClient, WeightsSettings, pack_difference
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
 from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.ledger import Ledger
-from fedballot.privacy.randomness import NoiseSource
+from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.privacy.subsampled import SubsampledGaussian
 from fedballot.settings import setting
 

@@ -125,3 +125,10 @@ def _exp_fraction(numerators: AnyInts, denominators: AnyInts, source: NoiseSourc
         going = going[hit]
         trial += 1
     return odd
+
+
+def secret_noise(seed: int | None, agent: int, stream: int = 0) -> NoiseSource:
+    """Randomness from the operating system, unless the settings seed it."""
+    if seed is None:
+        return os_noise()
+    return seeded_noise(int(np.random.SeedSequence([seed, agent, stream]).generate_state(1)[0]))

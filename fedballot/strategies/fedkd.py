@@ -23,7 +23,6 @@ from fedballot.clients.fedkd import (
     mechanism,
     unpack_answer,
 )
-from fedballot.clients.fedmd_private import secret_noise
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
 from fedballot.learners.base import Learner
@@ -31,6 +30,7 @@ from fedballot.learners.registry import make_learner
 from fedballot.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.laplace import NoisyValues
+from fedballot.privacy.randomness import secret_noise
 from fedballot.runfolder import RunFolder
 from fedballot.secagg import Form
 from fedballot.strategies.aggregation import class_weights

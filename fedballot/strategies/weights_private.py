@@ -15,10 +15,10 @@ from flwr.common import FitIns, Parameters
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.fedmd_private import secret_noise
 from fedballot.clients.weights_private import DpFedavgSettings, DpFedsgdSettings, agent_mechanism, record_mechanism
 from fedballot.errors import RunError
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee
+from fedballot.privacy.randomness import secret_noise
 from fedballot.privacy.vectors import clip_rows
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
