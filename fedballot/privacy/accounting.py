@@ -109,8 +109,8 @@ def smallest(fits: Callable[[float], bool], low: float, high: float, rel: float 
 def crossing(value: Callable[[float], float], target: float, low: float, high: float, rel: float = 1e-3) -> float:
     """Return x in [low, high] with target * (1 - rel) <= value(x) <= target, for a `value` that falls with x.
 
-    For costly values: few are asked for, as epsilon is nearly a power of the noise. Where `value` jumps over the target,
-    or is below it everywhere, x is within `rel` of the smallest that fits, and fits.
+    For costly values: few are asked for, as epsilon is nearly a power of the noise. Where `value` jumps over the
+    target, or is below it everywhere, x is within `rel` of the smallest that fits, and fits.
 
     Raises
     ------
