@@ -49,7 +49,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest groups first, then those with slow tests, so that no worker is left with one at the end."""
     slow = {_group(item.nodeid) for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (_group(item.nodeid) not in (FEDERATION, OWN_PROCESSES), _group(item.nodeid) not in slow))
+    first = {FEDERATION, OWN_PROCESSES}
+    items.sort(key=lambda item: (_group(item.nodeid) not in first, _group(item.nodeid) not in slow))
 
 
 # tests on real processes mostly wait, so two such groups and the rest of the suite fit on two cores; three would not

@@ -19,10 +19,7 @@ from fedballot.errors import RunError
 from fedballot.privacy.ledger import Ledger
 from tests.deploy.harness import Federation, edit, says, wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("FEDBALLOT_FAULTS"), reason="takes minutes: set FEDBALLOT_FAULTS=1"),
-]
+pytestmark = pytest.mark.slow
 LIMIT_S = 900  # of a test: a run that hangs is a failure
 
 
