@@ -24,8 +24,8 @@ from fedballot.wire import WireError
 
 GENERATOR_STREAM = 7  # of the run's seed
 COUNTS_WARNING = (
-    "Each agent tells the exact number of its records of each class, in every round, and all are told the share of each "
-    "class in the total; label_counts=false does without."
+    "Each agent tells the exact number of its records of each class, in every round, and all are told the share of "
+    "each class in the total; label_counts=false does without."
 )
 
 

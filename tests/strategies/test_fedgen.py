@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import pytest
 from flwr.common import ndarrays_to_parameters
@@ -34,20 +36,20 @@ def test_it_learns_its_generator_too_and_a_resumed_run_ends_as_an_uninterrupted_
     one = settings()
     result = run_here("fedgen", one, tmp_path / "a")
     losses = [record["metrics"]["generator_loss"] for record in result["rounds"]]
-    assert result["metrics"]["server_accuracy"] > 0.75  # .85 to .92 seen
+    assert result["metrics"]["server_accuracy"] > 0.75  # .88 to .89 seen
     assert losses[-1] < losses[0] < np.log(10)
     guarantee = result["guarantees"][0]
     assert guarantee["status"] == "none" and "class counts" in guarantee["mechanism"]
     assert "exact number of its records of each class" in result["warnings"][0]
 
-    calls = iter(range(10))
+    calls = count()
 
     def dies(context):
         if next(calls) >= 9:  # in the third round
             raise KeyboardInterrupt
         return make_client("fedgen", one, tmp_path / "b" / "agents", context)
 
-    with pytest.raises((KeyboardInterrupt, RunError, StopIteration)):
+    with pytest.raises((KeyboardInterrupt, RunError)):
         run_here("fedgen", one, tmp_path / "b", client=dies)
     kept = read_arrays(tmp_path / "b" / "checkpoint.npz")
     whole = read_arrays(tmp_path / "a" / "checkpoint.npz")
