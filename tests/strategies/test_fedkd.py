@@ -285,6 +285,7 @@ def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_p
 def test_each_answer_of_the_sound_variant_is_a_query_that_is_paid_for():
     four = build(FedkdDpSettings, SMALL, {"queries": 60, "answers": 4})
     same = build(FedkdDpSettings, SMALL, {"queries": 240})
+    assert (four.record_count, four.query_count) == (60, 240)  # a site allows so many queries
     assert mechanism(four, 10) == mechanism(same, 10)
     assert mechanism(four, 10).sensitivity == pytest.approx(math.sqrt(240))
     server = strategy(four)
