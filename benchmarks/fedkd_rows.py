@@ -88,7 +88,7 @@ def lines() -> Iterator[Line]:
     ):
         yield Line("ablation", name, "fedkd", "fedkd-mnist", f"{DIGITS} {words}", paper)
     for gamma in ("1", "inf"):
-        for answers, epochs in ((1, 40), (5, 8), (5, 40), (10, 4), (10, 40)):
+        for answers, epochs in ((1, 40), (5, 8), (10, 4), (1, 200), (5, 40), (10, 20)):
             name = f"γ={gamma}, {answers} answers, {epochs} epochs"
             words = f"{DIGITS} gamma={gamma} answers={answers} server_epochs={epochs}"
             yield Line("answers", name, "fedkd", "fedkd-mnist", words)
