@@ -68,6 +68,7 @@ def lines() -> Iterator[Line]:
         )
         fedgen = f"{words} rounds=10 epochs=3"
         yield Line(table, "fedgen, 10 rounds", "fedgen", "fedkd-mnist", fedgen, values[4])
+        yield Line(table, "fedgen, 10 rounds, replay=10", "fedgen", "fedkd-mnist", f"{fedgen} replay=10")
         yield Line(table, "fedavg, 10 rounds", "fedavg", "fedkd-mnist", fedgen)
         yield Line(table, "fedmd, 5 rounds", "fedmd", "fedkd-mnist", f"{words} {FEDMD}", values[3])
         yield Line(table, "centralized", "centralized", "fedkd-mnist", f"{words} server_epochs=20")
