@@ -99,6 +99,23 @@ def test_the_parties_last_layers_are_those_of_their_own_models():
     np.testing.assert_allclose(moved[1] - same[1], np.arange(10), atol=1e-6)
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_party_is_heard_about_the_labels_that_it_has(told):
+    """Each of two parties calls everything by its own class, which is right where it alone is heard."""
+    server = strategy_of(settings(generator_steps=0, label_counts=told), "fedgen")
+    answers = []
+    for agent, label in enumerate((2, 7)):
+        step = np.zeros(server.weights.size, np.float32)
+        step[label - 10] = 1000  # bias of the last layer
+        counts = np.bincount([label], minlength=10).astype(np.int32)
+        answers.append(Answer(agent, server.read([step, counts] if told else [step]), 0.0, 0.0))
+    server.update(1, answers)
+    if told:
+        assert server.generator_loss == pytest.approx(0, abs=1e-4)
+    else:  # labels are drawn evenly: eight of ten are nobody's, 500 below the two
+        assert server.generator_loss == pytest.approx(0.8 * 500, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("arrays", "reason"),
     [
