@@ -112,6 +112,8 @@ def lines() -> Iterator[Line]:
     for queries in (100, 500, 2000):
         name = f"fedkd-dp, ε=8, {queries} queries"
         yield Line("dp", name, "fedkd-dp", "fedkd-mnist", f"{many} queries={queries} server_epochs=100")
+    copies = f"{many} queries=100 answers=5 server_epochs=100"
+    yield Line("dp", "fedkd-dp, ε=8, 100 queries, 5 answers each", "fedkd-dp", "fedkd-mnist", copies)
     for epsilon in (1, 32):
         name = f"fedkd-dp, ε={epsilon}, 500 queries"
         yield Line("dp", name, "fedkd-dp", "fedkd-mnist", f"{many} epsilon={epsilon} server_epochs=100")
