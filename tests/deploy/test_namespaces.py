@@ -80,6 +80,7 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path, record_
                 ca=str(server.authority),
                 epsilon=100.0,
                 largest_epsilon=50.0,
+                secure_aggregation=False,
             )
             joined = processes.start(
                 f"add{number}", "server", "add-site", server.path, place / "site.key.pub", within=within(SERVER)
