@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Generic, Literal, TypeVar
 
@@ -19,7 +19,7 @@ from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
 from fedballot.clients.frozen import FrozenSettings, PublicFeatures, public_features
-from fedballot.datasets.embedding import Embedding, fit_embedding
+from fedballot.datasets.embedding import AXES, Embedding, fit_embedding
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
@@ -34,7 +34,7 @@ from fedballot.privacy.heads import Head, PrivateHead, fit_head, prepare
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.settings import setting
-from fedballot.strategies.certainty import evidence, planned_dimension, planned_ridge, score
+from fedballot.strategies.certainty import planned_dimension, score
 from fedballot.wire import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
@@ -102,20 +102,28 @@ class FedauxfdpSettings(FeddSettings):
     score_epsilon: float = setting(
         0.1, "privacy target of the score head (head=logistic); `inf`: no noise", above=0, infinite=True
     )
-    embedding: Literal["pca", "graph"] = setting("pca", "space of the class sums, fitted on the public pool")
-    dimension: int = setting(0, "coordinates of that space; 0: by the noise and the numbers of records", low=0)
+    embedding: Literal["landmarks", "pca"] = setting("landmarks", "space of the class sums, fitted on the public pool")
+    dimension: int = setting(
+        0, "coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records", low=0
+    )
     records: int = setting(
-        0, "about how many records a party holds (head=class-sums), public; 0: the mean of the partition", low=0
+        0, "about how many records a party holds (embedding=pca), public; 0: the mean of the partition", low=0
     )
 
     def check(self) -> None:
         super().check()
         if self.head == "class-sums" and self.mechanism == "paper":
             raise SettingsError("mechanism=paper is the noise of logistic heads: set head=logistic with it")
-        if self.head == "class-sums" and self.dataset == SITES and not self.records:
+        if self.head == "class-sums" and self.share == "predictions":
             raise SettingsError(
-                "records=0, but sites keep their numbers to themselves, and the class sums are planned for a number: "
-                "set records to about what a site holds"
+                "share=predictions: the server adds class sums up before it can say what they tell of a record, and "
+                "they are smaller: leave it out, or set head=logistic"
+            )
+        planned = self.head == "class-sums" and self.embedding == "pca" and not self.dimension
+        if planned and self.dataset == SITES and not self.records:
+            raise SettingsError(
+                "records=0, but sites keep their numbers to themselves, and the dimension is planned for a number: "
+                "set records to about what a site holds, or set dimension"
             )
 
     @property
@@ -125,6 +133,11 @@ class FedauxfdpSettings(FeddSettings):
     @property
     def with_scores(self) -> bool:
         return self.logistic
+
+    @property
+    def with_landmarks(self) -> bool:
+        """Whether the server sends landmarks, in which class sums are told."""
+        return not self.logistic and self.embedding == "landmarks"
 
     @property
     def score_target(self) -> float:
@@ -202,7 +215,8 @@ def sums_mechanism(settings: FedauxfdpSettings, classes: int, dimension: int) ->
     """Noise of the class sums; None: no noise."""
     if math.isinf(settings.epsilon):
         return None
-    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension)
+    signed = settings.embedding == "pca"
+    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension, signed=signed)
 
 
 def costs_of(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> list[Cost]:
@@ -219,54 +233,15 @@ def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, floa
     return accounting.epsilon(costs, delta), delta
 
 
-@dataclass(frozen=True, eq=False)
-class Space:
-    """Where class sums are told: an embedding of public data, and what evidence needs besides."""
-
-    embedding: Embedding
-    embedded: FloatArray
-    covariance: Floats
-    ridge: float
-
-    @property
-    def dimension(self) -> int:
-        """Coordinates of the embedding."""
-        return int(self.embedded.shape[1])
-
-
-def class_space(settings: FedauxfdpSettings, data: FederatedData, public: PublicFeatures) -> Space:
-    """The space of the class sums: a function of public data and public numbers, made once per process."""
-    key = (settings, id(public))
-    if key not in _SPACES:
-        _SPACES.clear()
-        _SPACES[key] = _space(settings, data, public)
-    return _SPACES[key]
-
-
-_SPACES: dict[tuple[FedauxfdpSettings, int], Space] = {}
-
-
-def _space(settings: FedauxfdpSettings, data: FederatedData, public: PublicFeatures) -> Space:
-    classes = len(data.classes)
+def class_axes(settings: FedauxfdpSettings, data: FederatedData, public: PublicFeatures) -> Embedding:
+    """Principal components: the space of the class sums, or that of their landmarks. Public data and numbers alone."""
+    most = min(len(public.features) - 1, public.features.shape[1])
+    if settings.with_landmarks:
+        return fit_embedding(public.features, min(AXES, most))
     records = settings.records or max(1.0, sum(part.size for part in data.parts) / settings.agents)
-    private = not math.isinf(settings.epsilon)
-    multiplier = gaussian.sigma(1.0, settings.epsilon, settings.delta) if private else 0.0
-    dimension = settings.dimension or planned_dimension(records, settings.agents, classes, multiplier)
-    most = len(public.features) - 1
-    if settings.embedding == "pca":
-        most = min(most, public.features.shape[1])
-    embedding = fit_embedding(public.features, min(dimension, most), settings.embedding)
-    embedded = embedding.transform(public.features)
-    covariance = np.atleast_2d(np.cov(embedded.T.astype(np.float64)))
-    noisy = sums_mechanism(settings, classes, embedded.shape[1])
-    floor = 1e-3 * float(np.trace(covariance)) / len(covariance)
-    variance = noisy.variance if noisy else 0.0
-    return Space(
-        embedding,
-        embedded,
-        covariance,
-        max(floor, planned_ridge(records, settings.agents, classes, variance)),
-    )
+    multiplier = 0.0 if math.isinf(settings.epsilon) else gaussian.sigma(1.0, settings.epsilon, settings.delta)
+    wanted = settings.dimension or planned_dimension(records, settings.agents, len(data.classes), multiplier)
+    return fit_embedding(public.features, min(wanted, most))
 
 
 # what crosses the wire
@@ -328,13 +303,25 @@ class HeadClient(PartyClient[S], Generic[S]):
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
         """The heads, or what they say of the public records; the same request always gets the same answer."""
         party, settings, request = self.party, self.party.settings, str(config["request"])
-        if len(arrays) > 1 or any(array.ndim != 1 or array.dtype != np.float32 for array in arrays):
-            raise Refusal("request", "a request must hold nothing, or the weights of the extractor, float32")
-        network = np.asarray(arrays[0], dtype=np.float32) if arrays else None
+        network, landmarks = self.asked(arrays)
         public = public_features(settings, party.data, party.device, network)
-        return pack(self.told(public, party.private(), request), settings)
+        return pack(self.told(public, party.private(), request, landmarks), settings)
 
-    def told(self, public: PublicFeatures, own: Examples, request: str) -> list[Floats]:
+    def asked(self, arrays: Arrays) -> tuple[FloatArray | None, FloatArray | None]:
+        """The weights of the extractor and the landmarks in a request, as far as it holds them."""
+        kinds = [array.ndim for array in arrays]
+        sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays)
+        if not sound or kinds not in ([], [1], *([[2], [1, 2]] if self.landmarked else [])):
+            raise Refusal("request", "a request must hold nothing, or the weights of the extractor, float32")
+        found = {array.ndim: np.asarray(array, dtype=np.float32) for array in arrays}
+        return found.get(1), found.get(2)
+
+    @property
+    def landmarked(self) -> bool:
+        """Whether requests bring landmarks."""
+        return False
+
+    def told(self, public: PublicFeatures, own: Examples, request: str, landmarks: FloatArray | None) -> list[Floats]:
         """What leaves, before it is packed: heads [(C, p), (p,)], or predictions [(Q, C), (Q,)]."""
         settings, features = self.party.settings, Features(public, own)
         heads = [self.class_head(features, request)]
@@ -406,26 +393,30 @@ class HeadClient(PartyClient[S], Generic[S]):
 class FedauxfdpClient(HeadClient[FedauxfdpSettings]):
     """A party of FedAUXfdp: class sums, or the paper's heads."""
 
-    def told(self, public: PublicFeatures, own: Examples, request: str) -> list[Floats]:
-        """Heads, or class sums [(C, 1 + d)], or what either says of the public records [(Q, C), (C,)]."""
+    @property
+    def landmarked(self) -> bool:
+        return self.party.settings.with_landmarks
+
+    def told(self, public: PublicFeatures, own: Examples, request: str, landmarks: FloatArray | None) -> list[Floats]:
+        """Heads or what they say of the public records, or class sums [(C, 1 + d)]."""
         settings = self.party.settings
         if settings.logistic:
-            return super().told(public, own, request)
-        space = class_space(settings, self.party.data, public)
-        sums = self.sums(space, public, own, request)
-        if settings.told == "heads":
-            return [sums]
-        embedded = space.embedded[public.distil]
-        return [evidence(embedded, sums[:, 1:], space.covariance, space.ridge), sums[:, 0]]
+            return super().told(public, own, request, landmarks)
+        axes = class_axes(settings, self.party.data, public)
+        if settings.with_landmarks:
+            if landmarks is None or landmarks.shape[1] != axes.axes.shape[1] or len(landmarks) < 2:
+                raise Refusal("request", f"a request must hold landmarks in {axes.axes.shape[1]} components")
+            axes = replace(axes, landmarks=landmarks)
+        return [self.sums(axes, public, own, request)]
 
-    def sums(self, space: Space, public: PublicFeatures, own: Examples, request: str) -> Floats:
+    def sums(self, embedding: Embedding, public: PublicFeatures, own: Examples, request: str) -> Floats:
         """Counts and sums per class (C, 1 + d) with noise: charged before they are drawn."""
         settings, classes = self.party.settings, len(self.party.data.classes)
 
         def embedded() -> FloatArray:
-            return space.embedding.transform(public.extractor.transform(own.x))
+            return embedding.transform(public.extractor.transform(own.x))
 
-        noisy = sums_mechanism(settings, classes, space.dimension)
+        noisy = sums_mechanism(settings, classes, embedding.dimension)
         if noisy is None:
             return class_sums(embedded(), own.y, classes)
         request = f"{request}/sums"
@@ -442,7 +433,7 @@ class FedauxfdpClient(HeadClient[FedauxfdpSettings]):
 class FedauxFClient(HeadClient[FedauxFSettings]):
     """A party of FedAUX with a frozen extractor: its class head is any learner, trained without noise."""
 
-    def told(self, public: PublicFeatures, own: Examples, request: str) -> list[Floats]:
+    def told(self, public: PublicFeatures, own: Examples, request: str, landmarks: FloatArray | None) -> list[Floats]:
         """Predictions of the class learner on the public records (Q, C), and private scores (Q,)."""
         party, settings, features = self.party, self.party.settings, Features(public, own)
         names = settings.client_models

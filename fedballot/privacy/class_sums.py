@@ -1,10 +1,14 @@
 """Noisy class sums: everything a linear head needs from a party, in one release of counts and feature sums per class.
 
-A record with class y and embedding z, |z| <= 1, adds the vector (b, sqrt(1 - b^2) z) to block y, with b^2 = 1/2.
-Replacing a record, the number of records being public, moves the sum by at most sqrt(2): within a block the constants
-cancel and leave sqrt(1 - b^2) |z - z'| <= sqrt(2), and two different blocks change by vectors of norm at most 1 each.
-So the counts cost nothing. All that follows from the release is post-processing; there is no solver, hence no
-certificate.
+A record with class y and embedding z, |z| <= 1, adds the vector (b, sqrt(1 - b^2) z) to block y. Replacing a record,
+the number of records being public, moves the sum by at most sqrt(2). Across classes, two blocks change by vectors of
+norm at most 1 each. Within a class, the constants cancel and leave sqrt(1 - b^2) |z - z'|:
+
+- any z: |z - z'| <= 2, so b^2 = 1/2 is needed, and the counts cost nothing;
+- z without negative coordinates: z and z' are at a right angle at most, |z - z'| <= sqrt(2), and any b will do. A
+  small b leaves nearly all of the norm to the sums: their noise is smaller by nearly sqrt(2).
+
+All that follows from the release is post-processing; there is no solver, hence no certificate.
 
 Source: ours. It takes the place of the score head and the class head of "FedAUXfdp: Differentially private one-shot
 federated distillation", Algorithm 1.
@@ -23,7 +27,8 @@ from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.vectors import NoisyVector
 
 SENSITIVITY = math.sqrt(2)
-_SHARE = math.sqrt(0.5)  # b, and sqrt(1 - b^2)
+SIGNED = 0.5  # b^2, the share of a record's squared norm that its count takes: the least for signed coordinates
+NONNEGATIVE = 0.05  # for coordinates of which none is negative: any would do, and the sums need theirs
 
 Floats = NDArray[np.float64]
 
@@ -38,11 +43,14 @@ class ClassSums:
         C and d; `classes` is the global label set, also for a party that holds one class.
     sigma : float
         Noise on each coordinate of the release, in units of a record's vector.
+    signed : bool
+        Whether embeddings may have negative coordinates.
     """
 
     classes: int
     features: int
     sigma: float
+    signed: bool = True
 
     def __post_init__(self) -> None:
         if self.classes < 2 or self.features < 1:
@@ -50,10 +58,10 @@ class ClassSums:
         gaussian.check_positive("sigma", self.sigma)
 
     @classmethod
-    def solve(cls, epsilon: float, delta: float, *, classes: int, features: int) -> "ClassSums":
+    def solve(cls, epsilon: float, delta: float, *, classes: int, features: int, signed: bool = True) -> "ClassSums":
         """Return the mechanism with the smallest sigma whose epsilon is at most the target."""
         found = NoisyVector.solve(epsilon, delta, sensitivity=SENSITIVITY, coordinates=classes * (1 + features))
-        return cls(classes, features, found.sigma)
+        return cls(classes, features, found.sigma, signed)
 
     @property
     def mechanism(self) -> NoisyVector:
@@ -61,9 +69,19 @@ class ClassSums:
         return NoisyVector(SENSITIVITY, self.classes * (1 + self.features), self.sigma)
 
     @property
+    def share(self) -> float:
+        """b^2, what of a record's squared norm its count takes."""
+        return SIGNED if self.signed else NONNEGATIVE
+
+    @property
+    def count_variance(self) -> float:
+        """Variance of the noise on each count, before its projection."""
+        return self.sigma**2 / self.share
+
+    @property
     def variance(self) -> float:
-        """Variance of the noise on each count, before its projection, and on each coordinate of the sums."""
-        return (self.sigma / _SHARE) ** 2
+        """Variance of the noise on each coordinate of the sums."""
+        return self.sigma**2 / (1 - self.share)
 
     def cost(self) -> IntegerCost:
         """Return what the release costs."""
@@ -77,12 +95,15 @@ class ClassSums:
         Raises
         ------
         DataError
-            See `class_sums`.
+            See `class_sums`; if a coordinate is negative and the mechanism is not for signed ones.
         """
         if embedded.ndim != 2 or embedded.shape[1] != self.features:
             raise DataError(f"embedded: expected (n, {self.features}), got {embedded.shape}.")
+        if not self.signed and (embedded < 0).any():
+            raise DataError("embedded: a coordinate is negative, and the noise is for embeddings without such.")
         exact = class_sums(embedded, labels, self.classes)
-        noisy = self.mechanism.release(exact * _SHARE, noise) * (self.mechanism.grid / _SHARE)
+        scale = np.sqrt(np.r_[self.share, np.full(self.features, 1 - self.share)])
+        noisy = self.mechanism.release(exact * scale, noise) * self.mechanism.grid / scale
         noisy[:, 0] += (len(embedded) - noisy[:, 0].sum()) / self.classes
         return np.asarray(noisy, dtype=np.float64)
 
