@@ -15,8 +15,8 @@ from fedballot.clients.fedaux import (
     FedauxFSettings,
     FeddSettings,
     HeadSettings,
-    class_mechanism,
     class_axes,
+    class_mechanism,
     score_mechanism,
     sums_mechanism,
 )
