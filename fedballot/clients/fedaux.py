@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ from fedballot.strategies.certainty import planned_dimension, score
 from fedballot.wire import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
+
+LANDMARKS = 512  # of class sums, where the public pool is large enough
+PER_LANDMARK = 10  # least public records for a landmark
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,11 @@ class FedauxfdpSettings(FeddSettings):
         return not self.logistic and self.embedding == "landmarks"
 
     @property
+    def landmarks(self) -> int:
+        """How many."""
+        return self.dimension or min(LANDMARKS, max(2, self.public_size // PER_LANDMARK))
+
+    @property
     def score_target(self) -> float:
         return self.score_epsilon if self.logistic else math.inf
 
@@ -178,6 +186,7 @@ class FedauxFSettings(FeddSettings):
 
 
 S = TypeVar("S", bound=HeadSettings)
+Drawn = TypeVar("Drawn", npt.NDArray[np.float64], npt.NDArray[np.int64])
 
 
 # mechanisms: functions of public numbers only
@@ -390,7 +399,10 @@ class HeadClient(PartyClient[S], Generic[S]):
         return secret_noise(self.party.settings.noise_seed, self.party.agent, stream)
 
 
-class FedauxfdpClient(HeadClient[FedauxfdpSettings]):
+A = TypeVar("A", bound=FedauxfdpSettings)
+
+
+class FedauxfdpClient(HeadClient[A], Generic[A]):
     """A party of FedAUXfdp: class sums, or the paper's heads."""
 
     @property
@@ -402,32 +414,46 @@ class FedauxfdpClient(HeadClient[FedauxfdpSettings]):
         settings = self.party.settings
         if settings.logistic:
             return super().told(public, own, request, landmarks)
-        axes = class_axes(settings, self.party.data, public)
-        if settings.with_landmarks:
-            if landmarks is None or landmarks.shape[1] != axes.axes.shape[1] or len(landmarks) < 2:
-                raise Refusal("request", f"a request must hold landmarks in {axes.axes.shape[1]} components")
-            axes = replace(axes, landmarks=landmarks)
-        return [self.sums(axes, public, own, request)]
+        embedding = self.embedding(public, landmarks)
+        noisy = sums_mechanism(settings, len(self.party.data.classes), embedding.dimension)
+        if noisy is None:
+            z = embedding.transform(public.extractor.transform(own.x))
+            return [class_sums(z, own.y, len(self.party.data.classes))]
+        return [self.drawn(noisy, noisy.release, embedding, public, own, request)]
 
-    def sums(self, embedding: Embedding, public: PublicFeatures, own: Examples, request: str) -> Floats:
-        """Counts and sums per class (C, 1 + d) with noise: charged before they are drawn."""
-        settings, classes = self.party.settings, len(self.party.data.classes)
+    def embedding(self, public: PublicFeatures, landmarks: FloatArray | None) -> Embedding:
+        """Where the class sums are told."""
+        axes, settings = class_axes(self.party.settings, self.party.data, public), self.party.settings
+        if not settings.with_landmarks:
+            return axes
+        shape = (settings.landmarks, axes.axes.shape[1])
+        if landmarks is None or landmarks.shape != shape:
+            raise Refusal("request", f"a request must hold {shape[0]} landmarks in {shape[1]} components")
+        return replace(axes, landmarks=landmarks)
+
+    def drawn(
+        self,
+        noisy: ClassSums,
+        release: Callable[[FloatArray, npt.NDArray[np.integer], NoiseSource], Drawn],
+        embedding: Embedding,
+        public: PublicFeatures,
+        own: Examples,
+        request: str,
+    ) -> Drawn:
+        """A release of class sums from the ledger: charged before its noise is drawn."""
 
         def embedded() -> FloatArray:
             return embedding.transform(public.extractor.transform(own.x))
 
-        noisy = sums_mechanism(settings, classes, embedding.dimension)
-        if noisy is None:
-            return class_sums(embedded(), own.y, classes)
         request = f"{request}/sums"
         ledger = self.open([noisy.cost()])
         z = embedded() if ledger.stored(request) is None else None  # before the charge: what fails costs nothing
         noise = self.noise(request)
 
-        def draw() -> dict[str, Floats]:
-            return {"release": noisy.release(embedded() if z is None else z, own.y, noise)}
+        def draw() -> dict[str, Drawn]:
+            return {"release": release(embedded() if z is None else z, own.y, noise)}
 
-        return ledger.release(request, noisy.cost(), draw)["release"]
+        return cast(Drawn, ledger.release(request, noisy.cost(), draw)["release"])
 
 
 class FedauxFClient(HeadClient[FedauxFSettings]):

@@ -15,14 +15,15 @@ federated distillation", Algorithm 1.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import gaussian
-from fedballot.privacy.costs import IntegerCost
+from fedballot.privacy.costs import IntegerCost, shares_that_came
+from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, secure_aggregation
 from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.vectors import NoisyVector
 
@@ -31,6 +32,7 @@ SIGNED = 0.5  # b^2, the share of a record's squared norm that its count takes: 
 NONNEGATIVE = 0.05  # for coordinates of which none is negative: any would do, and the sums need theirs
 
 Floats = NDArray[np.float64]
+Steps = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,17 @@ class ClassSums:
         Noise on each coordinate of the release, in units of a record's vector.
     signed : bool
         Whether embeddings may have negative coordinates.
+    contributors, colluders : int
+        As in `NoisyVector`, where only the sum over parties is opened: contributors - colluders shares of the noise
+        are sure to be in it and secret. With 1 and 0 a party's release has all its noise itself.
     """
 
     classes: int
     features: int
     sigma: float
     signed: bool = True
+    contributors: int = 1
+    colluders: int = 0
 
     def __post_init__(self) -> None:
         if self.classes < 2 or self.features < 1:
@@ -58,15 +65,33 @@ class ClassSums:
         gaussian.check_positive("sigma", self.sigma)
 
     @classmethod
-    def solve(cls, epsilon: float, delta: float, *, classes: int, features: int, signed: bool = True) -> "ClassSums":
+    def solve(
+        cls,
+        epsilon: float,
+        delta: float,
+        *,
+        classes: int,
+        features: int,
+        signed: bool = True,
+        contributors: int = 1,
+        colluders: int = 0,
+    ) -> "ClassSums":
         """Return the mechanism with the smallest sigma whose epsilon is at most the target."""
-        found = NoisyVector.solve(epsilon, delta, sensitivity=SENSITIVITY, coordinates=classes * (1 + features))
-        return cls(classes, features, found.sigma, signed)
+        found = NoisyVector.solve(
+            epsilon,
+            delta,
+            sensitivity=SENSITIVITY,
+            coordinates=classes * (1 + features),
+            contributors=contributors,
+            colluders=colluders,
+        )
+        return cls(classes, features, found.sigma, signed, contributors, colluders)
 
     @property
     def mechanism(self) -> NoisyVector:
         """The noisy release of all blocks."""
-        return NoisyVector(SENSITIVITY, self.classes * (1 + self.features), self.sigma)
+        coordinates = self.classes * (1 + self.features)
+        return NoisyVector(SENSITIVITY, coordinates, self.sigma, self.contributors, self.colluders)
 
     @property
     def share(self) -> float:
@@ -87,10 +112,13 @@ class ClassSums:
         """Return what the release costs."""
         return self.mechanism.cost()
 
-    def release(self, embedded: NDArray[np.floating], labels: NDArray[np.integer], noise: NoiseSource) -> Floats:
-        """Counts and sums with noise, float64 (C, 1 + d); the counts add up to the number of records again.
+    @property
+    def scale(self) -> Floats:
+        """What counts and sums are multiplied by before noise of sigma is added, float64 (1 + d,)."""
+        return np.asarray(np.sqrt(np.r_[self.share, np.full(self.features, 1 - self.share)]))
 
-        The noise of the counts is projected on the vectors that sum to zero: the public total lies outside of them.
+    def steps(self, embedded: NDArray[np.floating], labels: NDArray[np.integer], noise: NoiseSource) -> Steps:
+        """A party's counts and sums with its share of the noise, in grid steps, int64 (C, 1 + d).
 
         Raises
         ------
@@ -101,11 +129,56 @@ class ClassSums:
             raise DataError(f"embedded: expected (n, {self.features}), got {embedded.shape}.")
         if not self.signed and (embedded < 0).any():
             raise DataError("embedded: a coordinate is negative, and the noise is for embeddings without such.")
-        exact = class_sums(embedded, labels, self.classes)
-        scale = np.sqrt(np.r_[self.share, np.full(self.features, 1 - self.share)])
-        noisy = self.mechanism.release(exact * scale, noise) * self.mechanism.grid / scale
+        return self.mechanism.release(class_sums(embedded, labels, self.classes) * self.scale, noise)
+
+    def read(self, steps: Steps) -> Floats:
+        """Counts and sums, float64 (C, 1 + d), of one party's grid steps or of the sum of several."""
+        return np.asarray(steps * self.mechanism.grid / self.scale, dtype=np.float64)
+
+    def largest(self, records: int) -> int:
+        """Largest magnitude of a grid step of a party with at most this many records; see `largest_draw`."""
+        return math.ceil(records / self.mechanism.grid) + self.mechanism.largest
+
+    def release(self, embedded: NDArray[np.floating], labels: NDArray[np.integer], noise: NoiseSource) -> Floats:
+        """Counts and sums with noise, float64 (C, 1 + d); the counts add up to the number of records again.
+
+        The noise of the counts is projected on the vectors that sum to zero: the public total lies outside of them.
+
+        Raises
+        ------
+        DataError
+            See `steps`.
+        """
+        noisy = self.read(self.steps(embedded, labels, noise))
         noisy[:, 0] += (len(embedded) - noisy[:, 0].sum()) / self.classes
-        return np.asarray(noisy, dtype=np.float64)
+        return noisy
+
+    def guarantees(
+        self, delta: float, *, secure: bool, arrived: int | None = None, seeded: bool = False, agents: int | None = None
+    ) -> list[Guarantee]:
+        """What a sum over parties promises; without secure aggregation, the server's own view of one party too.
+
+        `arrived`: how many shares of noise are in the opened sum, where that is known.
+        """
+        came = shares_that_came(arrived, self.contributors, self.colluders)
+        found = Guarantee(
+            mechanism="class counts and sums of all parties, with Gaussian noise of which each adds a share",
+            unit="record",
+            adjacency="replace-one",
+            epsilon=replace(self.cost(), shares=came).epsilon(delta),
+            delta=delta,
+            view="server's view" if secure else "output only",
+            trust=secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR,
+            status="seeded" if seeded else "proved",
+            accountant="exact (sum of discrete Gaussians)",
+            n=agents,
+            composition="one release; landmarks, extractor and the largest number of records of a party are public",
+        )
+        if secure:
+            return [found]
+        words = "one party's own class counts and sums, with its share of the noise"
+        alone = replace(self.cost(), shares=1).epsilon(delta)
+        return [found, replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF)]
 
 
 def class_sums(embedded: NDArray[np.floating], labels: NDArray[np.integer], classes: int) -> Floats:

@@ -45,10 +45,9 @@ from fedballot.strategies.certainty import certainty, discriminants, pooled, sco
 
 H = TypeVar("H", bound=HeadSettings)
 D = TypeVar("D", bound=FeddSettings)
+A = TypeVar("A", bound=FedauxfdpSettings)
 Floats = npt.NDArray[np.float64]
 
-LANDMARKS = 512  # of class sums, where the public pool is large enough
-PER_LANDMARK = 10  # least public records for a landmark
 STUDENT_FEATURES = 256  # principal components that the student sees
 SCORE_FLOOR = 1e-3  # lowest certainty that counts: one that rounds to 0 everywhere would leave a record without a vote
 NOMINAL = 1000  # records for which costs are stated where parties keep their numbers: costs hardly depend on them
@@ -246,7 +245,7 @@ class FedauxFStrategy(EnsembleStrategy[FedauxFSettings]):
     """FedAUX with a frozen extractor: private scores weigh predictions that have no noise."""
 
 
-class FedauxfdpStrategy(EnsembleStrategy[FedauxfdpSettings]):
+class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
     """FedAUXfdp: certainty-weighted distillation from class sums, or from the paper's heads."""
 
     @cached_property
@@ -255,9 +254,8 @@ class FedauxfdpStrategy(EnsembleStrategy[FedauxfdpSettings]):
         axes = class_axes(self.settings, self.data, self.public)
         if not self.settings.with_landmarks:
             return axes
-        features, most = self.public.features, max(2, len(self.public.features) // PER_LANDMARK)
-        number = self.settings.dimension or min(LANDMARKS, most)
-        return replace(axes, landmarks=fit_landmarks(axes, features, number, self.settings.seed))
+        found = fit_landmarks(axes, self.public.features, self.settings.landmarks, self.settings.seed)
+        return replace(axes, landmarks=found)
 
     def request(self, server_round: int) -> Arrays:
         """The extractor's weights as far as the server has trained them, and the landmarks of the class sums."""
@@ -278,10 +276,14 @@ class FedauxfdpStrategy(EnsembleStrategy[FedauxfdpSettings]):
         """With class sums: certainty, a matched filter over the parties, one head, and what it says."""
         if self.settings.logistic:
             return super().soft(answers)
-        told = np.stack([answer.ballot for answer in answers]).astype(np.float64)
         noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
-        weights = certainty(told[:, :, 0], noisy.count_variance if noisy else 0.0)
-        means, variances = pooled(told[:, :, 1:], weights, noisy.variance if noisy else 0.0)
+        told = np.stack([answer.ballot for answer in answers]).astype(np.float64)
+        return self.weighed(told, noisy.count_variance if noisy else 0.0, noisy.variance if noisy else 0.0)
+
+    def weighed(self, told: Floats, count_variance: float, variance: float) -> Floats:
+        """Soft labels from counts and sums (K, C, 1 + d) and the variances of their noise."""
+        weights = certainty(told[:, :, 0], count_variance)
+        means, variances = pooled(told[:, :, 1:], weights, variance)
         embedded = self.embedding.transform(self.public.features)
         covariance = np.cov(embedded.T.astype(np.float64))
         return soft_labels(discriminants(embedded[self.public.distil], means, variances, np.atleast_2d(covariance)))
