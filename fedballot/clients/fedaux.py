@@ -41,6 +41,7 @@ Floats = npt.NDArray[np.float64]
 
 LANDMARKS = 512  # of class sums, where the public pool is large enough
 PER_LANDMARK = 10  # least public records for a landmark
+FARTHEST = 1e6  # largest coordinate of a landmark: larger ones would not leave an embedding finite
 
 
 @dataclass(frozen=True)
@@ -427,7 +428,7 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
         if not settings.with_landmarks:
             return axes
         shape = (settings.landmarks, axes.axes.shape[1])
-        if landmarks is None or landmarks.shape != shape:
+        if landmarks is None or landmarks.shape != shape or np.abs(landmarks).max() > FARTHEST:
             raise Refusal("request", f"a request must hold {shape[0]} landmarks in {shape[1]} components")
         return replace(axes, landmarks=landmarks)
 

@@ -280,7 +280,15 @@ def test_a_request_with_anything_but_a_network_is_refused(tmp_path):
     one = client("fedauxfdp", of("fedauxfdp"), tmp_path)
     config = {"request": "run/1", "round": 1, "fingerprint": one.party.data.public_fingerprint}
     good = strategy("fedauxfdp", one.party.settings).request(1)[0]
-    for bad in ([], [good[:, 1:]], [good[:1]], [good * np.float32(np.nan)], [good, good], [good.ravel()]):
+    for bad in (
+        [],
+        [good[:, 1:]],
+        [good[:1]],
+        [good * np.float32(np.nan)],
+        [good * np.float32(1e9)],
+        [good, good],
+        [good.ravel()],
+    ):
         assert one.fit(bad, config)[2]["refused"] == "request", [array.shape for array in bad]
     pca = client("fedauxfdp", of("fedauxfdp", embedding="pca"), tmp_path)
     assert pca.fit([good], config)[2]["refused"] == "request"
