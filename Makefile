@@ -9,14 +9,14 @@ demo: .venv/demo
 	rm -rf runs/demo
 	$(FEDBALLOT) run pate-fl --preset demo --out runs/demo
 
-# two workers, each with processes of one thread
+# three workers, each with processes of one thread: two of them mostly wait for real federations (tests/conftest.py)
 test: .venv/test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 
-# a newer Flower: the core of the suite, and one federation of real processes
+# a newer Flower: what stands on it, and one federation of real processes (tests/privacy does without Flower)
 test-flwr-1.42: .venv-flwr-1.42/test
 	OMP_NUM_THREADS=1 .venv-flwr-1.42/bin/python -m pytest -n 2 --no-loadscope-reorder \
-	  tests/clients tests/strategies tests/privacy tests/test_wire.py tests/test_sim.py::test_a_run_writes_a_whole_result \
+	  tests/clients tests/strategies tests/test_wire.py tests/test_sim.py::test_a_run_writes_a_whole_result \
 	  tests/deploy/test_federation.py::test_three_kinds_of_models_teach_the_server
 
 check: .venv/test

@@ -214,10 +214,9 @@ class Recorder:
     def failed(self, error: BaseException) -> None:
         """The run failed or was stopped; what it has so far stays readable."""
         words = str(error) if isinstance(error, FedballotError) else f"{type(error).__name__}: {error}"
-        if isinstance(error, KeyboardInterrupt):
-            words = "interrupted"
-        if isinstance(error, SystemExit):  # how Flower ends a server app that its SuperLink no longer knows
-            words = "the server app was stopped before the run was done; --resume takes it up"
+        # the second is how Flower ends a server app that its SuperLink no longer knows, or the first
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            words = "stopped before the run was done; --resume takes it up"
         self.result = {**self.result, "status": "failed", "error": words}
         write_json(self.folder.result, self.result)
 

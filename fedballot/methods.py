@@ -19,6 +19,7 @@ from fedballot.clients.fedaux import (
 )
 from fedballot.clients.fedaux_sum import FedauxfdpSumClient, FedauxfdpSumSettings
 from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
+from fedballot.clients.fedgen import FedgenClient, FedgenSettings
 from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings, FedkdSettings
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
@@ -34,6 +35,7 @@ from fedballot.strategies.fedaux import EnsembleStrategy, FedauxfdpStrategy, Fed
 from fedballot.strategies.fedaux_sum import FedauxfdpSumStrategy
 from fedballot.strategies.fedaux_weights import FedauxStrategy
 from fedballot.strategies.feddf import FeddfStrategy
+from fedballot.strategies.fedgen import FedgenStrategy
 from fedballot.strategies.fedkd import FedkdDpStrategy, FedkdStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 from fedballot.strategies.pate import PateStrategy
@@ -268,6 +270,17 @@ METHODS: dict[str, Method] = {
             settings=WeightsSettings,
             client=WeightsClient,
             strategy=FeddfStrategy,
+        ),
+        Method(
+            name="fedgen",
+            summary="fedavg in which all also learn from features that the server's generator makes, without any data",
+            sends="the difference of its weights and its class counts, each round",
+            protects="nothing: weights may tell about training records",
+            from_whom="nobody",
+            source="Data-free knowledge distillation for heterogeneous federated learning, Algorithm 1",
+            settings=FedgenSettings,
+            client=FedgenClient,
+            strategy=FedgenStrategy,
         ),
         Method(
             name="dp-fedavg",

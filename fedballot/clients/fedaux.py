@@ -382,7 +382,8 @@ class HeadClient(PartyClient[S], Generic[S]):
         records, negatives = len(features.own.y), len(features.public.auxiliary)
         classes = len(self.party.data.classes)
         ledger = self.open(costs_of(self.party.settings, records, negatives, features.width, classes))
-        head = fit() if ledger.stored(request) is None else None  # before the charge: a fit that fails costs nothing
+        # before the charge: a fit that fails costs nothing
+        head = noisy.certify(fit()) if ledger.stored(request) is None else None
         noise = self.noise(request)
 
         def draw() -> dict[str, Floats]:

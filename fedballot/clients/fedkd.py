@@ -15,6 +15,7 @@ from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, PartyClient, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
+from fedballot.datasets.copies import check_images, public_copy
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
 from fedballot.privacy.ledger import Ledger
@@ -34,6 +35,9 @@ class EnsembleSettings(CommonSettings):
     """What both kinds of FedKD share: what is asked, and how the server learns from it."""
 
     queries: int = setting(0, "public records that parties answer; 0: the whole pool", low=0)
+    answers: int = setting(
+        1, "answers to each public image, all but the first to shifted copies; each is a query of its own", low=1
+    )
     distill_loss: Literal["l2", "mae", "kl"] = setting(
         "l2", "loss of the server; l2 and mae compare logits (equation 7), kl probabilities (equation 5)"
     )
@@ -48,9 +52,14 @@ class EnsembleSettings(CommonSettings):
             )
 
     @property
-    def query_count(self) -> int:
-        """Number of queries Q."""
+    def record_count(self) -> int:
+        """Public records asked about."""
         return self.queries or self.public_size
+
+    @property
+    def query_count(self) -> int:
+        """Number of queries Q: an answer to a copy of a record tells as much as one to another record."""
+        return self.record_count * self.answers
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,9 @@ class EnsembleClient(PartyClient[S], Generic[S]):
 
     def queries(self, arrays: Arrays) -> Indices:
         """The public rows asked about."""
-        return query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size)
+        settings = self.party.settings
+        check_images(self.party.data.public_x.shape[1:], settings.answers)
+        return query_rows(arrays, settings.record_count, settings.public_size)
 
     def model(self) -> Learner:
         """The trained model (first line of Algorithm 1), trained once and taken from the party's folder after that."""
@@ -177,12 +188,14 @@ class EnsembleClient(PartyClient[S], Generic[S]):
         return learner
 
     def logits(self, rows: Indices) -> npt.NDArray[np.float64]:
-        """The model's logits (Q, C); where classes exclude each other, shifted to mean 0 over them.
+        """The model's logits (Q, C), one copy of all records after the other; shifted to mean 0 over exclusive classes.
 
         Logits are told apart from their sum by no softmax, but averages with a weight per class are not: a network's
         have a mean near 0, log-probabilities have not.
         """
-        logits = self.model().predict_logits(self.party.data.public_x[rows]).astype(np.float64)
+        model, public, settings = self.model(), self.party.data.public_x, self.party.settings
+        copies = (public_copy(public, rows, number, settings.seed) for number in range(settings.answers))
+        logits = np.concatenate([model.predict_logits(x) for x in copies]).astype(np.float64)
         return logits if self.party.data.multi_label else np.asarray(logits - logits.mean(axis=1, keepdims=True))
 
 

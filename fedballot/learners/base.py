@@ -1,6 +1,7 @@
 """The Learner protocol, and the checks of arrays that every learner shares."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
@@ -28,6 +29,17 @@ WEIGHT_LEARNERS = (
 )  # those whose weights can be averaged
 
 
+@dataclass(frozen=True)
+class Replay:
+    """Generated features beside one's own records: the generator's weights (g,), the share (C,) of each label, and how
+    much their loss counts. See ``learners/latent.py``.
+    """
+
+    generator: FloatArray
+    shares: FloatArray
+    strength: float
+
+
 class Learner(Protocol):
     """A classifier over a label set that all parties agree on.
 
@@ -53,6 +65,7 @@ class Learner(Protocol):
         pull: float = 0.0,
         target: Inputs | None = None,
         adaptation: float = 0.0,
+        replay: Replay | None = None,
     ) -> Self:
         """Train on labelled examples.
 
@@ -61,7 +74,8 @@ class Learner(Protocol):
         weight.
 
         Torch learners alone know ``pull``, the strength mu of FedProx's pull towards the weights before the fit, and
-        ``adaptation``, above 0 the strength of domain-adversarial training with the public inputs ``target``.
+        ``adaptation``, above 0 the strength of domain-adversarial training with the public inputs ``target``; and
+        ``replay``, for the last layer to learn from generated features as well.
 
         Raises
         ------
@@ -160,6 +174,16 @@ class Learner(Protocol):
             As :meth:`get_weights`.
         DataError
             If their shapes are others or a value is not finite.
+        """
+        ...
+
+    def head(self) -> tuple[FloatArray, FloatArray]:
+        """Weights (n_classes, d) and bias (n_classes,) of the last layer, which maps ``d`` features to logits.
+
+        Raises
+        ------
+        SettingsError
+            As :meth:`get_weights`, and if the network does not end in a linear layer, or has nothing below it.
         """
         ...
 

@@ -32,10 +32,13 @@ class BinaryRelevance(WithoutWeights):
         pull: float = 0.0,
         target: Inputs | None = None,
         adaptation: float = 0.0,
+        replay: base.Replay | None = None,
     ) -> Self:
         """See ``Learner.fit``; a label that no record knows is predicted as undecided."""
-        if unknown is not None or pull or adaptation:
-            raise SettingsError("a scikit-learn learner of several labels knows no abstention, pull or adaptation")
+        if unknown is not None or pull or adaptation or replay:
+            raise SettingsError(
+                "a scikit-learn learner of several labels knows no abstention, pull, adaptation or replay"
+            )
         base.check_multi_labels(y, len(x), self.n_classes)
         for part, labels in zip(self._parts, y.T, strict=True):
             known = labels >= 0

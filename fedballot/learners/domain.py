@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedballot.errors import SettingsError
+from fedballot.learners.companion import Companion
 
 HIDDEN = 64
 
@@ -31,7 +32,7 @@ class _Reverse(torch.autograd.Function):
         return -ctx.strength * gradients[0], None
 
 
-class DomainAdversary(nn.Module):
+class DomainAdversary(Companion):
     """A domain classifier on the inputs of a network's last linear layer, trained against the layers below.
 
     Parameters
@@ -57,15 +58,7 @@ class DomainAdversary(nn.Module):
         self._hook = last.register_forward_pre_hook(self._keep)
 
     def loss(self, net: nn.Module, x: Tensor, classify: Callable[[Tensor], Tensor], done: float) -> Tensor:
-        """Loss of the classes on ``x`` plus that of the domains on ``x`` and as many target inputs.
-
-        Parameters
-        ----------
-        classify
-            Logits of ``x`` -> loss.
-        done
-            Share of the training that is behind.
-        """
+        """Loss of the classes on ``x`` plus that of the domains on ``x`` and as many target inputs."""
         n = len(x)
         logits = net(torch.cat([x, self._draw(n)]))
         if self._features is None:

@@ -49,6 +49,10 @@ class WithoutWeights:
         """Refuse; see ``Learner.set_weights``."""
         raise self._no_weights()
 
+    def head(self) -> tuple[FloatArray, FloatArray]:
+        """Refuse; see ``Learner.head``."""
+        raise self._no_weights()
+
     def _no_weights(self) -> SettingsError:
         return SettingsError(
             f"learner {self.name!r} is scikit-learn's and shares no weights: use one of "
@@ -95,10 +99,11 @@ class ScikitLearner(WithoutWeights):
         pull: float = 0.0,
         target: Inputs | None = None,
         adaptation: float = 0.0,
+        replay: base.Replay | None = None,
     ) -> Self:
         """See ``Learner.fit``; the public inputs are drawn once, for there are no epochs."""
-        if pull or adaptation:
-            asked = "a proximal term" if pull else "domain adaptation"
+        if pull or adaptation or replay:
+            asked = "a proximal term" if pull else "domain adaptation" if adaptation else "generated features"
             raise SettingsError(f"learner {self.name!r} is scikit-learn's and knows no {asked}: use a torch learner")
         flat = self._flat(x)
         base.check_labels(y, len(x), self.n_classes)

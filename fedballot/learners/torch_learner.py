@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.files import write_atomic
-from fedballot.learners import augment, base, nets, storage, training
-from fedballot.learners.base import WEIGHT_LEARNERS, Combine, FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners import augment, base, latent, nets, storage, training
+from fedballot.learners.base import WEIGHT_LEARNERS, Combine, FloatArray, Inputs, IntArray, Loss, Progress, Replay
+from fedballot.learners.companion import Companion
 from fedballot.learners.domain import DomainAdversary
 
 _PREDICT_BATCH = {"cpu": 256, "cuda": 4096}  # on CPU twice as fast as 1024: activations stay in the cache
@@ -71,17 +72,20 @@ class TorchLearner:
         pull: float = 0.0,
         target: Inputs | None = None,
         adaptation: float = 0.0,
+        replay: Replay | None = None,
     ) -> Self:
         """See ``Learner.fit``."""
         base.check_inputs(x, self.input_shape)
         if y.ndim == 2:
             base.check_multi_labels(y, len(x), self.n_classes)
-            if unknown is not None or pull or adaptation:
-                raise SettingsError("a learner of several labels knows no abstention, pull or adaptation")
+            if unknown is not None or pull or adaptation or replay:
+                raise SettingsError("a learner of several labels knows no abstention, pull, adaptation or replay")
             return self._train_on(self._data(x), self._tensor(y.astype(np.float32)), epochs, loss="binary")
         base.check_labels(y, len(x), self.n_classes)
         hard = self._tensor(y.astype(np.int64))
         other = self._target(target, adaptation)
+        if replay and (adaptation or unknown is not None):
+            raise SettingsError("replay of generated features goes with neither adaptation nor abstention")
         if unknown is None:
             epoch = training.Epoch(torch.arange(len(x), device=self.device), F.one_hot(hard, self.n_classes).float())
             return self._train(
@@ -92,6 +96,7 @@ class TorchLearner:
                 pull=pull,
                 other=other,
                 adaptation=adaptation,
+                replay=replay,
             )
 
         base.check_inputs(unknown, self.input_shape, what="unknown")
@@ -217,6 +222,12 @@ class TorchLearner:
                 p.copy_(self._tensor(w))
         return self
 
+    def head(self) -> tuple[FloatArray, FloatArray]:
+        """See ``Learner.head``."""
+        layer = self._last_linear(self._shareable())
+        bias = layer.bias if layer.bias is not None else torch.zeros(layer.out_features)
+        return layer.weight.detach().cpu().numpy().copy(), bias.detach().cpu().numpy().copy()
+
     def save(self, path: Path) -> None:
         """Write safetensors. See ``Learner.save``."""
         state = {key: value.detach().cpu().contiguous() for key, value in self._trained().state_dict().items()}
@@ -265,6 +276,13 @@ class TorchLearner:
             )
         return self._net
 
+    def _last_linear(self, net: nn.Module) -> nn.Linear:
+        blank = np.zeros((1, *self.input_shape), dtype=np.uint8 if len(self.input_shape) > 1 else np.float32)
+        try:
+            return latent.last_linear(net, _floats(self._data(blank)))
+        except SettingsError as error:
+            raise SettingsError(f"learner {self.name!r} has no last layer to generate for: {error}") from error
+
     def _target(self, target: Inputs | None, adaptation: float) -> Tensor | None:
         if not adaptation:
             return None
@@ -310,15 +328,19 @@ class TorchLearner:
         pull: float = 0.0,
         other: Tensor | None = None,
         adaptation: float = 0.0,
+        replay: Replay | None = None,
         progress: Progress | None = None,
     ) -> Self:
         with training.seeded(self._stream(), self.device):
             if self._net is None or outputs != self._outputs:
                 self._net = self._build(outputs).to(self.device)
             self._outputs = outputs
-            net, adversary = self._net, None
+            net = self._net
+            companion: Companion | None = None
             if other is not None:
-                adversary = DomainAdversary(net, partial(self._drawn, other), adaptation)
+                companion = DomainAdversary(net, partial(self._drawn, other), adaptation)
+            elif replay:
+                companion = latent.LatentReplay(self._last_linear(net), replay)
             self._net = training.train(
                 net,
                 lambda rows: self._inputs(data[rows]),
@@ -330,11 +352,11 @@ class TorchLearner:
                 loss=loss,
                 temperature=temperature,
                 pull=pull,
-                adversary=adversary,
+                companion=companion,
                 progress=progress,
             ).eval()
-            if adversary:
-                adversary.close()
+            if companion:
+                companion.close()
         if not all(bool(value.isfinite().all()) for value in self._net.state_dict().values()):
             raise RunError(f"training of {self.name!r} diverged with lr = {self._lr:g}; use a smaller one")
         self._fits += 1

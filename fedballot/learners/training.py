@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedballot.learners.domain import DomainAdversary
+from fedballot.learners.companion import Companion
 
 AVERAGING = 0.99
 WEIGHT_DECAY = 1e-2
@@ -110,7 +110,7 @@ def train(
     loss: str = "cross-entropy",
     temperature: float = 1.0,
     pull: float = 0.0,
-    adversary: DomainAdversary | None = None,
+    companion: Companion | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
     """Train, and return the network, or the average of its weights.
@@ -127,10 +127,10 @@ def train(
         What logits are divided by before the loss.
     pull
         Strength mu of a pull towards the first weights: mu / 2 times the squared distance is added to the loss.
-    adversary
-        Also trained, against the network.
+    companion
+        Adds its own loss.
     """
-    optimiser = AdamW(nn.ModuleList([net, adversary]) if adversary else net)
+    optimiser = AdamW(nn.ModuleList([net, companion]) if companion else net)
     first = optimiser.weights.clone() if pull else None
     averaged = Average(net) if average else None
     result = averaged.net if averaged else net
@@ -143,7 +143,7 @@ def train(
             done = (epoch + number / len(batches)) / epochs
             classify = partial(_loss, LOSSES[loss], temperature, targets[batch])
             x = inputs(rows[batch])
-            value = adversary.loss(net, x, classify, done) if adversary else classify(net(x))
+            value = companion.loss(net, x, classify, done) if companion else classify(net(x))
             value.backward()  # type: ignore[no-untyped-call]
             if first is not None:
                 optimiser.gradient.add_(optimiser.weights - first, alpha=pull)

@@ -106,6 +106,41 @@ def smallest(fits: Callable[[float], bool], low: float, high: float, rel: float 
     return high
 
 
+def crossing(value: Callable[[float], float], target: float, low: float, high: float, rel: float = 1e-3) -> float:
+    """Return x in [low, high] with target * (1 - rel) <= value(x) <= target, for a `value` that falls with x.
+
+    For costly values: few are asked for, as epsilon is nearly a power of the noise. Where `value` jumps over the
+    target, or is below it everywhere, x is within `rel` of the smallest that fits, and fits.
+
+    Raises
+    ------
+    SettingsError
+        If even `high` does not fit.
+    """
+    if not 0 < low < high:
+        raise SettingsError(f"search from {low} to {high}: needs 0 < low < high.")
+    before, x = (math.log(high), _log(value(high))), math.sqrt(low * high)
+    if before[1] > math.log(target):
+        raise SettingsError(f"no value up to {high:g} reaches the target: raise epsilon or delta, or release less.")
+    step = 0
+    while high > low * (1 + rel):
+        got, step = value(x), step + 1
+        if target * (1 - rel) <= got <= target:
+            return x
+        low, high = (low, x) if got <= target else (x, high)
+        now = (math.log(x), _log(got))
+        slope = (now[1] - before[1]) / (now[0] - before[0])
+        wanted = now[0] + (_log(target * (1 - rel / 2)) - now[1]) / slope if slope < 0 else math.inf
+        # a jump would hold the power law back for ever, hence the middle at every fourth step
+        usable = step % 4 and math.log(low) < wanted < math.log(high)
+        before, x = now, math.exp(wanted) if usable else math.sqrt(low * high)
+    return high
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -1e3
+
+
 def largest_count(fits: Callable[[int], bool], limit: int = 10**9) -> int:
     """Return the largest n <= limit with fits(n), for a predicate that stays false once false; 0 if even 1 fails.
 

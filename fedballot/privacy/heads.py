@@ -92,13 +92,13 @@ class PrivateHead:
         sigma = NoisyVector.solve(epsilon, delta, sensitivity=reach, coordinates=classes * features).sigma
         return cls(records, features, classes, lam, sigma)
 
-    def release(self, head: Head, noise: NoiseSource) -> Floats:
-        """Add noise and project on the weights that sum to zero over the classes, where the solution lies.
+    def certify(self, head: Head) -> Head:
+        """Return the head if it may be released.
 
         Raises
         ------
         RunError
-            If the solver's certificate is worse than `max_gradient`: nothing may be released then.
+            If the solver's certificate is worse than `max_gradient`.
         """
         if head.weights.shape != (self.classes, self.features):
             raise DataError(f"weights: expected {(self.classes, self.features)}, got {head.weights.shape}.")
@@ -107,6 +107,17 @@ class PrivateHead:
                 f"head: gradient norm {head.gradient_norm:.2e} is above {self.max_gradient:.2e}, so the sensitivity "
                 "does not hold; nothing was released. Raise lam."
             )
+        return head
+
+    def release(self, head: Head, noise: NoiseSource) -> Floats:
+        """Add noise and project on the weights that sum to zero over the classes, where the solution lies.
+
+        Raises
+        ------
+        RunError
+            As :meth:`certify`.
+        """
+        self.certify(head)
         noisy = self.mechanism.release(head.weights, noise) * self.mechanism.grid
         return np.asarray(noisy - noisy.mean(axis=0), dtype=np.float64)
 
@@ -187,7 +198,7 @@ def fit_head(
 
     w = np.zeros((classes, features.shape[1]))
     g, p = gradient(w)
-    goal = 1e-4 * math.sqrt(2) * min(1.0, float(weight.min()))
+    goal = min(1e-7, 1e-4 * math.sqrt(2) * float(weight.min()))  # a tenth of what a mechanism allows
     for _ in range(100):
         norm = float(np.linalg.norm(g))
         if norm <= goal:

@@ -109,7 +109,7 @@ class SubsampledGaussian:
         steps: int,
         coordinates: int,
     ) -> "SubsampledGaussian":
-        """Return the mechanism with the smallest multiplier, to a thousandth, whose epsilon is at most the target."""
+        """Return the mechanism whose epsilon is at most the target, and a thousandth below it at most."""
         gaussian.check_positive("epsilon", epsilon)
 
         def at(multiplier: float) -> "SubsampledGaussian":
@@ -119,7 +119,7 @@ class SubsampledGaussian:
         # without the amplification by sampling; Renyi accounting, which fixed cohorts need, is looser by less than half
         high = gaussian.sigma(math.sqrt(steps), epsilon, delta) * (1.01 if poisson else 3)
         low = min(high / 2, max(SMALL, high * float(rate if poisson else rate / population) / 2))
-        return at(accounting.smallest(lambda multiplier: at(multiplier).epsilon(delta) <= epsilon, low, high, 1e-3))
+        return at(accounting.crossing(lambda multiplier: at(multiplier).epsilon(delta), epsilon, low, high))
 
     def cohort(self, noise: NoiseSource) -> NDArray[np.int64]:
         """Draw who takes part in one step, sorted; possibly nobody under Poisson sampling."""

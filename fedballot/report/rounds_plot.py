@@ -1,8 +1,9 @@
-"""The picture of a run of many rounds: how the agents' own models fare from round to round."""
+"""The picture of a run of many rounds: how the agents' own models, or the server's, fare from round to round."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,13 +12,15 @@ from fedballot.report.canvas import bare, canvas, percent_axis, style, whole_tic
 from fedballot.report.palette import LIGHT
 
 
-def rounds_figure(accuracy: Sequence[Sequence[float | None]]) -> Figure:
-    """Draw the accuracy of every agent after each round, thin, and their mean, thick.
+def rounds_figure(accuracy: Sequence[Sequence[float | None]], whose: Literal["agents", "server"] = "agents") -> Figure:
+    """Draw the accuracy of every agent after each round, thin, and their mean, thick; or one line, the server's.
 
     Parameters
     ----------
     accuracy : sequence of sequence of float, (R, N)
         Fractions in 0..1; None for an agent that missed the round. Each round holds at least one figure.
+    whose : {"agents", "server"}
+        "server" takes one figure per round.
 
     Returns
     -------
@@ -28,13 +31,16 @@ def rounds_figure(accuracy: Sequence[Sequence[float | None]]) -> Figure:
     rounds = np.arange(1, len(values) + 1)
     with style():
         figure, axes = canvas(2.9)
-        axes.plot(rounds, values, color=LIGHT["sky"], linewidth=0.8, alpha=max(0.15, min(0.8, 10 / values.shape[1])))
+        if whose == "agents":
+            faint = max(0.15, min(0.8, 10 / values.shape[1]))
+            axes.plot(rounds, values, color=LIGHT["sky"], linewidth=0.8, alpha=faint)
         axes.plot(rounds, np.nanmean(values, axis=1), color=LIGHT["blue"], linewidth=2, label="mean")
         percent_axis(axes, "y", float(np.nanmin(values)), float(np.nanmax(values)))
         whole_ticks(axes, "x")
         axes.grid(axis="y")
         bare(axes, "left")
         axes.set_xlabel("rounds")
-        axes.set_ylabel("accuracy of the agents")
-        axes.legend(loc="lower right")
+        axes.set_ylabel(f"accuracy of the {whose}")
+        if whose == "agents":
+            axes.legend(loc="lower right")
         return figure

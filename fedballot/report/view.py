@@ -185,6 +185,12 @@ def accuracy_plots(result: Mapping[str, Any]) -> list[Plot]:
         caption = f"Mean {percent(means[0])} after the first round, {percent(means[-1])} after the last."
         svg = inline_svg(rounds_figure(history), "rounds", "Accuracy of the agents' models by round. " + caption)
         plots.append(Plot("By round", Markup(svg), caption))
+    steps = [entry["metrics"].get("server_accuracy") for entry in result["rounds"]]
+    if len(steps) > 1 and None not in steps:
+        caption = f"{percent(steps[0])} after the first round, {percent(steps[-1])} after the last."
+        drawn = rounds_figure([[step] for step in steps], "server")
+        svg = inline_svg(drawn, "server-rounds", "Accuracy of the server's model by round. " + caption)
+        plots.append(Plot("The server by round", Markup(svg), caption))
     return plots
 
 

@@ -23,6 +23,7 @@ from fedballot.clients.fedkd import (
     mechanism,
     unpack_answer,
 )
+from fedballot.datasets.copies import check_images, public_copy
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
 from fedballot.learners.base import Learner
@@ -55,15 +56,16 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
     def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.data, self.device = data, device
+        check_images(data.public_x.shape[1:], self.settings.answers)
         order = np.random.default_rng([self.settings.seed, 1]).permutation(self.settings.public_size)
-        self.queries = np.sort(order[: self.settings.query_count])
+        self.queries = np.sort(order[: self.settings.record_count])
         self.consensus: Floats | None = None
         self.learner: Learner | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape (Q, C) of the logits."""
-        return len(self.queries), len(self.data.classes)
+        """Shape (Q, C) of the logits, of one copy of all records after the other."""
+        return self.settings.query_count, len(self.data.classes)
 
     def request(self, server_round: int) -> Arrays:
         return [self.queries.astype(np.int32)]
@@ -79,12 +81,16 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
     def keep(self, consensus: Floats) -> dict[str, Any]:
         """Take the ensemble's logits (Q, C), noise included; the checkpoint keeps them. Returns how good they are."""
         self.consensus = consensus
-        truth = self.data.public_y[self.queries]
+        truth, found = self.data.public_y[self.queries], self.per_record(consensus)
         if self.data.multi_label:
-            return {"consensus_auc": mean_auc(auc_per_class(truth, self.consensus))}
+            return {"consensus_auc": mean_auc(auc_per_class(truth, found))}
         known = truth >= 0
-        right = self.consensus.argmax(axis=1)[known] == truth[known]
+        right = found.argmax(axis=1)[known] == truth[known]
         return {"consensus_accuracy": float(np.mean(right)) if known.any() else None}
+
+    def per_record(self, consensus: Floats) -> Floats:
+        """Mean logits (records, C) of all answers (Q, C) about a record."""
+        return np.asarray(consensus.reshape(self.settings.answers, len(self.queries), -1).mean(axis=0))
 
     def state(self) -> Mapping[str, npt.NDArray[Any]]:
         return {} if self.consensus is None else {"consensus": self.consensus}
@@ -124,7 +130,8 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
             role="student",
             multi_label=data.multi_label,
         )
-        x = np.asarray(data.public_x[self.queries])
+        copies = range(settings.answers)
+        x = np.concatenate([public_copy(data.public_x, self.queries, number, settings.seed) for number in copies])
         if settings.distill_loss == "kl":
             scaled, tau = consensus / settings.temperature, settings.temperature
             if data.multi_label:
@@ -141,7 +148,7 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
             "consensus": self.consensus,
         }
         if not self.data.multi_label:
-            release["labels"] = self.consensus.argmax(axis=1)
+            release["labels"] = self.per_record(self.consensus).argmax(axis=1)
             truth = np.asarray(self.data.public_y[self.queries])
             release |= {"true_labels": truth} if (truth >= 0).all() else {}
         if self.data.public_x.ndim >= 3:

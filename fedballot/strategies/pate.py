@@ -167,14 +167,15 @@ class PateStrategy(SummedStrategy[VotingSettings]):
                     n=settings.agents,
                 )
             ]
-        seeded = settings.noise_seed is not None
-        return self.mechanism.guarantees(
+        stated = self.mechanism.guarantees(
             settings.delta,
             secure=settings.secure_aggregation,
             arrived=contributors if settings.secure_aggregation else None,
-            seeded=seeded,
+            seeded=settings.noise_seed is not None,
             agents=settings.agents,
         )
+        aimed = next(guarantee for guarantee in stated if guarantee.unit == settings.unit)
+        return [aimed, *(guarantee for guarantee in stated if guarantee is not aimed)]  # reports lead with the target
 
     def outcome(self) -> Mapping[str, Any]:
         return self._outcome

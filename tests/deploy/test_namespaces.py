@@ -57,7 +57,6 @@ def hosts() -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("FEDBALLOT_FAULTS"), reason="takes minutes: set FEDBALLOT_FAULTS=1")
 def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path, record_property: Any) -> None:
     def within(host: str) -> tuple[str, ...]:
         return ("ip", "netns", "exec", host)
@@ -80,6 +79,7 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path, record_
                 ca=str(server.authority),
                 epsilon=100.0,
                 largest_epsilon=50.0,
+                secure_aggregation=False,
             )
             joined = processes.start(
                 f"add{number}", "server", "add-site", server.path, place / "site.key.pub", within=within(SERVER)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedballot.errors import SettingsError
 from fedballot.privacy import gaussian
-from fedballot.privacy.accounting import epsilon, largest_count, smallest, total_mass
+from fedballot.privacy.accounting import crossing, epsilon, largest_count, smallest, total_mass
 from fedballot.privacy.costs import (
     CohortCost,
     DeltaCost,
@@ -138,3 +138,26 @@ def test_refuses_impossible_costs(build) -> None:
 
 def test_nothing_released_costs_nothing() -> None:
     assert epsilon([], 1e-5) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "exact", "calls"),
+    [
+        (lambda x: 7 / x, 3.5, 5),
+        (lambda x: 7 / x + 40 / x**3, 4.49143, 9),
+        (lambda x: 7 / x if x > 4 else math.inf, 4.0, 30),  # jumps over the target
+        (lambda x: 1 / x, 1.0, 30),  # fits everywhere
+    ],
+)
+def test_the_crossing_of_a_costly_value(value, exact, calls):
+    asked = []
+
+    def counted(x):
+        asked.append(x)
+        return value(x)
+
+    x = crossing(counted, 2.0, 1.0, 1000.0)
+    assert value(x) <= 2.0 and exact * (1 - 1e-4) <= x <= exact * 1.0011
+    assert len(asked) <= calls
+    with pytest.raises(SettingsError, match="no value up to 3"):
+        crossing(lambda _: 2.1, 2.0, 1.0, 3.0)

@@ -88,6 +88,16 @@ def test_release_is_projected_and_has_the_declared_noise(digits) -> None:
     assert variance_p_value(along, mechanism.sigma**2) > 1e-5
 
 
+@pytest.mark.parametrize("n", [1, 3, 20, 60, 100, 120, 141, 142, 300])
+@pytest.mark.parametrize("lam", [1e-3, 0.01, 1.0])
+def test_a_party_of_any_size_gets_its_certificate(digits, n: int, lam: float) -> None:
+    x, y = digits
+    for start in range(0, 300, 75):
+        rows = slice(start, start + n)
+        head = heads.fit_head(x[rows], y[rows], 10, lam)
+        heads.PrivateHead(n, x.shape[1], 10, lam, 1.0).certify(head)
+
+
 def test_an_unfinished_solution_is_not_released(digits) -> None:
     x, _ = digits
     mechanism = heads.PrivateHead(600, x.shape[1], 10, 0.01, 1.0)

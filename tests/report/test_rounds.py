@@ -33,3 +33,14 @@ def test_the_page_shows_rounds_where_there_are_several(result: dict[str, Any]) -
 def test_a_page_with_rounds_can_be_written(result: dict[str, Any], write_run: Any) -> None:
     folder: Path = write_run(rounds=with_rounds(result, [[0.2, 0.3], [0.4, 0.5]])["rounds"])
     assert "By round" in write_report(folder).read_text()
+
+
+def test_the_page_shows_the_server_s_rounds(result: dict[str, Any]) -> None:
+    first = result["rounds"][0]
+    rounds = [first | {"round": n, "metrics": {"server_accuracy": v}} for n, v in enumerate((0.25, 0.5, 0.75), 1)]
+    plots = accuracy_plots(result | {"rounds": rounds})
+    assert plots[-1].title == "The server by round" and plots[-1].caption.startswith("25")
+    (line,) = rounds_figure([[0.25], [0.5], [0.75]], "server").axes[0].get_lines()
+    assert np.allclose(np.asarray(line.get_ydata()), [0.25, 0.5, 0.75])
+    rounds[1]["metrics"] = {}
+    assert "The server by round" not in [plot.title for plot in accuracy_plots(result | {"rounds": rounds})]

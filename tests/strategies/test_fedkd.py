@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedballot.clients.base import Party
-from fedballot.clients.fedkd import FedkdDpClient, FedkdDpSettings, FedkdSettings, mechanism, pack_answer
+from fedballot.clients.fedkd import (
+    FedkdClient,
+    FedkdDpClient,
+    FedkdDpSettings,
+    FedkdSettings,
+    mechanism,
+    pack_answer,
+)
 from fedballot.datasets.federation import build as build_data
 from fedballot.datasets.sources import load
 from fedballot.engine import BallotServer, federated_data, make_server
@@ -240,3 +247,52 @@ def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp
     (guarantee,) = server.guarantees()
     assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
     assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen
+
+
+def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_path):
+    pytest.importorskip("torch")
+    changes = {"answers": 3, "queries": 50, "gamma": "inf", "client_models": "mlp-torch", "server_model": "mlp-torch"}
+    settings = build(FedkdSettings, SMALL, changes)
+    server = strategy(settings)
+    assert server.request(1)[0].size == 50 and server.shape == (150, 10)
+    config = {"fingerprint": server.fingerprint, "request": "r/1"}
+    one = FedkdClient(Party(0, settings, server.data, AgentFolder(tmp_path / "0"), "cpu"))
+    arrays, _, _ = one.fit(server.request(1), config)
+    assert arrays[0].nbytes == 1500
+    ballot = server.read(arrays)
+    asked = []
+
+    class Remembers:
+        def distill(self, x, targets, **_):
+            asked.append((x, targets))
+            return self
+
+    server.combine(1, [Answer(0, ballot, 0.0, 0.0)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedballot.strategies.fedkd.make_learner", lambda *_, **__: Remembers())
+        server.distil()
+    ((x, targets),) = asked
+    assert np.array_equal(x[:50], server.data.public_x[server.queries])
+    assert not np.array_equal(x[50:100], x[:50]) and not np.array_equal(x[50:100], x[100:])
+    own = one.model().predict_logits(x)
+    own -= own.mean(axis=1, keepdims=True)
+    assert np.abs(targets - own).max() <= np.abs(own).max() / 199 + 1e-4
+    mean = (server.consensus[:50] + server.consensus[50:100] + server.consensus[100:]) / 3
+    right = np.mean(mean.argmax(axis=1) == server.data.public_y[server.queries])
+    assert server.keep(server.consensus)["consensus_accuracy"] == right
+
+
+def test_each_answer_of_the_sound_variant_is_a_query_that_is_paid_for():
+    four = build(FedkdDpSettings, SMALL, {"queries": 60, "answers": 4})
+    same = build(FedkdDpSettings, SMALL, {"queries": 240})
+    assert (four.record_count, four.query_count) == (60, 240)  # a site allows so many queries
+    assert mechanism(four, 10) == mechanism(same, 10)
+    assert mechanism(four, 10).sensitivity == pytest.approx(math.sqrt(240))
+    server = strategy(four)
+    assert server.form.shape == (240, 10)
+    assert "240 queries" in server.guarantees()[0].composition
+
+
+def test_several_answers_about_vectors_are_refused(yeast):
+    with pytest.raises(SettingsError, match=r"answers=2 .* set answers=1"):
+        strategy(build(FedkdSettings, yeast, {"answers": 2}))

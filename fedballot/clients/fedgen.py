@@ -1,0 +1,73 @@
+"""The party's side of FedGen: train from the server's weights, on its own records and on generated features.
+
+Paper: Zhu et al. 2021, "Data-free knowledge distillation for heterogeneous federated learning", Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from flwr.common import Scalar
+
+from fedballot.clients.base import Arrays, Refusal
+from fedballot.clients.fedkd import class_counts
+from fedballot.clients.weights import WeightsClient, WeightsSettings
+from fedballot.errors import SettingsError
+from fedballot.learners.base import Learner, Replay
+from fedballot.settings import setting
+from fedballot.wire import WireError, unpack_singles
+
+
+@dataclass(frozen=True)
+class FedgenSettings(WeightsSettings):
+    """Settings of FedGen; the generator trains with ``server_batch_size`` and ``server_lr``."""
+
+    generator_steps: int = setting(200, "steps of the generator's training after each round", low=0)
+    replay: float = setting(1.0, "how much generated features count in local training, beside own records", low=0)
+    label_counts: bool = setting(
+        True, "agents tell how many records of each class they have, which weighs them; false: all weigh the same"
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.domain_adaptation:
+            raise SettingsError(
+                f"domain_adaptation={self.domain_adaptation:g} needs a public pool, which fedgen does without: "
+                "leave it out, or run feddf"
+            )
+
+
+class FedgenClient(WeightsClient[FedgenSettings]):
+    """One party. It keeps nothing between rounds."""
+
+    _replay: Replay | None = None
+
+    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+        """Difference (d,) of the weights, and the class counts (C,) where the settings say that they are told."""
+        self._replay = self.received(arrays[1:]) if self._round(config) > 1 else None
+        difference = super().answer(arrays[:1], config)
+        if not self.party.settings.label_counts:
+            return difference
+        return [*difference, class_counts(self.party.private().y, len(self.party.data.classes)).astype(np.int32)]
+
+    def train(self, learner: Learner, number: int) -> None:
+        """Train towards equation 5; in the first round there is no generator yet."""
+        own = self.party.private()
+        learner.fit(own.x, own.y, replay=self._replay)
+
+    def received(self, arrays: Arrays) -> Replay:
+        """The generator (g,) that the server sent, and the shares (C,) of labels that parties have told it of."""
+        settings, n_classes = self.party.settings, len(self.party.data.classes)
+        if len(arrays) != 1 + settings.label_counts:
+            raise Refusal("request", "a request must hold the weights, the generator's, and shares of labels if told")
+        shares = np.full(n_classes, 1 / n_classes, dtype=np.float32)
+        try:
+            generator = unpack_singles(arrays[0], (arrays[0].size,))
+            if settings.label_counts:
+                shares = unpack_singles(arrays[1], (n_classes,))
+        except WireError as error:
+            raise Refusal("request", f"the generator cannot be read: {error}") from error
+        if shares.min() < 0 or shares.sum() <= 0:
+            raise Refusal("request", "shares of labels must be at least 0, and not all 0")
+        return Replay(generator, shares, settings.replay)
