@@ -17,6 +17,7 @@ from fedballot.clients.fedaux import (
     HeadClient,
     HeadSettings,
 )
+from fedballot.clients.fedaux_sum import FedauxfdpSumClient, FedauxfdpSumSettings
 from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
 from fedballot.clients.fedgen import FedgenClient, FedgenSettings
 from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings, FedkdSettings
@@ -31,6 +32,7 @@ from fedballot.settings import CommonSettings, unknown_name
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.strategies.fedaux import EnsembleStrategy, FedauxfdpStrategy, FedauxFStrategy, HeadAverageStrategy
+from fedballot.strategies.fedaux_sum import FedauxfdpSumStrategy
 from fedballot.strategies.fedaux_weights import FedauxStrategy
 from fedballot.strategies.feddf import FeddfStrategy
 from fedballot.strategies.fedgen import FedgenStrategy
@@ -190,6 +192,18 @@ METHODS: dict[str, Method] = {
             settings=HeadSettings,
             client=HeadClient,
             strategy=HeadAverageStrategy,
+        ),
+        Method(
+            name="fedauxfdp-sum",
+            summary="FedAUXfdp with class sums that are added up before the server sees them, and one noise in all",
+            sends="a share of one noisy sum of class counts and sums",
+            protects="each record",
+            from_whom="everybody who sees the sum, the labels or the server's model",
+            source="ours, after FedAUXfdp: Differentially private one-shot federated distillation, Algorithm 1",
+            settings=FedauxfdpSumSettings,
+            client=FedauxfdpSumClient,
+            strategy=FedauxfdpSumStrategy,
+            trains=False,
         ),
         Method(
             name="fedaux-f",

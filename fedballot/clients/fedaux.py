@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
 from fedballot.clients.frozen import FrozenSettings, PublicFeatures, public_features
-from fedballot.datasets.embedding import Embedding, fit_embedding
+from fedballot.datasets.embedding import AXES, Embedding, fit_embedding
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
@@ -34,10 +34,14 @@ from fedballot.privacy.heads import Head, PrivateHead, fit_head, prepare
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.settings import setting
-from fedballot.strategies.certainty import evidence, planned_dimension, planned_ridge, score
+from fedballot.strategies.certainty import planned_dimension, score
 from fedballot.wire import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
+
+LANDMARKS = 512  # of class sums, where the public pool is large enough
+PER_LANDMARK = 10  # least public records for a landmark
+FARTHEST = 1e6  # largest coordinate of a landmark: larger ones would not leave an embedding finite
 
 
 @dataclass(frozen=True)
@@ -102,20 +106,28 @@ class FedauxfdpSettings(FeddSettings):
     score_epsilon: float = setting(
         0.1, "privacy target of the score head (head=logistic); `inf`: no noise", above=0, infinite=True
     )
-    embedding: Literal["pca", "graph"] = setting("pca", "space of the class sums, fitted on the public pool")
-    dimension: int = setting(0, "coordinates of that space; 0: by the noise and the numbers of records", low=0)
+    embedding: Literal["landmarks", "pca"] = setting("landmarks", "space of the class sums, fitted on the public pool")
+    dimension: int = setting(
+        0, "coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records", low=0
+    )
     records: int = setting(
-        0, "about how many records a party holds (head=class-sums), public; 0: the mean of the partition", low=0
+        0, "about how many records a party holds (embedding=pca), public; 0: the mean of the partition", low=0
     )
 
     def check(self) -> None:
         super().check()
         if self.head == "class-sums" and self.mechanism == "paper":
             raise SettingsError("mechanism=paper is the noise of logistic heads: set head=logistic with it")
-        if self.head == "class-sums" and self.dataset == SITES and not self.records:
+        if self.head == "class-sums" and self.share == "predictions":
             raise SettingsError(
-                "records=0, but sites keep their numbers to themselves, and the class sums are planned for a number: "
-                "set records to about what a site holds"
+                "share=predictions: the server adds class sums up before it can say what they tell of a record, and "
+                "they are smaller: leave it out, or set head=logistic"
+            )
+        planned = self.head == "class-sums" and self.embedding == "pca" and not self.dimension
+        if planned and self.dataset == SITES and not self.records:
+            raise SettingsError(
+                "records=0, but sites keep their numbers to themselves, and the dimension is planned for a number: "
+                "set records to about what a site holds, or set dimension"
             )
 
     @property
@@ -125,6 +137,16 @@ class FedauxfdpSettings(FeddSettings):
     @property
     def with_scores(self) -> bool:
         return self.logistic
+
+    @property
+    def with_landmarks(self) -> bool:
+        """Whether the server sends landmarks, in which class sums are told."""
+        return not self.logistic and self.embedding == "landmarks"
+
+    @property
+    def landmarks(self) -> int:
+        """How many."""
+        return self.dimension or min(LANDMARKS, max(2, self.public_size // PER_LANDMARK))
 
     @property
     def score_target(self) -> float:
@@ -165,6 +187,7 @@ class FedauxFSettings(FeddSettings):
 
 
 S = TypeVar("S", bound=HeadSettings)
+Drawn = TypeVar("Drawn", npt.NDArray[np.float64], npt.NDArray[np.int64])
 
 
 # mechanisms: functions of public numbers only
@@ -202,7 +225,8 @@ def sums_mechanism(settings: FedauxfdpSettings, classes: int, dimension: int) ->
     """Noise of the class sums; None: no noise."""
     if math.isinf(settings.epsilon):
         return None
-    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension)
+    signed = settings.embedding == "pca"
+    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension, signed=signed)
 
 
 def costs_of(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> list[Cost]:
@@ -219,54 +243,15 @@ def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, floa
     return accounting.epsilon(costs, delta), delta
 
 
-@dataclass(frozen=True, eq=False)
-class Space:
-    """Where class sums are told: an embedding of public data, and what evidence needs besides."""
-
-    embedding: Embedding
-    embedded: FloatArray
-    covariance: Floats
-    ridge: float
-
-    @property
-    def dimension(self) -> int:
-        """Coordinates of the embedding."""
-        return int(self.embedded.shape[1])
-
-
-def class_space(settings: FedauxfdpSettings, data: FederatedData, public: PublicFeatures) -> Space:
-    """The space of the class sums: a function of public data and public numbers, made once per process."""
-    key = (settings, id(public))
-    if key not in _SPACES:
-        _SPACES.clear()
-        _SPACES[key] = _space(settings, data, public)
-    return _SPACES[key]
-
-
-_SPACES: dict[tuple[FedauxfdpSettings, int], Space] = {}
-
-
-def _space(settings: FedauxfdpSettings, data: FederatedData, public: PublicFeatures) -> Space:
-    classes = len(data.classes)
+def class_axes(settings: FedauxfdpSettings, data: FederatedData, public: PublicFeatures) -> Embedding:
+    """Principal components: the space of the class sums, or that of their landmarks. Public data and numbers alone."""
+    most = min(len(public.features) - 1, public.features.shape[1])
+    if settings.with_landmarks:
+        return fit_embedding(public.features, min(AXES, most))
     records = settings.records or max(1.0, sum(part.size for part in data.parts) / settings.agents)
-    private = not math.isinf(settings.epsilon)
-    multiplier = gaussian.sigma(1.0, settings.epsilon, settings.delta) if private else 0.0
-    dimension = settings.dimension or planned_dimension(records, settings.agents, classes, multiplier)
-    most = len(public.features) - 1
-    if settings.embedding == "pca":
-        most = min(most, public.features.shape[1])
-    embedding = fit_embedding(public.features, min(dimension, most), settings.embedding)
-    embedded = embedding.transform(public.features)
-    covariance = np.atleast_2d(np.cov(embedded.T.astype(np.float64)))
-    noisy = sums_mechanism(settings, classes, embedded.shape[1])
-    floor = 1e-3 * float(np.trace(covariance)) / len(covariance)
-    variance = noisy.variance if noisy else 0.0
-    return Space(
-        embedding,
-        embedded,
-        covariance,
-        max(floor, planned_ridge(records, settings.agents, classes, variance)),
-    )
+    multiplier = 0.0 if math.isinf(settings.epsilon) else gaussian.sigma(1.0, settings.epsilon, settings.delta)
+    wanted = settings.dimension or planned_dimension(records, settings.agents, len(data.classes), multiplier)
+    return fit_embedding(public.features, min(wanted, most))
 
 
 # what crosses the wire
@@ -328,13 +313,25 @@ class HeadClient(PartyClient[S], Generic[S]):
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
         """The heads, or what they say of the public records; the same request always gets the same answer."""
         party, settings, request = self.party, self.party.settings, str(config["request"])
-        if len(arrays) > 1 or any(array.ndim != 1 or array.dtype != np.float32 for array in arrays):
-            raise Refusal("request", "a request must hold nothing, or the weights of the extractor, float32")
-        network = np.asarray(arrays[0], dtype=np.float32) if arrays else None
+        network, landmarks = self.asked(arrays)
         public = public_features(settings, party.data, party.device, network)
-        return pack(self.told(public, party.private(), request), settings)
+        return pack(self.told(public, party.private(), request, landmarks), settings)
 
-    def told(self, public: PublicFeatures, own: Examples, request: str) -> list[Floats]:
+    def asked(self, arrays: Arrays) -> tuple[FloatArray | None, FloatArray | None]:
+        """The weights of the extractor and the landmarks in a request, as far as it holds them."""
+        kinds = [array.ndim for array in arrays]
+        sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays)
+        if not sound or kinds not in ([], [1], *([[2], [1, 2]] if self.landmarked else [])):
+            raise Refusal("request", "a request must hold nothing, or the weights of the extractor, float32")
+        found = {array.ndim: np.asarray(array, dtype=np.float32) for array in arrays}
+        return found.get(1), found.get(2)
+
+    @property
+    def landmarked(self) -> bool:
+        """Whether requests bring landmarks."""
+        return False
+
+    def told(self, public: PublicFeatures, own: Examples, request: str, landmarks: FloatArray | None) -> list[Floats]:
         """What leaves, before it is packed: heads [(C, p), (p,)], or predictions [(Q, C), (Q,)]."""
         settings, features = self.party.settings, Features(public, own)
         heads = [self.class_head(features, request)]
@@ -404,46 +401,67 @@ class HeadClient(PartyClient[S], Generic[S]):
         return secret_noise(self.party.settings.noise_seed, self.party.agent, stream)
 
 
-class FedauxfdpClient(HeadClient[FedauxfdpSettings]):
+A = TypeVar("A", bound=FedauxfdpSettings)
+
+
+class FedauxfdpClient(HeadClient[A], Generic[A]):
     """A party of FedAUXfdp: class sums, or the paper's heads."""
 
-    def told(self, public: PublicFeatures, own: Examples, request: str) -> list[Floats]:
-        """Heads, or class sums [(C, 1 + d)], or what either says of the public records [(Q, C), (C,)]."""
+    @property
+    def landmarked(self) -> bool:
+        return self.party.settings.with_landmarks
+
+    def told(self, public: PublicFeatures, own: Examples, request: str, landmarks: FloatArray | None) -> list[Floats]:
+        """Heads or what they say of the public records, or class sums [(C, 1 + d)]."""
         settings = self.party.settings
         if settings.logistic:
-            return super().told(public, own, request)
-        space = class_space(settings, self.party.data, public)
-        sums = self.sums(space, public, own, request)
-        if settings.told == "heads":
-            return [sums]
-        embedded = space.embedded[public.distil]
-        return [evidence(embedded, sums[:, 1:], space.covariance, space.ridge), sums[:, 0]]
+            return super().told(public, own, request, landmarks)
+        embedding = self.embedding(public, landmarks)
+        noisy = sums_mechanism(settings, len(self.party.data.classes), embedding.dimension)
+        if noisy is None:
+            z = embedding.transform(public.extractor.transform(own.x))
+            return [class_sums(z, own.y, len(self.party.data.classes))]
+        return [self.drawn(noisy, noisy.release, embedding, public, own, request)]
 
-    def sums(self, space: Space, public: PublicFeatures, own: Examples, request: str) -> Floats:
-        """Counts and sums per class (C, 1 + d) with noise: charged before they are drawn."""
-        settings, classes = self.party.settings, len(self.party.data.classes)
+    def embedding(self, public: PublicFeatures, landmarks: FloatArray | None) -> Embedding:
+        """Where the class sums are told."""
+        axes, settings = class_axes(self.party.settings, self.party.data, public), self.party.settings
+        if not settings.with_landmarks:
+            return axes
+        shape = (settings.landmarks, axes.axes.shape[1])
+        if landmarks is None or landmarks.shape != shape or np.abs(landmarks).max() > FARTHEST:
+            raise Refusal("request", f"a request must hold {shape[0]} landmarks in {shape[1]} components")
+        return replace(axes, landmarks=landmarks)
+
+    def drawn(
+        self,
+        noisy: ClassSums,
+        release: Callable[[FloatArray, npt.NDArray[np.integer], NoiseSource], Drawn],
+        embedding: Embedding,
+        public: PublicFeatures,
+        own: Examples,
+        request: str,
+    ) -> Drawn:
+        """A release of class sums from the ledger: charged before its noise is drawn."""
 
         def embedded() -> FloatArray:
-            return space.embedding.transform(public.extractor.transform(own.x))
+            return embedding.transform(public.extractor.transform(own.x))
 
-        noisy = sums_mechanism(settings, classes, space.dimension)
-        if noisy is None:
-            return class_sums(embedded(), own.y, classes)
         request = f"{request}/sums"
         ledger = self.open([noisy.cost()])
         z = embedded() if ledger.stored(request) is None else None  # before the charge: what fails costs nothing
         noise = self.noise(request)
 
-        def draw() -> dict[str, Floats]:
-            return {"release": noisy.release(embedded() if z is None else z, own.y, noise)}
+        def draw() -> dict[str, Drawn]:
+            return {"release": release(embedded() if z is None else z, own.y, noise)}
 
-        return ledger.release(request, noisy.cost(), draw)["release"]
+        return cast(Drawn, ledger.release(request, noisy.cost(), draw)["release"])
 
 
 class FedauxFClient(HeadClient[FedauxFSettings]):
     """A party of FedAUX with a frozen extractor: its class head is any learner, trained without noise."""
 
-    def told(self, public: PublicFeatures, own: Examples, request: str) -> list[Floats]:
+    def told(self, public: PublicFeatures, own: Examples, request: str, landmarks: FloatArray | None) -> list[Floats]:
         """Predictions of the class learner on the public records (Q, C), and private scores (Q,)."""
         party, settings, features = self.party, self.party.settings, Features(public, own)
         names = settings.client_models

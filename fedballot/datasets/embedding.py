@@ -1,11 +1,9 @@
-"""Embeddings of few coordinates and norm 1, fitted on public features alone, in which class sums are told.
+"""Embeddings of norm 1, fitted on public features alone, in which class sums are told.
 
-Noise grows with the number of coordinates, so few that carry much are wanted. An embedded record depends on that record
-and on public data, so a mechanism's sensitivity is not touched.
+An embedded record depends on that record and on public data, so a mechanism's sensitivity is not touched.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +11,11 @@ from numpy.typing import NDArray
 from fedballot.datasets.features import l2_normalised
 from fedballot.errors import SettingsError
 
-Kind = Literal["pca", "graph"]
 Floats = NDArray[np.float32]
 
-NEIGHBOURS = 15
-_GRAPH_FEATURES = 256
-_BATCH = 1024
+AXES = 128  # principal axes in which landmarks lie
+OVERLAP = 0.1  # squared norm of the mean of the public records' embeddings by landmarks, which sets their width
+_BATCH = 4096
 
 
 @dataclass(frozen=True)
@@ -29,34 +26,72 @@ class Embedding:
     ----------
     mean, axes : float32 (p,), (p, m)
         Of the public features, scaled to norm 1.
-    points, table : float32 (n, m), (n, d), optional
-        Public records in the space of the axes and their embeddings; a record takes the mean over its nearest points.
+    landmarks : float32 (d, m), optional
+        Points in the space of the axes, divided by the width: a record is told by how near each of them is.
     """
 
     mean: Floats
     axes: Floats
-    points: Floats | None = None
-    table: Floats | None = None
+    landmarks: Floats | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates of an embedded record."""
+        return int(self.axes.shape[1] if self.landmarks is None else len(self.landmarks))
 
     def transform(self, features: Floats) -> Floats:
-        """Embeddings (n, d) of norm 1 of features (n, p); a record's row does not depend on the other rows."""
+        """Embeddings (n, d) of norm 1 of features (n, p); a record's row does not depend on the other rows.
+
+        With landmarks no coordinate is negative, whatever the landmarks are.
+        """
         projected = (l2_normalised(features) - self.mean) @ self.axes
         z = l2_normalised(np.asarray(projected, dtype=np.float32))
-        if self.points is None or self.table is None:
+        if self.landmarks is None:
             return z
-        out = np.empty((len(z), self.table.shape[1]), np.float32)
+        out = np.empty((len(z), len(self.landmarks)), np.float32)
         for start in range(0, len(z), _BATCH):
-            near = nearest(z[start : start + _BATCH], self.points, NEIGHBOURS)
-            out[start : start + _BATCH] = self.table[near].mean(axis=1)
-        return l2_normalised(out)
+            out[start : start + _BATCH] = nearness(z[start : start + _BATCH], self.landmarks)
+        return out
 
 
-def fit_embedding(features: Floats, dimension: int, kind: Kind = "pca") -> Embedding:
-    """Fit on public features (n, p).
+def nearness(points: Floats, landmarks: Floats) -> Floats:
+    """Square roots (n, d) of softmax(points landmarks^T): norm 1 and no negative coordinate, so no angle is obtuse."""
+    logits = points @ landmarks.T
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(np.sqrt(shares / shares.sum(axis=1, keepdims=True)), dtype=np.float32)
 
-    "pca": principal axes, each scaled by its eigenvalue to the power -1/4, halfway between plain and whitened.
-    "graph": eigenvectors 2 to d + 1 of the random walk on the public records' neighbour graph, scaled by the
-    eigenvalue squared (a diffusion of two steps).
+
+def fit_landmarks(embedding: Embedding, features: Floats, number: int, seed: int) -> Floats:
+    """Landmarks (d, m) for an embedding in principal components: centres of k-means, divided by their width.
+
+    The width is the one at which the mean of the public records' embeddings has squared norm `OVERLAP`: narrow ones
+    tell records apart by chance, wide ones spend the norm on what all records share. k-means may end otherwise on
+    another processor or release, so landmarks are found once, at the server.
+
+    Raises
+    ------
+    SettingsError
+        If there are fewer public records than landmarks, or fewer than 2 landmarks.
+    """
+    from sklearn.cluster import MiniBatchKMeans
+
+    if not 2 <= number < len(features):
+        raise SettingsError(f"dimension={number}: landmarks must be at least 2 and fewer than the public records")
+    points = embedding.transform(features)
+    found = MiniBatchKMeans(number, n_init=1, random_state=seed, batch_size=2048, max_iter=30).fit(points)
+    centres = l2_normalised(np.asarray(found.cluster_centers_, dtype=np.float32))
+    sample, low, high = points[:2000], 1e-3, 1e3
+    for _ in range(30):  # bisection: the mean's norm grows with the width, from near 0 to 1
+        width = float(np.sqrt(low * high))
+        mean = nearness(sample, centres / np.float32(width)).mean(axis=0)
+        low, high = (width, high) if float(mean @ mean) < OVERLAP else (low, width)
+    return np.asarray(centres / np.float32(width), dtype=np.float32)
+
+
+def fit_embedding(features: Floats, dimension: int) -> Embedding:
+    """Principal axes of public features (n, p), each scaled by its eigenvalue to the power -1/4.
+
+    The scale lies halfway between plain and whitened.
 
     Raises
     ------
@@ -64,50 +99,15 @@ def fit_embedding(features: Floats, dimension: int, kind: Kind = "pca") -> Embed
         If the public records or features are too few for the dimension.
     """
     rows = l2_normalised(features)
-    wanted = min(_GRAPH_FEATURES, *rows.shape) if kind == "graph" else dimension
-    if not 0 < dimension < len(rows) or wanted > rows.shape[1]:
+    if not 0 < dimension < len(rows) or dimension > rows.shape[1]:
         raise SettingsError(
-            f"dimension={dimension} needs more than {dimension} public records, and for pca as many features; there "
-            f"are {rows.shape[0]} of {rows.shape[1]}"
+            f"dimension={dimension} needs more than {dimension} public records, and as many features; there are "
+            f"{rows.shape[0]} of {rows.shape[1]}"
         )
     mean = rows.mean(axis=0, dtype=np.float64)
     centred = rows - mean
     values, vectors = np.linalg.eigh(centred.T @ centred / len(rows))
-    values, vectors = values[::-1][:wanted], vectors[:, ::-1][:, :wanted]
-    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(wanted)])  # eigenvectors come with any sign
-    scale = np.maximum(values, 1e-12 * values[0]) ** -0.25 if kind == "pca" else np.ones(wanted)
-    found = Embedding(mean.astype(np.float32), (vectors * signs * scale).astype(np.float32))
-    if kind == "pca":
-        return found
-    points = found.transform(features)
-    return Embedding(found.mean, found.axes, points, diffusion(points, dimension))
-
-
-def nearest(rows: Floats, points: Floats, k: int) -> NDArray[np.int64]:
-    """Indices (n, k) of the k points nearest to each row; rows and points of norm 1, so of largest cosine."""
-    k = min(k, len(points))
-    return np.asarray(np.argpartition(-(rows @ points.T), k - 1, axis=1)[:, :k], dtype=np.int64)
-
-
-def diffusion(points: Floats, dimension: int) -> Floats:
-    """Random-walk eigenvectors 2 to d + 1 times eigenvalue squared, float32 (n, d), of the points' neighbour graph."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
-    n, k = len(points), min(NEIGHBOURS + 1, len(points))
-    near = np.concatenate([nearest(points[s : s + _BATCH], points, k) for s in range(0, n, _BATCH)])
-    rows, columns = np.repeat(np.arange(n), k), near.ravel()
-    keep = rows != columns
-    weights = csr_matrix((np.ones(int(keep.sum())), (rows[keep], columns[keep])), shape=(n, n))
-    weights = weights.maximum(weights.T)
-    degrees = np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1)
-    root = 1 / np.sqrt(degrees)
-    walk = weights.multiply(root[:, None]).multiply(root).tocsr()
-    constant = np.sqrt(degrees / degrees.sum())  # the first eigenvector tells nothing; a graph in parts has several
-    rest = LinearOperator((n, n), matvec=lambda v: walk @ v - constant * (constant @ v), dtype=np.float64)
-    values, vectors = eigsh(rest, dimension, which="LA", v0=np.cos(np.arange(n)))  # any start that is the same for all
-    order = np.argsort(-values)
-    vectors = vectors[:, order] * root[:, None]
-    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(dimension)])
-    scaled = vectors * signs * np.maximum(values[order], 0) ** 2
-    return np.asarray(scaled / np.sqrt(np.mean(scaled**2)), dtype=np.float32)
+    values, vectors = values[::-1][:dimension], vectors[:, ::-1][:, :dimension]
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(dimension)])  # eigenvectors come with any sign
+    scale = np.maximum(values, 1e-12 * values[0]) ** -0.25
+    return Embedding(mean.astype(np.float32), (vectors * signs * scale).astype(np.float32))

@@ -1,31 +1,38 @@
 """Noisy class sums: everything a linear head needs from a party, in one release of counts and feature sums per class.
 
-A record with class y and embedding z, |z| <= 1, adds the vector (b, sqrt(1 - b^2) z) to block y, with b^2 = 1/2.
-Replacing a record, the number of records being public, moves the sum by at most sqrt(2): within a block the constants
-cancel and leave sqrt(1 - b^2) |z - z'| <= sqrt(2), and two different blocks change by vectors of norm at most 1 each.
-So the counts cost nothing. All that follows from the release is post-processing; there is no solver, hence no
-certificate.
+A record with class y and embedding z, |z| <= 1, adds the vector (b, sqrt(1 - b^2) z) to block y. Replacing a record,
+the number of records being public, moves the sum by at most sqrt(2). Across classes, two blocks change by vectors of
+norm at most 1 each. Within a class, the constants cancel and leave sqrt(1 - b^2) |z - z'|:
+
+- any z: |z - z'| <= 2, so b^2 = 1/2 is needed, and the counts cost nothing;
+- z without negative coordinates: z and z' are at a right angle at most, |z - z'| <= sqrt(2), and any b will do. A
+  small b leaves nearly all of the norm to the sums: their noise is smaller by nearly sqrt(2).
+
+All that follows from the release is post-processing; there is no solver, hence no certificate.
 
 Source: ours. It takes the place of the score head and the class head of "FedAUXfdp: Differentially private one-shot
 federated distillation", Algorithm 1.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import gaussian
-from fedballot.privacy.costs import IntegerCost
+from fedballot.privacy.costs import IntegerCost, shares_that_came
+from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, secure_aggregation
 from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.vectors import NoisyVector
 
 SENSITIVITY = math.sqrt(2)
-_SHARE = math.sqrt(0.5)  # b, and sqrt(1 - b^2)
+SIGNED = 0.5  # b^2, the share of a record's squared norm that its count takes: the least for signed coordinates
+NONNEGATIVE = 0.05  # for coordinates of which none is negative: any would do, and the sums need theirs
 
 Floats = NDArray[np.float64]
+Steps = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,11 +45,19 @@ class ClassSums:
         C and d; `classes` is the global label set, also for a party that holds one class.
     sigma : float
         Noise on each coordinate of the release, in units of a record's vector.
+    signed : bool
+        Whether embeddings may have negative coordinates.
+    contributors, colluders : int
+        As in `NoisyVector`, where only the sum over parties is opened: contributors - colluders shares of the noise
+        are sure to be in it and secret. With 1 and 0 a party's release has all its noise itself.
     """
 
     classes: int
     features: int
     sigma: float
+    signed: bool = True
+    contributors: int = 1
+    colluders: int = 0
 
     def __post_init__(self) -> None:
         if self.classes < 2 or self.features < 1:
@@ -50,24 +65,79 @@ class ClassSums:
         gaussian.check_positive("sigma", self.sigma)
 
     @classmethod
-    def solve(cls, epsilon: float, delta: float, *, classes: int, features: int) -> "ClassSums":
+    def solve(
+        cls,
+        epsilon: float,
+        delta: float,
+        *,
+        classes: int,
+        features: int,
+        signed: bool = True,
+        contributors: int = 1,
+        colluders: int = 0,
+    ) -> "ClassSums":
         """Return the mechanism with the smallest sigma whose epsilon is at most the target."""
-        found = NoisyVector.solve(epsilon, delta, sensitivity=SENSITIVITY, coordinates=classes * (1 + features))
-        return cls(classes, features, found.sigma)
+        found = NoisyVector.solve(
+            epsilon,
+            delta,
+            sensitivity=SENSITIVITY,
+            coordinates=classes * (1 + features),
+            contributors=contributors,
+            colluders=colluders,
+        )
+        return cls(classes, features, found.sigma, signed, contributors, colluders)
 
     @property
     def mechanism(self) -> NoisyVector:
         """The noisy release of all blocks."""
-        return NoisyVector(SENSITIVITY, self.classes * (1 + self.features), self.sigma)
+        coordinates = self.classes * (1 + self.features)
+        return NoisyVector(SENSITIVITY, coordinates, self.sigma, self.contributors, self.colluders)
+
+    @property
+    def share(self) -> float:
+        """b^2, what of a record's squared norm its count takes."""
+        return SIGNED if self.signed else NONNEGATIVE
+
+    @property
+    def count_variance(self) -> float:
+        """Variance of the noise on each count, before its projection."""
+        return self.sigma**2 / self.share
 
     @property
     def variance(self) -> float:
-        """Variance of the noise on each count, before its projection, and on each coordinate of the sums."""
-        return (self.sigma / _SHARE) ** 2
+        """Variance of the noise on each coordinate of the sums."""
+        return self.sigma**2 / (1 - self.share)
 
     def cost(self) -> IntegerCost:
         """Return what the release costs."""
         return self.mechanism.cost()
+
+    @property
+    def scale(self) -> Floats:
+        """What counts and sums are multiplied by before noise of sigma is added, float64 (1 + d,)."""
+        return np.asarray(np.sqrt(np.r_[self.share, np.full(self.features, 1 - self.share)]))
+
+    def steps(self, embedded: NDArray[np.floating], labels: NDArray[np.integer], noise: NoiseSource) -> Steps:
+        """A party's counts and sums with its share of the noise, in grid steps, int64 (C, 1 + d).
+
+        Raises
+        ------
+        DataError
+            See `class_sums`; if a coordinate is negative and the mechanism is not for signed ones.
+        """
+        if embedded.ndim != 2 or embedded.shape[1] != self.features:
+            raise DataError(f"embedded: expected (n, {self.features}), got {embedded.shape}.")
+        if not self.signed and (embedded < 0).any():
+            raise DataError("embedded: a coordinate is negative, and the noise is for embeddings without such.")
+        return self.mechanism.release(class_sums(embedded, labels, self.classes) * self.scale, noise)
+
+    def read(self, steps: Steps) -> Floats:
+        """Counts and sums, float64 (C, 1 + d), of one party's grid steps or of the sum of several."""
+        return np.asarray(steps * self.mechanism.grid / self.scale, dtype=np.float64)
+
+    def largest(self, records: int) -> int:
+        """Largest magnitude of a grid step of a party with at most this many records; see `largest_draw`."""
+        return math.ceil(records / self.mechanism.grid) + self.mechanism.largest
 
     def release(self, embedded: NDArray[np.floating], labels: NDArray[np.integer], noise: NoiseSource) -> Floats:
         """Counts and sums with noise, float64 (C, 1 + d); the counts add up to the number of records again.
@@ -77,14 +147,38 @@ class ClassSums:
         Raises
         ------
         DataError
-            See `class_sums`.
+            See `steps`.
         """
-        if embedded.ndim != 2 or embedded.shape[1] != self.features:
-            raise DataError(f"embedded: expected (n, {self.features}), got {embedded.shape}.")
-        exact = class_sums(embedded, labels, self.classes)
-        noisy = self.mechanism.release(exact * _SHARE, noise) * (self.mechanism.grid / _SHARE)
+        noisy = self.read(self.steps(embedded, labels, noise))
         noisy[:, 0] += (len(embedded) - noisy[:, 0].sum()) / self.classes
-        return np.asarray(noisy, dtype=np.float64)
+        return noisy
+
+    def guarantees(
+        self, delta: float, *, secure: bool, arrived: int | None = None, seeded: bool = False, agents: int | None = None
+    ) -> list[Guarantee]:
+        """What a sum over parties promises; without secure aggregation, the server's own view of one party too.
+
+        `arrived`: how many shares of noise are in the opened sum, where that is known.
+        """
+        came = shares_that_came(arrived, self.contributors, self.colluders)
+        found = Guarantee(
+            mechanism="class counts and sums of all parties, with Gaussian noise of which each adds a share",
+            unit="record",
+            adjacency="replace-one",
+            epsilon=replace(self.cost(), shares=came).epsilon(delta),
+            delta=delta,
+            view="server's view" if secure else "output only",
+            trust=secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR,
+            status="seeded" if seeded else "proved",
+            accountant="exact (sum of discrete Gaussians)",
+            n=agents,
+            composition="one release; landmarks, extractor and the largest number of records of a party are public",
+        )
+        if secure:
+            return [found]
+        words = "one party's own class counts and sums, with its share of the noise"
+        alone = replace(self.cost(), shares=1).epsilon(delta)
+        return [found, replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF)]
 
 
 def class_sums(embedded: NDArray[np.floating], labels: NDArray[np.integer], classes: int) -> Floats:

@@ -10,10 +10,12 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import isotonic_regression
 
 Floats = npt.NDArray[np.float64]
 
-BETWEEN = 0.02  # share of the variance of public embeddings that is taken to lie between classes
+BETWEEN = 0.02  # share of the variance of public embeddings that lies between classes, where only a guess is needed
+FLOOR = 1e-3  # least eigenvalue of the public covariance that is divided by, over their mean
 SHARPNESS = 3.0  # logits of one standard deviation of the evidence
 
 
@@ -28,16 +30,6 @@ def planned_dimension(records: float, parties: int, classes: int, multiplier: fl
         return 256
     wanted = math.sqrt(2 * parties) * records / (2 * multiplier * classes)
     return int(np.clip(2 ** round(math.log2(max(wanted, 1.0))), 8, 256))
-
-
-def planned_ridge(records: float, parties: int, classes: int, variance: float) -> float:
-    """Variance of the noise on a class mean, from public numbers, over the share of variance between classes.
-
-    Where class means are spread like the public records, only narrower (`BETWEEN` of their covariance), this ridge
-    makes the discriminant of `evidence` the best linear (Wiener) estimate. K parties with n/C records of each class
-    are assumed: of all ways to hold as many records, the one under which class means are noisiest.
-    """
-    return variance * classes**2 / (parties * records**2) / BETWEEN
 
 
 def certainty(counts: Floats, variance: float) -> Floats:
@@ -60,29 +52,67 @@ def certainty(counts: Floats, variance: float) -> Floats:
     return np.asarray(np.clip(even + share * (counts - even), 0, np.maximum(sizes, 0)))
 
 
-def evidence(embedded: npt.NDArray[np.floating], sums: Floats, covariance: Floats, ridge: float) -> Floats:
-    """What class sums (C, d) say of public records (Q, d), float64 (Q, C): z (Cov + ridge I)^-1 S_c.
+def pooled(sums: Floats, weights: Floats, variance: float) -> tuple[Floats, Floats]:
+    """Class means (C, d) from sums (K, C, d) and certainty (K, C), and the variance (C,) of a coordinate's noise.
 
-    Linear in the sums, so evidence can be added up in place of them.
-    """
-    heads = np.linalg.solve(covariance + ridge * np.eye(len(covariance)), sums.T)
-    return np.asarray(embedded.astype(np.float64) @ heads)
-
-
-def weighted_evidence(parts: npt.NDArray[np.floating], weights: Floats) -> Floats:
-    """Discriminants (Q, C) from evidence (K, Q, C) and certainty (K, C): a matched filter, class by class.
-
-    F_c = sum_i w_ic E_ic / sum_i w_ic^2, less its mean over the classes: the least-squares estimate of a class mean
-    that party i has summed w_ic times under equal noise. A party that holds none of a class weighs nothing there; a
-    class that nobody seems to hold gets the lowest value of the record.
+    m_c = sum_i w_ic S_ic / sum_i w_ic^2, a matched filter: the least-squares estimate of a class mean that party i has
+    summed w_ic times under equal noise, of the given variance. A party that holds none of a class weighs nothing
+    there; of a class that nobody seems to hold nothing is known: mean 0, variance infinite.
     """
     power = np.sum(weights**2, axis=0)
     known = power > 0
+    scale = np.where(known, power, 1.0)
+    means = np.einsum("kc,kcj->cj", weights, sums) / scale[:, None]
+    return np.where(known[:, None], means, 0.0), np.where(known, variance / scale, np.inf)
+
+
+def heads(means: Floats, variances: Floats, covariance: Floats) -> Floats:
+    """A linear head for each class (C, d): the discriminant of class means under noise, by empirical Bayes.
+
+    With M_cj a class mean less the mean of all, along the j-th eigenvector of the public covariance, of eigenvalue
+    l_j, and s_c^2 the variance of its noise, W_cj = M_cj t_j / ((t_j + s_c^2) l_j): the best linear (Wiener) estimate
+    of a mean whose variance over the classes is t_j, then the discriminant. What lies between classes is estimated:
+    t_j / l_j = (sum_c M_cj^2 / (C - 1) - mean_c s_c^2) / l_j, by least squares under the constraint that it does
+    not grow from one eigenvector to the next and is not negative. A release of noise alone so gets heads near 0,
+    and without noise this is the plain discriminant. Robbins (1956), "An empirical Bayes approach to statistics";
+    isotonic regression: Barlow and Brunk (1972).
+
+    Parameters
+    ----------
+    means, variances
+        Of `pooled`; classes of infinite variance get the head 0.
+    covariance
+        Of public embeddings, (d, d).
+    """
+    known = np.isfinite(variances)
+    out = np.zeros(means.shape)
+    if known.sum() < 2:
+        return out
+    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = np.maximum(values[::-1], 1e-9 * values[-1]), vectors[:, ::-1]
+    noise = variances[known, None]
+    centred = (means[known] - means[known].mean(axis=0)) @ vectors
+    between = (centred**2).sum(axis=0) / (known.sum() - 1) - noise.mean()
+    trust = (values / (BETWEEN * values + noise.mean())) ** 2  # 1 / variance of a ratio, as far as it can be told
+    ratio = np.maximum(isotonic_regression(between / values, weights=trust, increasing=False).x, 0.0)
+    signal = ratio * values
+    total = signal + noise
+    kept = np.divide(signal, total, out=np.ones_like(total), where=total > 0)
+    out[known] = (centred * kept / np.maximum(values, FLOOR * values.mean())) @ vectors.T
+    return out
+
+
+def discriminants(embedded: npt.NDArray[np.floating], means: Floats, variances: Floats, covariance: Floats) -> Floats:
+    """What pooled class sums say of public records (Q, d), float64 (Q, C): their heads on the centred records.
+
+    A class that nobody seems to hold gets the lowest value of the record.
+    """
+    z = embedded.astype(np.float64)
+    found = np.asarray((z - z.mean(axis=0)) @ heads(means, variances, covariance).T)
+    known = np.isfinite(variances)
     if not known.any():
-        return np.zeros(parts.shape[1:])
-    total = np.einsum("kc,kqc->qc", weights, parts) / np.where(known, power, 1.0)
-    centred = total - total[:, known].mean(axis=1, keepdims=True)
-    return np.asarray(np.where(known, centred, centred[:, known].min(axis=1, keepdims=True)))
+        return found
+    return np.asarray(np.where(known, found, found[:, known].min(axis=1, keepdims=True)))
 
 
 def soft_labels(discriminants: Floats) -> Floats:

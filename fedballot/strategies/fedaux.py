@@ -9,6 +9,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -21,15 +22,14 @@ from fedballot.clients.fedaux import (
     FedauxFSettings,
     FeddSettings,
     HeadSettings,
-    Space,
-    class_space,
+    class_axes,
     costs_of,
     sums_mechanism,
     together,
     unpack,
 )
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
-from fedballot.datasets.embedding import fit_embedding
+from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
 from fedballot.learners.base import Learner
@@ -41,10 +41,11 @@ from fedballot.privacy.heads import prepare
 from fedballot.runfolder import RunFolder
 from fedballot.strategies.aggregation import average_vectors, weighted_average
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
-from fedballot.strategies.certainty import certainty, evidence, score, soft_labels, weighted_evidence
+from fedballot.strategies.certainty import certainty, discriminants, pooled, score, soft_labels
 
 H = TypeVar("H", bound=HeadSettings)
 D = TypeVar("D", bound=FeddSettings)
+A = TypeVar("A", bound=FedauxfdpSettings)
 Floats = npt.NDArray[np.float64]
 
 STUDENT_FEATURES = 256  # principal components that the student sees
@@ -244,45 +245,53 @@ class FedauxFStrategy(EnsembleStrategy[FedauxFSettings]):
     """FedAUX with a frozen extractor: private scores weigh predictions that have no noise."""
 
 
-class FedauxfdpStrategy(EnsembleStrategy[FedauxfdpSettings]):
+class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
     """FedAUXfdp: certainty-weighted distillation from class sums, or from the paper's heads."""
 
     @cached_property
-    def space(self) -> Space:
+    def embedding(self) -> Embedding:
         """Where the class sums are told."""
-        return class_space(self.settings, self.data, self.public)
+        axes = class_axes(self.settings, self.data, self.public)
+        if not self.settings.with_landmarks:
+            return axes
+        found = fit_landmarks(axes, self.public.features, self.settings.landmarks, self.settings.seed)
+        return replace(axes, landmarks=found)
+
+    def request(self, server_round: int) -> Arrays:
+        """The extractor's weights as far as the server has trained them, and the landmarks of the class sums."""
+        landmarks = self.embedding.landmarks if self.settings.with_landmarks else None
+        return [*super().request(server_round), *([] if landmarks is None else [landmarks])]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         if self.settings.logistic:
             return super().shapes
-        if self.settings.told == "heads":
-            return [(self.classes, 1 + self.space.dimension)]
-        return [(len(self.public.distil), self.classes), (self.classes,)]
+        return [(self.classes, 1 + self.embedding.dimension)]
 
     def read(self, arrays: Arrays) -> npt.NDArray[Any]:
-        """With class sums: evidence of the public records (Q, C), and after them the counts (1, C)."""
-        if self.settings.logistic:
-            return super().read(arrays)
-        parts = [part.astype(np.float64) for part in unpack(arrays, self.shapes, self.settings)]
-        if self.settings.told == "heads":
-            sums, space = parts[0], self.space
-            embedded = space.embedded[self.public.distil]
-            parts = [evidence(embedded, sums[:, 1:], space.covariance, space.ridge), sums[:, 0]]
-        return np.vstack(parts)
+        """With class sums: counts and sums (C, 1 + d)."""
+        return super().read(arrays) if self.settings.logistic else unpack(arrays, self.shapes, self.settings)[0]
 
     def soft(self, answers: list[Answer]) -> Floats:
+        """With class sums: certainty, a matched filter over the parties, one head, and what it says."""
         if self.settings.logistic:
             return super().soft(answers)
-        ballots = np.stack([answer.ballot for answer in answers])
-        noisy = sums_mechanism(self.settings, self.classes, self.space.dimension)
-        weights = certainty(ballots[:, -1], noisy.variance if noisy else 0.0)
-        return soft_labels(weighted_evidence(ballots[:, :-1], weights))
+        noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
+        told = np.stack([answer.ballot for answer in answers]).astype(np.float64)
+        return self.weighed(told, noisy.count_variance if noisy else 0.0, noisy.variance if noisy else 0.0)
+
+    def weighed(self, told: Floats, count_variance: float, variance: float) -> Floats:
+        """Soft labels from counts and sums (K, C, 1 + d) and the variances of their noise."""
+        weights = certainty(told[:, :, 0], count_variance)
+        means, variances = pooled(told[:, :, 1:], weights, variance)
+        embedded = self.embedding.transform(self.public.features)
+        covariance = np.cov(embedded.T.astype(np.float64))
+        return soft_labels(discriminants(embedded[self.public.distil], means, variances, np.atleast_2d(covariance)))
 
     def costs(self) -> list[Cost]:
         if self.settings.logistic:
             return super().costs()
-        noisy = sums_mechanism(self.settings, self.classes, self.space.dimension)
+        noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
         return [noisy.cost()] if noisy else []
 
     def mechanism_words(self) -> str:

@@ -45,7 +45,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     for _ in range(2):
         arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)
         assert metrics["refused"] == "", metrics
-        assert server.read(arrays).shape[0] in (161, 160)
+        assert len(server.read(arrays)) == (160 if head == "logistic" else len(data.classes))
     kinds = [line["kind"] for line in Ledger(path.parent / "ledger").lines()]
     assert kinds == ["open", *["charge", "release"] * charges]
     assert server.guarantees()[0].status == "proved"

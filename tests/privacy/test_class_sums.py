@@ -19,15 +19,39 @@ def unit(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6), st.integers(2, 5))
-def test_replacing_a_record_moves_the_release_by_at_most_sqrt_2(seed, n, d, classes):
+def scale(d: int, signed: bool) -> np.ndarray:
+    """What the mechanism multiplies counts and sums by before it adds noise of sigma."""
+    share = ClassSums(2, d, 1.0, signed).share
+    return np.sqrt(np.r_[share, np.full(d, 1 - share)])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6), st.integers(2, 5), st.booleans())
+def test_replacing_a_record_moves_the_release_by_at_most_sqrt_2(seed, n, d, classes, signed):
     rng = np.random.default_rng(seed)
     z, y = unit(rng, n, d), rng.integers(classes, size=n)
     other_z, other_y = z.copy(), y.copy()
     other_z[0], other_y[0] = unit(rng, 1, d)[0] * rng.uniform(), rng.integers(classes)
-    moved = (class_sums(z, y, classes) - class_sums(other_z, other_y, classes)) * math.sqrt(0.5)
+    if not signed:
+        z, other_z = np.abs(z), np.abs(other_z)
+    moved = (class_sums(z, y, classes) - class_sums(other_z, other_y, classes)) * scale(d, signed)
     assert np.linalg.norm(moved) <= SENSITIVITY + 1e-12
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_the_bound_is_reached_without_negative_coordinates_too(label):
+    z = np.array([[1.0, 0.0]])
+    moved = class_sums(z, np.array([0]), 2) - class_sums(z if label else z[:, ::-1], np.array([label]), 2)
+    share = ClassSums(2, 2, 1.0, False).share
+    across = np.linalg.norm(moved * scale(2, False))
+    assert across == pytest.approx(SENSITIVITY if label else SENSITIVITY * math.sqrt(1 - share))
+
+
+def test_a_negative_coordinate_needs_the_noise_for_signed_ones():
+    z = np.array([[0.6, -0.8]])
+    ClassSums(2, 2, 1.0).release(z, np.array([0]), seeded_noise(0))
+    with pytest.raises(DataError, match="negative"):
+        ClassSums(2, 2, 1.0, signed=False).release(z, np.array([0]), seeded_noise(0))
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -46,15 +70,17 @@ def test_sigma_is_the_analytic_gaussians(epsilon, multiplier):  # multipliers: g
     assert found.variance == pytest.approx(4 * multiplier**2, rel=6e-3)
 
 
-def test_the_release_is_the_truth_plus_the_declared_noise_and_the_total_is_exact():
+@pytest.mark.parametrize("signed", [True, False])
+def test_the_release_is_the_truth_plus_the_declared_noise_and_the_total_is_exact(signed):
     rng = np.random.default_rng(0)
     z, y = unit(rng, 300, 40), rng.integers(10, size=300)
-    mechanism = ClassSums.solve(1.0, 1e-5, classes=10, features=40)
+    z = z if signed else np.abs(z)
+    mechanism = ClassSums.solve(1.0, 1e-5, classes=10, features=40, signed=signed)
     truth = class_sums(z, y, 10)
     off = np.array([mechanism.release(z, y, os_noise()) - truth for _ in range(30)])
     assert np.abs(off[:, :, 0].sum(axis=1)).max() < 1e-9
     assert variance_p_value(off[:, :, 1:].ravel(), mechanism.variance) > 1e-5
-    assert np.mean(off[:, :, 0] ** 2) == pytest.approx(mechanism.variance * 9 / 10, rel=0.5)
+    assert np.mean(off[:, :, 0] ** 2) == pytest.approx(mechanism.count_variance * 9 / 10, rel=0.5)
 
 
 def test_no_noise_in_the_limit_and_the_same_shape_for_one_class():

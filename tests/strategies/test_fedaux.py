@@ -15,8 +15,8 @@ from fedballot.clients.fedaux import (
     FedauxFSettings,
     FeddSettings,
     HeadSettings,
+    class_axes,
     class_mechanism,
-    class_space,
     score_mechanism,
     sums_mechanism,
 )
@@ -97,8 +97,8 @@ def run(method, settings, folder):
     ("method", "changed", "least"),
     [
         ("fedauxfdp", {"epsilon": 2.0}, 0.75),
-        ("fedauxfdp", {"epsilon": 2.0, "share": "predictions", "precision": "int8"}, 0.75),
-        ("fedauxfdp", {"epsilon": 2.0, "embedding": "graph", "dimension": 32}, 0.75),
+        ("fedauxfdp", {"epsilon": 2.0, "precision": "int8"}, 0.75),
+        ("fedauxfdp", {"epsilon": 2.0, "embedding": "pca"}, 0.75),
         ("fedauxfdp", {"epsilon": 20.0, "score_epsilon": 20.0, "head": "logistic"}, 0.6),
         ("fedauxfdp", {"epsilon": 20.0, "score_epsilon": 20.0, "head": "logistic", "weighting": "logits"}, 0.45),
         ("fedd-p", {"epsilon": 20.0}, 0.6),
@@ -131,7 +131,7 @@ def test_the_extractor_has_seen_the_auxiliary_records_only():
     assert np.array_equal(public.extractor.transform(x), other.extractor.transform(x))
 
 
-@pytest.mark.parametrize("changed", [{}, {"head": "logistic"}, {"share": "predictions"}, {"precision": "int8"}])
+@pytest.mark.parametrize("changed", [{}, {"head": "logistic"}, {"embedding": "pca"}, {"precision": "int8"}])
 def test_a_party_with_a_single_class_sends_the_same_shapes(changed, tmp_path):
     settings = of("fedauxfdp", **changed)
     data = federated_data(settings)
@@ -139,15 +139,20 @@ def test_a_party_with_a_single_class_sends_the_same_shapes(changed, tmp_path):
     y = np.array(data.private.y)
     y[rows] = 3
     single = replace(data, private=Examples(data.private.x, y, None))
-    usual, alone = (ask(client("fedauxfdp", settings, tmp_path / n, 0, d)) for n, d in (("a", data), ("b", single)))
+    server = strategy("fedauxfdp", settings)
+    asked = server.request(1)
+    usual, alone = (
+        ask(client("fedauxfdp", settings, tmp_path / n, 0, d), asked) for n, d in (("a", data), ("b", single))
+    )
     assert [(a.shape, a.dtype) for a in usual] == [(a.shape, a.dtype) for a in alone]
-    strategy("fedauxfdp", settings).read(alone)
+    server.read(alone)
 
 
 def test_class_sums_are_told_with_the_noise_of_the_ledgers_charge(tmp_path):
     settings = of("fedauxfdp", epsilon=1.0, dimension=16)
     one = client("fedauxfdp", settings, tmp_path)
-    out = ask(one)
+    asked = strategy("fedauxfdp", settings).request(1)
+    out = ask(one, asked)
     ledger = Ledger(tmp_path / "0" / "ledger")
     lines = [line["kind"] for line in ledger.lines()]
     assert lines == ["open", "charge", "release"]
@@ -155,14 +160,14 @@ def test_class_sums_are_told_with_the_noise_of_the_ledgers_charge(tmp_path):
     assert (ledger.account.unit, ledger.account.adjacency) == ("record", "replace-one")
     data = one.party.data
     public = public_features(settings, data, "cpu")
-    space = class_space(settings, data, public)
+    embedding = replace(class_axes(settings, data, public), landmarks=asked[0])
     own = one.party.private()
-    exact = class_sums(space.embedding.transform(public.extractor.transform(own.x)), own.y, 10)
+    exact = class_sums(embedding.transform(public.extractor.transform(own.x)), own.y, 10)
     noise = out[0].astype(float) - exact
     variance = sums_mechanism(settings, 10, 16).variance
     assert np.mean(noise[:, 1:] ** 2) == pytest.approx(variance, rel=0.4)  # 160 draws: standard error .11
     assert out[0][:, 0].sum() == pytest.approx(len(own.y), abs=1)
-    assert np.array_equal(ask(client("fedauxfdp", settings, tmp_path))[0], out[0])
+    assert np.array_equal(ask(client("fedauxfdp", settings, tmp_path), asked)[0], out[0])
     assert len(ledger.lines()) == 3
 
 
@@ -202,7 +207,7 @@ def test_the_papers_noise_is_its_claim_beside_what_is_proved(tmp_path):
     [
         ("fedauxfdp", {"dimension": 16}, 1, 2 * 10 * 17),
         ("fedauxfdp", {"dimension": 16, "precision": "int8"}, 2, 10 * 17 + 4),
-        ("fedauxfdp", {"share": "predictions"}, 2, 2 * (400 * 10 + 10)),
+        ("fedauxfdp", {}, 1, 2 * 10 * 51),
         ("fedauxfdp", {"head": "logistic"}, 2, 2 * (10 * 31 + 31)),
         ("fedauxfdp", {"head": "logistic", "share": "predictions", "precision": "int8"}, 4, 400 * 11 + 8),
         ("fedavg-p", {}, 1, 2 * 10 * 31),
@@ -210,18 +215,18 @@ def test_the_papers_noise_is_its_claim_beside_what_is_proved(tmp_path):
     ],
 )
 def test_bytes_that_leave_a_party(method, changed, arrays, nbytes, tmp_path):
-    sent = ask(client(method, of(method, **changed), tmp_path))
+    settings = of(method, **changed)
+    sent = ask(client(method, settings, tmp_path), strategy(method, settings).request(1))
     assert len(sent) == arrays and sum(array.nbytes for array in sent) == nbytes
 
 
 def test_heads_and_predictions_teach_the_same(tmp_path):
-    for changed in ({"epsilon": 2.0}, {"head": "logistic", "epsilon": 5.0}):
-        told = [
-            run("fedauxfdp", of("fedauxfdp", share=share, **changed), tmp_path / share / str(len(changed)))[0]
-            for share in ("heads", "predictions")
-        ]
-        soft = [one._release["soft_labels"] for one in told]
-        assert np.abs(soft[0] - soft[1]).max() < 0.02  # float16
+    told = [
+        run("fedauxfdp", of("fedauxfdp", share=share, head="logistic", epsilon=5.0), tmp_path / share)[0]
+        for share in ("heads", "predictions")
+    ]
+    soft = [one._release["soft_labels"] for one in told]
+    assert np.abs(soft[0] - soft[1]).max() < 0.02  # float16
 
 
 def test_equation_1_by_hand():
@@ -274,7 +279,19 @@ def test_bad_answers_are_refused():
 def test_a_request_with_anything_but_a_network_is_refused(tmp_path):
     one = client("fedauxfdp", of("fedauxfdp"), tmp_path)
     config = {"request": "run/1", "round": 1, "fingerprint": one.party.data.public_fingerprint}
-    assert one.fit([np.zeros((2, 2), np.float32)], config)[2]["refused"] == "request"
+    good = strategy("fedauxfdp", one.party.settings).request(1)[0]
+    for bad in (
+        [],
+        [good[:, 1:]],
+        [good[:1]],
+        [good * np.float32(np.nan)],
+        [good * np.float32(1e9)],
+        [good, good],
+        [good.ravel()],
+    ):
+        assert one.fit(bad, config)[2]["refused"] == "request", [array.shape for array in bad]
+    pca = client("fedauxfdp", of("fedauxfdp", embedding="pca"), tmp_path)
+    assert pca.fit([good], config)[2]["refused"] == "request"
     assert not (tmp_path / "0" / "ledger").exists()
 
 
@@ -284,7 +301,12 @@ def test_a_request_with_anything_but_a_network_is_refused(tmp_path):
         ("fedauxfdp", {"mechanism": "paper"}, "head=logistic"),
         ("fedauxfdp", {"extractor": "hgo"}, "did you mean 'hog'"),
         ("fedauxfdp", {"pretrain_share": 0.0001}, "nothing to pretrain"),
-        ("fedauxfdp", {"dataset": "sites", "public_dataset": "digits", "private_size": 0}, "set records"),
+        (
+            "fedauxfdp",
+            {"dataset": "sites", "public_dataset": "digits", "private_size": 0, "embedding": "pca"},
+            "set records",
+        ),
+        ("fedauxfdp", {"share": "predictions"}, "share=predictions"),
         ("fedaux-f", {"epsilon": 1.0}, "run fedauxfdp"),
         ("fedaux-f", {"share": "heads"}, "leave it out"),
     ],

@@ -1,0 +1,100 @@
+"""FedAUXfdp with one noise for all parties: what is opened, what it costs, what the server learns from the sum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedballot.clients.fedaux import sums_mechanism
+from fedballot.clients.fedaux_sum import FedauxfdpSumSettings, shared_mechanism
+from fedballot.engine import federated_data
+from fedballot.errors import SettingsError
+from fedballot.files import read_arrays
+from fedballot.privacy.audit import variance_p_value
+from fedballot.privacy.class_sums import ClassSums, class_sums
+from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.randomness import os_noise
+from fedballot.settings import build
+from tests.inprocess import run_here
+from tests.strategies.test_fedaux import DIGITS, client, strategy
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDBALLOT_CACHE", str(tmp_path / "cache"))
+
+
+def of(**changed):
+    return build(FedauxfdpSumSettings, DIGITS, {"noise_seed": None}, changed)
+
+
+def test_shares_add_up_to_the_noise_of_one_release():
+    rng = np.random.default_rng(0)
+    z, y = np.abs(rng.normal(size=(60, 30))), rng.integers(4, size=60)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    noisy = ClassSums.solve(0.5, 1e-5, classes=4, features=30, signed=False, contributors=5)
+    off = [
+        noisy.read(sum(noisy.steps(z[i::5], y[i::5], os_noise()) for i in range(5))) - class_sums(z, y, 4)
+        for _ in range(20)
+    ]
+    assert variance_p_value(np.array(off)[:, :, 1:].ravel(), noisy.variance) > 1e-5
+    assert np.mean(np.array(off)[:, :, 0] ** 2) == pytest.approx(noisy.count_variance, rel=0.6)
+    alone = ClassSums.solve(0.5, 1e-5, classes=4, features=30, signed=False)
+    assert noisy.sigma == pytest.approx(alone.sigma, rel=1e-2)  # not sqrt(5) times as much
+    assert noisy.largest(60) > max(np.abs(noisy.steps(z, y, os_noise())).max() for _ in range(20))
+
+
+def test_what_cannot_be_counted_on_makes_the_shares_larger():
+    plain, missing, colluding = (
+        shared_mechanism(of(**changed), 10).mechanism.share_variance
+        for changed in ({}, {"min_agents": 3}, {"colluders": 1})
+    )
+    assert missing == pytest.approx(4 / 3 * plain, rel=0.02) and colluding == pytest.approx(4 / 3 * plain, rel=0.02)
+    own = sums_mechanism(of(), 10, of().landmarks).mechanism.share_variance
+    assert own == pytest.approx(4 * plain, rel=0.02)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_the_server_learns_from_the_sum(secure, tmp_path):
+    settings = of(epsilon=1.0, secure_aggregation=secure)
+    result = run_here("fedauxfdp-sum", settings, tmp_path / "run")
+    assert result["metrics"]["server_accuracy"] > 0.7
+    told = result["guarantees"]
+    assert told[0]["epsilon"] == pytest.approx(1.0, rel=1e-2) and told[0]["epsilon"] <= 1.0
+    assert [(g["unit"], g["adjacency"], g["status"]) for g in told] == [("record", "replace-one", "proved")] * len(told)
+    if secure:
+        assert [g["view"] for g in told] == ["server's view"] and "m_min=4" in str(told[0]["trust"])
+    else:  # whoever sees one share by itself knows more
+        assert [g["view"] for g in told] == ["output only", "server's view"] and told[1]["epsilon"] > 1.8
+    ledger = Ledger(tmp_path / "run" / "agents" / "00000" / "ledger")
+    assert [line["kind"] for line in ledger.lines()] == ["open", "charge", "release"]
+    assert ledger.spent() == pytest.approx(told[0]["epsilon"])
+    kept = read_arrays(next((tmp_path / "run" / "agents" / "00000" / "ledger" / "releases").glob("*.npz")))["release"]
+    assert kept.shape == (10, 1 + settings.landmarks) and np.issubdtype(kept.dtype, np.integer)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"head": "logistic"}, "head=logistic"),
+        ({"embedding": "pca"}, "embedding=pca"),
+        ({"precision": "int8"}, "precision=int8"),
+        ({"epsilon": "inf"}, "epsilon"),
+        ({"colluders": 4}, "no honest agent"),
+        ({"dataset": "sites", "public_dataset": "digits", "private_size": 0}, "set records"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changed, says):
+    with pytest.raises(SettingsError, match=says):
+        of(**changed)
+
+
+def test_more_records_than_declared_are_not_told(tmp_path):
+    settings = replace(of(), records=5)
+    one = client("fedauxfdp-sum", settings, tmp_path, 0, federated_data(settings))
+    server = strategy("fedauxfdp-sum", settings)
+    config = {"request": "run/1", "round": 1, "fingerprint": one.party.data.public_fingerprint}
+    assert one.fit(server.request(1), config)[2]["refused"] == "records"
+    assert not (tmp_path / "0" / "ledger").exists()
