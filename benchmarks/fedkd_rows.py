@@ -93,6 +93,9 @@ def lines() -> Iterator[Line]:
             name = f"γ={gamma}, {answers} answers, {epochs} epochs"
             words = f"{DIGITS} gamma={gamma} answers={answers} server_epochs={epochs}"
             yield Line("answers", name, "fedkd", "fedkd-mnist", words)
+    for levels in (4, 16):
+        words = f"{DIGITS} gamma=inf levels={levels} answers=5 server_epochs=40"
+        yield Line("answers", f"γ=inf, 5 answers, 40 epochs, S={levels}", "fedkd", "fedkd-mnist", words)
     for levels in (2, 4, 16, 200, 65536):
         yield Line("levels", f"S={levels}", "fedkd", "fedkd-mnist", f"{DIGITS} levels={levels} gamma=inf")
     for size in (500, 2000):

@@ -202,4 +202,4 @@ class LatentReplay(Companion):
 
 def _vector(generator: Generator) -> FloatArray:
     parts = [p.detach().reshape(-1) for p in generator.parameters()]
-    return np.array(torch.cat(parts).cpu(), dtype=np.float32)
+    return np.array(torch.cat(parts).cpu().numpy(), dtype=np.float32)

@@ -206,7 +206,7 @@ class TorchLearner:
     def get_weights(self) -> list[FloatArray]:
         """See ``Learner.get_weights``."""
         net = self._shareable()
-        return [np.array(p.detach().cpu(), dtype=np.float32) for p in net.parameters()]
+        return [np.array(p.detach().cpu().numpy(), dtype=np.float32) for p in net.parameters()]
 
     def set_weights(self, weights: list[FloatArray]) -> Self:
         """See ``Learner.set_weights``."""
