@@ -94,10 +94,7 @@ def smallest(fits: Callable[[float], bool], low: float, high: float, rel: float 
     SettingsError
         If even `high` does not fit.
     """
-    if not 0 < low < high:
-        raise SettingsError(f"search from {low} to {high}: needs 0 < low < high.")
-    if not fits(high):
-        raise SettingsError(f"no value up to {high:g} reaches the target: raise epsilon or delta, or release less.")
+    _check_search(low, high, fits)
     if fits(low):
         return low
     while high > low * (1 + rel):
@@ -117,12 +114,9 @@ def crossing(value: Callable[[float], float], target: float, low: float, high: f
     SettingsError
         If even `high` does not fit.
     """
-    if not 0 < low < high:
-        raise SettingsError(f"search from {low} to {high}: needs 0 < low < high.")
-    before, x = (math.log(high), _log(value(high))), math.sqrt(low * high)
-    if before[1] > math.log(target):
-        raise SettingsError(f"no value up to {high:g} reaches the target: raise epsilon or delta, or release less.")
-    step = 0
+    at_high = value(high)
+    _check_search(low, high, lambda _: at_high <= target)
+    before, x, step = (math.log(high), _log(at_high)), math.sqrt(low * high), 0
     while high > low * (1 + rel):
         got, step = value(x), step + 1
         if target * (1 - rel) <= got <= target:
@@ -135,6 +129,13 @@ def crossing(value: Callable[[float], float], target: float, low: float, high: f
         usable = step % 4 and math.log(low) < wanted < math.log(high)
         before, x = now, math.exp(wanted) if usable else math.sqrt(low * high)
     return high
+
+
+def _check_search(low: float, high: float, fits: Callable[[float], bool]) -> None:
+    if not 0 < low < high:
+        raise SettingsError(f"search from {low} to {high}: needs 0 < low < high.")
+    if not fits(high):
+        raise SettingsError(f"no value up to {high:g} reaches the target: raise epsilon or delta, or release less.")
 
 
 def _log(value: float) -> float:
