@@ -36,7 +36,6 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from scipy.stats import hypergeom
 
 from fedballot.errors import FedballotError, SettingsError
 from fedballot.files import read_arrays, write_arrays
@@ -120,6 +119,8 @@ def risks(parties: int, m_min: int, colluders: int, neighbours: int, threshold: 
     holders, missing = neighbours + 1, parties - m_min
     if holders >= parties:
         return float(2 * threshold <= holders + colluders), float(m_min < threshold)
+    from scipy.stats import hypergeom  # half a second, which complete graphs do without
+
     betrayed = hypergeom.sf(2 * threshold - holders - 1, parties - 1, min(colluders, parties - 1), neighbours)
     gone = colluders + missing
     cut = math.prod(max(gone - j, 0) / (parties - j) for j in range(neighbours // 2))

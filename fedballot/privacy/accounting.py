@@ -3,6 +3,8 @@
 Gaussian noise alone is added exactly. Anything else needs an accountant by name, "pld" (privacy loss distributions) or
 "rdp" (Renyi DP), so that nobody mixes figures of both by accident. The delta mass of sampling is composed apart: what
 is (0, d)-DP takes d of the delta and leaves (delta - d)/(1 - d) to the rest.
+
+dp-accounting is imported where it is used: exact accounting, which most parties need alone, starts in half the time.
 """
 
 import math
@@ -11,17 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
-import dp_accounting
 import numpy as np
-from dp_accounting import (
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-)
-from dp_accounting.pld import privacy_loss_distribution as pld
-from dp_accounting.pld.common import DifferentialPrivacyParameters
-from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
 from fedballot.errors import SettingsError
@@ -206,6 +198,9 @@ def _exact(costs: Sequence[Cost], delta: float) -> float:
 @lru_cache(maxsize=1024)  # seconds each, and many parties of a process ask the same
 def _pld(costs: tuple[Cost, ...], delta: float) -> float:
     """Compose privacy loss distributions; dp-accounting's own accountant is avoided, for it rescales by adjacency."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+
     total = pld.identity()
     for cost in costs:
         match cost:
@@ -224,6 +219,9 @@ def _pld(costs: tuple[Cost, ...], delta: float) -> float:
 
 
 def _rdp(costs: Sequence[Cost], delta: float) -> float:
+    import dp_accounting as dpa
+    from dp_accounting.rdp import RdpAccountant
+
     sampled = [c for c in costs if isinstance(c, PoissonCost | CohortCost)]
     if not sampled:
         return _convert(_closed_form(costs, _ORDERS), delta)
@@ -231,23 +229,23 @@ def _rdp(costs: Sequence[Cost], delta: float) -> float:
         raise SettingsError(
             "Poisson sampling is accounted for add-remove, fixed cohorts for replace-one: state them apart."
         )
-    relation = dp_accounting.NeighboringRelation
+    relation = dpa.NeighboringRelation
     fixed = isinstance(sampled[0], CohortCost)
     accountant = RdpAccountant(_SAMPLING_ORDERS, relation.REPLACE_ONE if fixed else relation.ADD_OR_REMOVE_ONE)
     for cost in costs:
         match cost:
             case GaussianCost(mu=mu, count=count):
-                accountant.compose(GaussianDpEvent(1 / mu), count)
+                accountant.compose(dpa.GaussianDpEvent(1 / mu), count)
             case PureCost(
                 epsilon=eps, count=count
             ):  # epsilon-DP is epsilon^2/2-concentrated, as a Gaussian of mu = eps
-                accountant.compose(GaussianDpEvent(1 / eps), count)
+                accountant.compose(dpa.GaussianDpEvent(1 / eps), count)
             case LaplaceCost(ratio=ratio, count=count):
-                accountant.compose(LaplaceDpEvent(1 / ratio), count)
+                accountant.compose(dpa.LaplaceDpEvent(1 / ratio), count)
             case PoissonCost(q=q, multiplier=multiplier, steps=steps):
-                accountant.compose(PoissonSampledDpEvent(q, GaussianDpEvent(multiplier)), steps)
+                accountant.compose(dpa.PoissonSampledDpEvent(q, dpa.GaussianDpEvent(multiplier)), steps)
             case CohortCost(n=n, m=m, multiplier=multiplier, steps=steps):
-                accountant.compose(SampledWithoutReplacementDpEvent(n, m, GaussianDpEvent(multiplier)), steps)
+                accountant.compose(dpa.SampledWithoutReplacementDpEvent(n, m, dpa.GaussianDpEvent(multiplier)), steps)
     return float(accountant.get_epsilon(delta))
 
 

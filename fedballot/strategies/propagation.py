@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
-from sklearn.neighbors import NearestNeighbors
 
 from fedballot.errors import RunError, SettingsError
 
@@ -49,6 +48,8 @@ def neighbour_graph(features: FloatArray, neighbours: int) -> sparse.csr_matrix:
     """
     n = len(features)
     k = min(neighbours, n - 1)
+    from sklearn.neighbors import NearestNeighbors  # a second, which no site needs that starts to answer
+
     distance, index = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(features).kneighbors()
     last = distance[:, -1:]
     ratio = np.divide(distance, last, out=np.zeros_like(distance), where=last > 0)
