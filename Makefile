@@ -3,15 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 FEDBALLOT := $(BIN)/fedballot
 
-.PHONY: demo test test-flwr-1.42 check clean
+.PHONY: demo test test-faults test-flwr-1.42 check clean
 
 demo: .venv/demo
 	rm -rf runs/demo
 	$(FEDBALLOT) run pate-fl --preset demo --out runs/demo
 
-# three workers, each with processes of one thread: two of them mostly wait for real federations (tests/conftest.py)
+# two workers, each with processes of one thread
 test: .venv/test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+
+# ten minutes of killed processes, cut links and full disks, one at a time: beside other tests they starve two cores
+test-faults: .venv/test
+	OMP_NUM_THREADS=1 FEDBALLOT_FAULTS=1 $(BIN)/python -m pytest -v tests/deploy/test_faults.py tests/deploy/test_namespaces.py
 
 # a newer Flower: what stands on it, and one federation of real processes (tests/privacy does without Flower)
 test-flwr-1.42: .venv-flwr-1.42/test

@@ -36,7 +36,7 @@ def small() -> PateSettings:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """For `-n`: a file stays on one worker, and so do all files that share a federation of processes."""
+    """For `-n 2`: a file stays on one worker, and tests/deploy as a whole: two federations at once are too much."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
@@ -47,22 +47,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest groups first, then those with slow tests, so that no worker is left with one at the end."""
+    """The longest group first, then those with slow tests, so that no worker is left with one at the end."""
     slow = {_group(item.nodeid) for item in items if item.get_closest_marker("slow")}
-    first = {FEDERATION, OWN_PROCESSES}
-    items.sort(key=lambda item: (_group(item.nodeid) not in first, _group(item.nodeid) not in slow))
-
-
-# tests on real processes mostly wait, so two such groups and the rest of the suite fit on two cores; three would not
-FEDERATION, OWN_PROCESSES = "one federation", "processes of their own"
-OWN = ("test_compose.py", "test_docs.py", "test_namespaces.py")
+    items.sort(key=lambda item: (_group(item.nodeid) != "tests/deploy", _group(item.nodeid) not in slow))
 
 
 def _group(nodeid: str) -> str:
-    file = nodeid.partition("::")[0]
-    if not file.startswith("tests/deploy/"):
-        return file
-    return OWN_PROCESSES if file.endswith(OWN) else FEDERATION
+    return "tests/deploy" if nodeid.startswith("tests/deploy/") else nodeid.partition("::")[0]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -20,6 +20,7 @@ from fedballot.privacy.ledger import Ledger
 from tests.deploy.harness import Federation, edit, says, wait_until
 
 pytestmark = pytest.mark.slow
+long = pytest.mark.skipif(not os.environ.get("FEDBALLOT_FAULTS"), reason="takes a minute: make test-faults")
 LIMIT_S = 900  # of a test: a run that hangs is a failure
 
 
@@ -105,6 +106,7 @@ def test_a_site_whose_training_raises_and_one_that_sends_200_mb(federation, seen
     assert any("Smith" in path.read_text() for path in federation.site(1).glob("state/runs/*/errors.txt"))
 
 
+@long
 def test_a_late_answer_and_the_same_request_twice(federation, seen):
     """The late answer is ignored; asked again, each site gives the bytes that it gave before, for one charge."""
     federation.fault(1, "hold")
@@ -122,6 +124,7 @@ def test_a_late_answer_and_the_same_request_twice(federation, seen):
     assert federation.releases() == released
 
 
+@long
 def test_a_site_killed_while_training(federation, seen):
     """The last of ``min_agents`` dies: an error in words; with its key it comes back, and the run goes on."""
     with training(federation, "killed") as run:
@@ -136,6 +139,7 @@ def test_a_site_killed_while_training(federation, seen):
             assert words in str(told.value)
 
 
+@long
 def test_the_server_app_killed(federation, seen):
     with training(federation, "app") as run:
         seen("")
@@ -145,6 +149,7 @@ def test_the_server_app_killed(federation, seen):
         seen("error")
 
 
+@long
 def test_the_server_killed(federation, seen):
     with training(federation, "link") as run:
         seen("")
@@ -160,6 +165,7 @@ def test_the_server_killed(federation, seen):
             seen("and the run ended as failed")
 
 
+@long
 def test_a_site_that_is_down_at_the_start(federation, seen):
     federation.processes.kill("site1", signal.SIGTERM)
     try:
@@ -173,6 +179,7 @@ def test_a_site_that_is_down_at_the_start(federation, seen):
         federation.start_site(1)
 
 
+@long
 def test_a_full_disk(federation, small_disk, seen):
     full, before = federation.site(1) / "site.toml", federation.all_charges()
     small_disk(federation.site(1) / "disk")
@@ -190,6 +197,7 @@ def test_a_full_disk(federation, small_disk, seen):
     assert federation.all_charges() == [count + 1 for count in before]
 
 
+@long
 def test_a_ledger_at_its_limit_in_the_middle_of_a_run(federation, seen):
     """FedMD-LDP asks twice; site 2 can pay once: it answers the first round, refuses the second, the run goes on."""
     spent = federation.site(2) / "site.toml"

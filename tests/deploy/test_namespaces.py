@@ -57,6 +57,7 @@ def hosts() -> Iterator[None]:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("FEDBALLOT_FAULTS"), reason="takes a minute: make test-faults")
 def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path, record_property: Any) -> None:
     def within(host: str) -> tuple[str, ...]:
         return ("ip", "netns", "exec", host)
