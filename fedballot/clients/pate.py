@@ -48,9 +48,9 @@ class PateSettings(VotingSettings):
         """Most votes of one agent, M: its share of the queries, at least one."""
         return max(1, math.floor(self.vote_fraction * self.query_count + 1e-9))
 
-    def turnout_warning(self, cast: float) -> str | None:
+    def turnout_warning(self, cast: float, off: float) -> str | None:
         """See :meth:`VotingSettings.turnout_warning`."""
-        if cast > FEW_VOTES:
+        if cast + off > FEW_VOTES:
             return None
         return (
             f"agents voted on only about {100 * cast:.0f} % of the queries they were asked: their teachers are trained "

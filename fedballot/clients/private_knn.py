@@ -40,9 +40,9 @@ class KnnSettings(VotingSettings):
         """Neighbours that vote on a query."""
         return self.k
 
-    def turnout_warning(self, cast: float) -> str | None:
+    def turnout_warning(self, cast: float, off: float) -> str | None:
         """See :meth:`VotingSettings.turnout_warning`."""
-        if cast > FULL_VOTES:
+        if cast + off > FULL_VOTES:
             return None
         return (
             f"agents had only about {100 * cast:.0f} % of k={self.k} neighbours each: some hold fewer records, and all "

@@ -79,8 +79,11 @@ class VotingSettings(SummedSettings):
         """Neighbours k whose classes an agent counts for a query; None: it casts one vote or none."""
         return None
 
-    def turnout_warning(self, cast: float) -> str | None:
-        """What to tell the user when agents cast this share of the votes that they could, if anything."""
+    def turnout_warning(self, cast: float, off: float) -> str | None:
+        """What to tell the user when agents cast this share of the votes that they could, if anything.
+
+        ``off``: by how much the noise may have moved the share.
+        """
         return None
 
 

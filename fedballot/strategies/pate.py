@@ -6,6 +6,7 @@ lines 1, 7 and 9 of Algorithm 2.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -107,8 +108,9 @@ class PateStrategy(SummedStrategy[VotingSettings]):
         released = known.labels[on_queries]
         share = self.mechanism.share_sigma if self.mechanism else 0.0
         full = contributors * len(self.queries) * (settings.votes_per_query or 1)
+        sigma = float(share * np.sqrt(contributors))
         cast = float(histogram.sum() / full)  # noisy, like the sums it comes from
-        warning = settings.turnout_warning(cast)
+        warning = settings.turnout_warning(cast, 4 * sigma * math.sqrt(histogram.size) / full)
         self._release = {
             "query_indices": self.queries,
             "histogram": histogram,
@@ -127,7 +129,7 @@ class PateStrategy(SummedStrategy[VotingSettings]):
                 "server_accuracy_per_class": accuracy_per_class(matrix),
                 "label_accuracy": float(np.mean(known.labels == truth[known.rows])),
                 "noisy_label_accuracy": float(np.mean(noisy == truth[self.queries])),
-                "released_noise_sigma": float(share * np.sqrt(contributors)),
+                "released_noise_sigma": sigma,
                 "votes_cast_share": cast,
             },
             "warnings": [warning] if warning else [],

@@ -22,7 +22,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def finished(federation):
+def before(federation):
+    """How often each site's ledger had been charged before the run."""
+    return federation.all_charges()
+
+
+@pytest.fixture(scope="module")
+def finished(federation, before):
     done = federation.submit("first", "--json")
     assert done.returncode == 0, done.stderr
     return done
@@ -39,8 +45,8 @@ def test_three_kinds_of_models_teach_the_server(federation, finished):
     print("FIGURES", result["metrics"]["server_accuracy"], result["timing"])
 
 
-def test_every_site_has_charged_its_own_ledger(federation, finished):
-    assert [federation.charges(number) for number in range(3)] == [1, 1, 1]
+def test_every_site_has_charged_its_own_ledger(federation, before, finished):
+    assert federation.all_charges() == [count + 1 for count in before]
     for number in range(3):
         assert says(federation.processes.log(f"site{number}"), "epsilon spent so far")
 
