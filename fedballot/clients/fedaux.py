@@ -243,6 +243,7 @@ def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, floa
     return accounting.epsilon(costs, delta), delta
 
 
+@lru_cache(maxsize=1)  # the parties of a process share it
 def class_axes(settings: FedauxfdpSettings, data: FederatedData, public: PublicFeatures) -> Embedding:
     """Principal components: the space of the class sums, or that of their landmarks. Public data and numbers alone."""
     most = min(len(public.features) - 1, public.features.shape[1])
@@ -425,7 +426,8 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
 
     def embedding(self, public: PublicFeatures, landmarks: FloatArray | None) -> Embedding:
         """Where the class sums are told."""
-        axes, settings = class_axes(self.party.settings, self.party.data, public), self.party.settings
+        settings = self.party.settings
+        axes = class_axes(settings, self.party.data, public)
         if not settings.with_landmarks:
             return axes
         shape = (settings.landmarks, axes.axes.shape[1])

@@ -86,10 +86,8 @@ class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], FedauxfdpClient[Fed
         party, own = self.party, self.party.private()
         network, landmarks = self.asked(arrays)
         public = public_features(party.settings, party.data, party.device, network)
-        noisy, most = (
-            shared_mechanism(party.settings, len(party.data.classes)),
-            most_records(party.settings, party.data),
-        )
+        noisy = shared_mechanism(party.settings, len(party.data.classes))
+        most = most_records(party.settings, party.data)
         if len(own.y) > most:
             raise Refusal("records", f"this party holds more than records={most}")
         embedding = self.embedding(public, landmarks)

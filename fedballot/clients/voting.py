@@ -146,10 +146,8 @@ class VotingClient(SummedClient[V], Generic[V]):
 
     def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
         """This agent's votes plus its noise share, shape (Q, C); the same request always gets the same answer."""
-        queries, settings = (
-            query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size),
-            self.party.settings,
-        )
+        settings = self.party.settings
+        queries = query_rows(arrays, settings.query_count, settings.public_size)
         noisy = mechanism(settings)
         if noisy is None:
             return self.votes(queries)
