@@ -126,7 +126,7 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
     account, lines = ledger.account, ledger.lines()
     costs: list[Cost] = []
     repeatable: tuple[str, Cost] | None = None
-    entries, spent = [], 0.0
+    entries, spent, seeded = [], 0.0, 0
     progress.start("ledger lines", len(lines))
     for line in lines:
         words, charge = "", line.get("cost")
@@ -135,6 +135,8 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
             costs.append(cost)
             spent = accounting.epsilon(costs, account.delta, account.accountant)
             words = cost_words(cost, account)
+            if line.get("seeded"):
+                seeded, words = seeded + 1, f"{words}; SEEDED, so not private"
             if line["request"] != SAMPLE and not isinstance(cost, DeltaCost):
                 repeatable = (line["request"], cost)
         elif line["kind"] in ("open", "budget"):
@@ -146,7 +148,7 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
     again = None
     if repeatable is not None:
         again = times_left(costs, repeatable[1], account.epsilon, account.delta, account.accountant)
-    guarantee = None if not costs else _guarantee(account, len(costs), spent)
+    guarantee = None if not costs else _guarantee(account, len(costs), seeded, spent)
     last = repeatable[0] if repeatable else ""
     return LedgerView(account, tuple(entries), guarantee, last, again, lines[-1]["hash"])
 
@@ -167,9 +169,10 @@ def cost_words(cost: Cost, account: Account) -> str:
     return f"{name}{many}: ε = {epsilon_words(alone)} by itself"
 
 
-def _guarantee(account: Account, charges: int, spent: float) -> Guarantee:
+def _guarantee(account: Account, charges: int, seeded: int, spent: float) -> Guarantee:
     """The statement that holds for every charge: towards whoever sees what is published."""
     charged = "1 charge" if charges == 1 else f"{charges} charges"
+    noise = f"with seeded noise in {seeded} of them" if seeded else "whose noise was secret"
     return Guarantee(
         mechanism="everything charged to this ledger",
         unit=account.unit,
@@ -178,9 +181,9 @@ def _guarantee(account: Account, charges: int, spent: float) -> Guarantee:
         delta=account.delta,
         view="output only",
         trust=TRUSTED_AGGREGATOR,
-        status="proved",
+        status="seeded" if seeded else "proved",
         accountant=account.accountant,
-        composition=f"{charged} to the ledger of {account.party}, whose noise was secret",
+        composition=f"{charged} to the ledger of {account.party}, {noise}",
     )
 
 

@@ -244,6 +244,17 @@ def test_show_of_a_new_ledger_and_of_a_sample(call, tmp_path) -> None:
     assert code == 0 and "a sample of the records" in " ".join(out.replace("│", " ").split())
 
 
+def test_show_says_where_noise_came_from_a_seed(call, tmp_path) -> None:
+    made = Ledger(tmp_path, Account("a", "d", "record", "replace-one", 9.0, 1e-5))
+    made.release("round 1", GaussianCost(0.1), draw)
+    assert json.loads(call("ledger", "show", tmp_path, "--json")[1])["guarantee"]["status"] == "proved"
+    made.release("round 2", GaussianCost(0.1), draw, seeded=True)
+    found = json.loads(call("ledger", "show", tmp_path, "--json")[1])
+    assert found["guarantee"]["status"] == "seeded" and "seeded noise in 1 of them" in found["guarantee"]["sentence"]
+    assert ["SEEDED" in entry["cost"] for entry in found["entries"] if entry["what"] == "charged"] == [False, True]
+    assert "NOT PRIVATE" in call("ledger", "show", tmp_path)[1]
+
+
 def test_a_budget_that_is_all_delta_has_no_finite_epsilon(call, tmp_path, monkeypatch) -> None:
     made = Ledger(tmp_path, Account("a", "d", "record", "add-remove", 1.0, 1e-3))
     monkeypatch.setattr(made, "_check_budget", lambda *_: None)  # as an older, laxer program might have written it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -67,23 +67,48 @@ class Party(Generic[S]):
         return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]), groups=None)
 
     def open_ledger(
-        self, unit: Unit, adjacency: Adjacency, epsilon: float, delta: float, accountant: Accountant = "exact"
+        self,
+        unit: Unit,
+        adjacency: Adjacency,
+        epsilon: float,
+        delta: float,
+        accountant: Accountant = "exact",
+        *,
+        also: Collection[tuple[Unit, Adjacency]] = (),
+        data: str = "",
     ) -> Ledger:
         """The party's ledger: its own where it keeps one, else one in its folder whose budget is that of this run.
 
         Parameters
         ----------
-        unit, adjacency, epsilon, delta, accountant
+        unit, adjacency
+            What the costs that will be charged speak of.
+        epsilon, delta, accountant
             Of a ledger that is opened here for the first time.
+        also
+            Other units and adjacencies under which the costs are no larger.
+        data : str
+            What such a ledger calls the party's data; empty: their fingerprint.
+
+        Raises
+        ------
+        Refusal
+            If the party keeps a ledger of another unit or adjacency: there the costs would be too small.
         """
-        if self.ledger is not None:
-            return self.ledger
-        private = self.private()
-        data = records_fingerprint(private.x, private.y)
-        return Ledger(
-            self.folder.path / "ledger",
-            Account(f"agent {self.agent}", data, unit, adjacency, epsilon, delta, accountant),
-        )
+        if self.ledger is None:
+            if not data:
+                private = self.private()
+                data = records_fingerprint(private.x, private.y)
+            account = Account(f"agent {self.agent}", data, unit, adjacency, epsilon, delta, accountant)
+            return Ledger(self.folder.path / "ledger", account)
+        kept = self.ledger.account
+        if (kept.unit, kept.adjacency) not in ((unit, adjacency), *also):
+            raise Refusal(
+                "policy",
+                f"this party's ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about {unit}s "
+                f"under {adjacency}: they cannot be added; it takes a ledger of another unit, or another method",
+            )
+        return self.ledger
 
     def new_learner(
         self, name: str, *, epochs: int, batch_size: int, lr: float, streams: Sequence[int] = ()

@@ -390,7 +390,7 @@ class HeadClient(PartyClient[S], Generic[S]):
         def draw() -> dict[str, Floats]:
             return {"release": noisy.release(head or fit(), noise)}
 
-        return ledger.release(request, noisy.mechanism.cost(), draw)["release"]
+        return ledger.release(request, noisy.mechanism.cost(), draw, seeded=not noise.private)["release"]
 
     def open(self, costs: Sequence[Cost]) -> Ledger:
         """The party's ledger, with room for these costs."""
@@ -457,7 +457,8 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
         def draw() -> dict[str, Drawn]:
             return {"release": release(embedded() if z is None else z, own.y, noise)}
 
-        return cast(Drawn, ledger.release(request, noisy.cost(), draw)["release"])
+        kept = ledger.release(request, noisy.cost(), draw, seeded=not noise.private)
+        return cast(Drawn, kept["release"])
 
 
 class FedauxFClient(HeadClient[FedauxFSettings]):

@@ -232,7 +232,7 @@ class FedkdDpClient(SummedClient[FedkdDpSettings], EnsembleClient[FedkdDpSetting
         def draw() -> dict[str, npt.NDArray[Any]]:
             return {"release": noisy.release(self.logits(rows), noise)}
 
-        return ledger.release(request, noisy.cost(), draw)["release"]
+        return ledger.release(request, noisy.cost(), draw, seeded=not noise.private)["release"]
 
     def _ledger(self, noisy: NoisyLogits) -> Ledger:
         settings = self.party.settings

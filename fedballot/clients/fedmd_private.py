@@ -18,12 +18,11 @@ from scipy.special import softmax
 from fedballot.clients.base import Arrays, Refusal
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings, Floats, Indices, Task
 from fedballot.datasets.examples import Examples
-from fedballot.datasets.fingerprint import records_fingerprint
 from fedballot.errors import SettingsError
 from fedballot.privacy import accounting, gaussian
 from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.laplace import NoisyValues
-from fedballot.privacy.ledger import Account, Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.nfdp import NfdpSample
 from fedballot.privacy.randomness import secret_noise
 from fedballot.privacy.vectors import NoisyVector, clip_rows
@@ -75,11 +74,10 @@ class NfdpClient(FedmdClient[NfdpSettings]):
         """The k of n indices, sorted; in the ledger before the first epoch, and the same ever after."""
         party, settings = self.party, self.party.settings
         sample = NfdpSample(n, settings.k, settings.replacement)
-        ledger = party.ledger
-        if ledger is None:
-            # named by its size: a fingerprint of all records would read those outside the sample
-            account = Account(f"agent {party.agent}", f"{n} records", "record", "add-remove", 0.0, sample.delta)
-            ledger = Ledger(party.folder.path / "ledger", account)
+        # named by its size: a fingerprint would read records outside the sample; an exchange costs what a removal does
+        ledger = party.open_ledger(
+            "record", "add-remove", 0.0, sample.delta, also=[("record", "replace-one")], data=f"{n} records"
+        )
         return ledger.sample(sample, secret_noise(settings.noise_seed, party.agent))
 
 
@@ -150,23 +148,20 @@ class LdpClient(FedmdClient[LdpSettings]):
             grid = noisy.mechanism.grid if isinstance(noisy.mechanism, NoisyVector) else 1.0
             return {"release": (drawn * grid).astype(np.float32)}
 
-        return [ledger.release(task.request, noisy.mechanism.cost(), draw)["release"]]
+        kept = ledger.release(task.request, noisy.mechanism.cost(), draw, seeded=not noise.private)
+        return [kept["release"]]
 
     def _ledger(self, noisy: NoisyPredictions) -> Ledger:
-        party, settings = self.party, self.party.settings
-        if party.ledger is not None:
-            return party.ledger
-        private = party.private()
-        account = Account(
-            f"agent {party.agent}",
-            records_fingerprint(private.x, private.y),
+        delta = self.party.settings.delta
+        return self.party.open_ledger(
             "agent",
             "replace-one",
-            noisy.epsilon(settings.delta),
-            settings.delta,
+            noisy.epsilon(delta),
+            delta,
             noisy.accountant,
+            # a blank answer lies within the bound, and one record moves no more than the whole party
+            also=[("agent", "zero-out"), ("record", "replace-one")],
         )
-        return Ledger(party.folder.path / "ledger", account)
 
 
 def bounded(logits: Floats, settings: LdpSettings) -> npt.NDArray[np.float64]:

@@ -156,11 +156,21 @@ class VotingClient(SummedClient[V], Generic[V]):
             self.get_ready()
         noise = secret_noise(settings.noise_seed, self.party.agent)
         cost = noisy.cost(ledger.account.unit)
-        kept = ledger.release(request, cost, lambda: {"release": noisy.release(self.votes(queries), noise)})
-        return kept["release"]
+
+        def draw() -> dict[str, npt.NDArray[np.int32]]:
+            return {"release": noisy.release(self.votes(queries), noise)}
+
+        return ledger.release(request, cost, draw, seeded=not noise.private)["release"]
 
     def _ledger(self, noisy: NoisyVotes) -> Ledger:
         settings = self.party.settings
         budget = noisy.epsilon(settings.delta, settings.unit)  # what this run costs, and not a second one
         adjacency: Adjacency = "zero-out" if settings.unit == "agent" else "replace-one"
-        return self.party.open_ledger(settings.unit, adjacency, budget, settings.delta)
+        # the charge is made for the unit that the ledger is about
+        return self.party.open_ledger(
+            settings.unit,
+            adjacency,
+            budget,
+            settings.delta,
+            also=[("agent", "zero-out"), ("record", "replace-one")],
+        )

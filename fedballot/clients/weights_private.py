@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, Party
+from fedballot.clients.base import Arrays
 from fedballot.clients.weights import Floats, MomentumSettings, WeightsClient, WeightsSettings, pack_difference
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
-from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.guarantee import Adjacency
 from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.privacy.subsampled import SubsampledGaussian
 from fedballot.settings import setting
@@ -125,30 +124,6 @@ def _mechanism(
     )
 
 
-def _ledger(
-    party: Party[DpFedavgSettings] | Party[DpFedsgdSettings],
-    mechanism: SubsampledGaussian,
-    unit: Unit,
-    adjacency: Adjacency,
-) -> Ledger:
-    """The party's ledger, if it is about what the mechanism's costs are about.
-
-    Raises
-    ------
-    SettingsError
-        If the party keeps a ledger of its own about another unit or adjacency.
-    """
-    delta = party.settings.delta
-    ledger = party.open_ledger(unit, adjacency, mechanism.epsilon(delta), delta, mechanism.accountant)
-    kept = ledger.account
-    if (kept.unit, kept.adjacency) != (unit, adjacency):
-        raise SettingsError(
-            f"this ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about {unit}s under "
-            f"{adjacency}"
-        )
-    return ledger
-
-
 class DpFedavgClient(WeightsClient[DpFedavgSettings]):
     """A party of DP-FedAvg: it trusts the server to clip, to add the noise, and to show nothing but the result."""
 
@@ -156,8 +131,10 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
         """The difference as it is. The whole run is charged before the first of them: who takes part when is secret."""
         settings = self.party.settings
         mechanism = agent_mechanism(settings, size)
-        ledger = _ledger(self.party, mechanism, "agent", settings.adjacency)
-        ledger.release(request.rpartition("/")[0], mechanism.cost(), lambda: {"joined": np.ones(1, dtype=np.int8)})
+        epsilon, delta = mechanism.epsilon(settings.delta), settings.delta
+        ledger = self.party.open_ledger("agent", settings.adjacency, epsilon, delta, mechanism.accountant)
+        joined, seeded = {"joined": np.ones(1, dtype=np.int8)}, settings.noise_seed is not None
+        ledger.release(request.rpartition("/")[0], mechanism.cost(), lambda: joined, seeded=seeded)
         return super().release(request, size, difference)
 
 
@@ -168,10 +145,14 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
         """The difference, charged before training and stored: the same request never draws noise twice."""
         settings = self.party.settings
         mechanism = record_mechanism(settings, size)
-        ledger = _ledger(self.party, mechanism, "record", "add-remove")
+        epsilon, delta = mechanism.epsilon(settings.delta), settings.delta
+        ledger = self.party.open_ledger("record", "add-remove", epsilon, delta, mechanism.accountant)
         cost = replace(mechanism, steps=settings.steps).cost()
-        kept = ledger.release(request, cost, lambda: {"difference": pack_difference(difference(), settings)[0]})
-        return [kept["difference"]]
+
+        def draw() -> dict[str, npt.NDArray[Any]]:
+            return {"difference": pack_difference(difference(), settings)[0]}
+
+        return [ledger.release(request, cost, draw, seeded=settings.noise_seed is not None)["difference"]]
 
     def train(self, learner: Learner, number: int) -> None:
         """Noisy steps on Poisson batches of the party's own records."""

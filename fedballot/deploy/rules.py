@@ -84,7 +84,9 @@ class SiteLedger(Ledger):
         super().__init__(budget.ledger, account)
         self.site, self.used = site, False
 
-    def release(self, request: str, cost: Cost, draw: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
+    def release(
+        self, request: str, cost: Cost, draw: Callable[[], Mapping[str, NDArray[Any]]], *, seeded: bool = False
+    ) -> Arrays:
         """As :meth:`Ledger.release`, with a refusal in words that may leave the site."""
         allowed, delta = self.site.allowed, self.site.budget.delta
         step = accounting.epsilon([cost], delta, self.account.accountant)
@@ -96,7 +98,7 @@ class SiteLedger(Ledger):
             )
         after = accounting.epsilon([*self.costs(), cost], delta, self.account.accountant)
         try:
-            arrays = super().release(request, cost, draw)
+            arrays = super().release(request, cost, draw, seeded=seeded)
         except SettingsError as error:
             if after > self.account.epsilon:
                 raise Refusal("budget", "the site's privacy budget does not allow this release") from error

@@ -154,7 +154,9 @@ class Ledger:
         with self._locked():
             self._append(self._read(), {"kind": "budget", "epsilon": epsilon})
 
-    def release(self, request: str, cost: Cost, draw: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
+    def release(
+        self, request: str, cost: Cost, draw: Callable[[], Mapping[str, NDArray[Any]]], *, seeded: bool = False
+    ) -> Arrays:
         """Charge, then draw, store and return a release; or return the stored one if this request was answered before.
 
         Parameters
@@ -164,6 +166,8 @@ class Ledger:
         cost : Cost
         draw : callable
             Makes the release; called at most once per process and request, only after the charge is on disk.
+        seeded : bool
+            Whether its noise comes from a seed, so that the cost protects nobody; noted beside the charge.
 
         Returns
         -------
@@ -189,7 +193,8 @@ class Ledger:
                 return stored
             if not charged:
                 self._check_budget(lines, request, cost)
-                lines = self._append(lines, {"kind": "charge", "request": request, "cost": to_plain(cost)})
+                note = {"seeded": True} if seeded else {}
+                lines = self._append(lines, {"kind": "charge", "request": request, "cost": to_plain(cost), **note})
             path = self._file(request)
             if not path.exists():  # it exists if the process died between storing and noting it
                 _write(path, _pack(draw()))
@@ -208,6 +213,7 @@ class Ledger:
             SAMPLE,
             sample.cost(),
             lambda: {"indices": sample.draw(noise), "n_k": np.array([sample.n, sample.k, sample.replacement])},
+            seeded=not noise.private,
         )
         if drawn["n_k"].tolist() != [sample.n, sample.k, sample.replacement]:
             raise SettingsError(f"{self.path}: the sample kept here is (n, k, replacement) = {drawn['n_k'].tolist()}.")

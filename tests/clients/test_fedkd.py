@@ -21,7 +21,7 @@ from fedballot.clients.fedkd import (
 )
 from fedballot.engine import federated_data
 from fedballot.errors import SettingsError
-from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.vectors import clip_rows
 from fedballot.runfolder import AgentFolder
 from fedballot.settings import build
@@ -126,6 +126,15 @@ def test_a_noisy_answer_is_clipped_logits_plus_a_share(sound, tmp_path):
     statistic = float((noise**2).sum() / float(vector.share_variance))
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
     assert not 1e-6 < stats.chi2.cdf(statistic / 2, noise.size) < 1 - 1e-6
+
+
+def test_a_ledger_about_records_is_not_charged_what_agents_cost(sound, tmp_path):
+    """An exchanged record may turn a model's logits round: twice the cost of an agent that is blank."""
+    ledger = Ledger(tmp_path / "own", Account("site 0", "its data", "record", "replace-one", 100.0, 1e-5))
+    party = Party(0, sound, federated_data(sound), AgentFolder(tmp_path), "cpu", ledger)
+    out, _, metrics = ask(FedkdDpClient(party))
+    assert out == [] and metrics["refused"] == "policy" and "records under replace-one" in metrics["detail"]
+    assert ledger.costs() == []
 
 
 def test_the_ledger_is_charged_once_and_refuses_a_second_run(sound, tmp_path):

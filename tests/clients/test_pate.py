@@ -14,7 +14,7 @@ from fedballot.clients.pate import PateClient, PateSettings
 from fedballot.clients.voting import mechanism
 from fedballot.engine import federated_data
 from fedballot.errors import SettingsError
-from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.runfolder import AgentFolder
 from fedballot.settings import build
 from fedballot.wire import unpack_integers, unpack_labels
@@ -86,6 +86,21 @@ def test_the_ledger_is_charged_once_and_refuses_a_second_run(small, tmp_path):
     assert metrics["refused"] == "settings"
     assert "the budget is" in (tmp_path / "errors.txt").read_text()
     assert len(ledger.costs()) == 1
+
+
+@pytest.mark.parametrize(("unit", "adjacency"), [("agent", "zero-out"), ("record", "replace-one")])
+def test_a_ledger_of_the_party_s_own_is_charged_for_its_own_unit(unit, adjacency, small, tmp_path):
+    ledger = Ledger(tmp_path / "own", Account("site 0", "its data", unit, adjacency, 100.0, 1e-3))
+    party = Party(0, small, federated_data(small), AgentFolder(tmp_path), "cpu", ledger)
+    assert ask(PateClient(party))[2]["refused"] == ""
+    assert ledger.spent() == pytest.approx(mechanism(small).epsilon(1e-3, unit))
+
+
+def test_seeded_noise_is_noted_in_the_ledger(small, tmp_path):
+    for name, seed in (("secret", None), ("seeded", 5)):
+        ask(client(replace(small, noise_seed=seed), tmp_path / name))
+    secret, seeded = (Ledger(tmp_path / name / "ledger").lines()[1] for name in ("secret", "seeded"))
+    assert "seeded" not in secret and seeded["seeded"] is True and secret["cost"] == seeded["cost"]
 
 
 def test_a_teacher_that_fails_costs_nothing(small, tmp_path, monkeypatch):

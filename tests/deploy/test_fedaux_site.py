@@ -20,6 +20,7 @@ from tests.deploy.harness import edit, write_data
 
 @pytest.mark.parametrize(("head", "charges"), [("class-sums", 1), ("logistic", 2)])
 def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, tmp_path: Path, monkeypatch) -> None:
+    """But not from a ledger about the whole site, whose data move a release further than one record does."""
     monkeypatch.setenv("FEDBALLOT_CACHE", str(tmp_path / "cache"))
     print_ = write_data(tmp_path)
     init_site(tmp_path / "site", number=1, sites=3, server="localhost:1")
@@ -49,3 +50,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     kinds = [line["kind"] for line in Ledger(path.parent / "ledger").lines()]
     assert kinds == ["open", *["charge", "release"] * charges]
     assert server.guarantees()[0].status == "proved"
+    edit(path, unit="agent", ledger="of-the-site")
+    arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)
+    assert arrays == [] and metrics["refused"] == "policy" and "agents under zero-out" in metrics["detail"]
+    assert Ledger(path.parent / "of-the-site").costs() == []

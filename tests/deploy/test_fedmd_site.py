@@ -76,6 +76,13 @@ def test_a_site_whose_delta_is_smaller_than_the_sample_s_refuses(tmp_path: Path)
     assert arrays == [] and metrics["refused"] in ("policy", "budget")
 
 
+def test_a_sample_of_records_is_not_charged_to_a_ledger_about_the_whole_site(tmp_path: Path) -> None:
+    site = site_for(tmp_path, methods=["fedmd-nfdp"], unit="agent", smallest_epsilon=0.0, delta=0.5)
+    arrays, metrics = ask(site, settings(NfdpSettings, site, k=20, min_size=40), "fedmd-nfdp", 1)
+    assert arrays == [] and metrics["refused"] == "policy" and "agents under zero-out" in metrics["detail"]
+    assert Ledger(site.parent / "ledger").costs() == []
+
+
 def test_a_site_charges_every_round_of_noisy_predictions(tmp_path: Path) -> None:
     site = site_for(tmp_path, methods=["fedmd-ldp"])
     asked = settings(LdpSettings, site, epsilon=150, delta=1e-3)

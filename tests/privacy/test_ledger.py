@@ -259,13 +259,13 @@ def write(folder: Path, name: str, charges: int, seen: Path) -> None:
 
 @pytest.mark.slow
 def test_kill_9_never_hides_spending(tmp_path: Path) -> None:
-    """Two writers at once, 60 charges each, killed at random points and started again until both are through."""
+    """Two writers at once, 100 charges each, killed at random points and started again until both are through."""
     rng = random.Random(5)
     folder, seen = tmp_path / "ledger", tmp_path / "seen"
     context = multiprocessing.get_context("fork")
 
     def start(name: str) -> multiprocessing.process.BaseProcess:
-        process = context.Process(target=write, args=(folder, name, 60, seen))
+        process = context.Process(target=write, args=(folder, name, 100, seen))
         process.start()
         return process
 
@@ -292,10 +292,10 @@ def test_kill_9_never_hides_spending(tmp_path: Path) -> None:
     ledger = Ledger(folder)
     ledger.verify()
     charges = [line["request"] for line in ledger.lines() if line["kind"] == "charge"]
-    assert sorted(charges) == sorted(f"{name} {number}" for name in "ab" for number in range(60))
-    assert ledger.spent() == pytest.approx(gaussian.epsilon(0.05 * 120**0.5, 1e-5))
+    assert sorted(charges) == sorted(f"{name} {number}" for name in "ab" for number in range(100))
+    assert ledger.spent() == pytest.approx(gaussian.epsilon(0.05 * 200**0.5, 1e-5))
     told: dict[str, set[str]] = {}
     for line in seen.read_text().splitlines():
         request, value = line.rsplit(" ", 1)
         told.setdefault(request, set()).add(value)
-    assert len(told) == 120 and all(len(values) == 1 for values in told.values())
+    assert len(told) == 200 and all(len(values) == 1 for values in told.values())
