@@ -77,7 +77,10 @@ def ledger_budget(
             f"{ledger.account.party} than was agreed; add --raise if that was decided"
         )
     if epsilon is not None and epsilon != present:
-        ledger.set_budget(epsilon)
+        try:
+            ledger.set_budget(epsilon)
+        except OSError as error:
+            raise RunError(f"{ledger.path}: cannot be written, so the limit stays {present:g}: {error}") from error
     found = view(ledger, _counter(ledger))
     if json:
         terminal.print_json({key: value for key, value in found.to_dict().items() if key != "entries"})

@@ -25,6 +25,7 @@ ROUTES: dict[Route, str] = {
     "mironov": "Rényi, Mironov's conversion (cited in the paper)",
 }
 MOST = 1_000_000  # votes are counted up to here
+LEAST = 1e-9  # target: below it the Renyi routes leave the range of doubles
 COUNTED: dict[accounting.Accountant, int] = {"exact": 1000, "rdp": 1000, "pld": 50}  # "pld" takes seconds each
 _POINTS = 49
 _SPAN = 5.0  # curves reach from a fifth of the plan's value to five times it
@@ -136,7 +137,10 @@ def make_plan(noisy: NoisyVotes, delta: float, unit: Unit, target: float | None 
         If the target or delta is out of range.
     """
     aim = noisy.epsilon(delta, unit) if target is None else target
-    gaussian.check_positive("epsilon", aim)
+    if not aim >= LEAST:
+        raise SettingsError(
+            f"epsilon = {aim:.3g} is below {LEAST:g}, where plans start: give a larger one, or less noise."
+        )
     rows = tuple(_row(noisy, delta, level, route, aim) for level in get_args(Unit)[::-1] for route in ROUTES)
     return Plan(noisy, delta, unit, aim, rows, noisy.cost_alone().epsilon(delta))
 

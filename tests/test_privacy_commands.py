@@ -109,6 +109,8 @@ def test_budget_warns_of_shares_that_cannot_be_smaller(call) -> None:
         (["pate-fl", "--epsilon", "nan"], "finite"),
         (["pate-fl", "--sigma", "-1"], "at least 0"),
         (["pate-fl", "--sigma", "0.5"], "below 2"),
+        (["pate-fl", "--sigma", "1e6", "--queries", "10"], "where plans start"),
+        (["pate-fl", "--epsilon", "1e-300"], "where plans start"),
         (["pate-fl", "--epsilon", "1", "--delta", "1"], "less than 1"),
         (["pate-fl", "--epsilon", "1", "--unit", "person"], "agent, record"),
         (["pate-fl", "--epsilon", "1", "--queries", "0"], "at least 1"),
@@ -330,6 +332,13 @@ def test_budget_of_a_ledger_is_shown_lowered_and_raised_on_the_record(call, ledg
     assert code == 0 and "nothing more will be released" in err
     with pytest.raises(SettingsError, match="budget"):
         ledger.release("round 3", GaussianCost(1e-6), draw)
+
+
+def test_a_limit_that_cannot_be_written_stays(call, ledger) -> None:
+    (ledger.folder / "ledger.lock").unlink()
+    (ledger.folder / "ledger.lock").mkdir()  # nobody may write there, not even root
+    code, _, err = call("ledger", "budget", ledger.folder, "--epsilon", 0.9)
+    assert code == 1 and "cannot be written, so the limit stays 1" in err and ledger.account.epsilon == 1.0
 
 
 @pytest.mark.parametrize("words", [["--raise"], ["--epsilon", "0.5", "--raise"], ["--epsilon", "-1"]])

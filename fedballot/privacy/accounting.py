@@ -161,18 +161,19 @@ def _merge(costs: Sequence[Cost]) -> list[Cost]:
     mus = [c.mu * math.sqrt(c.count) for c in costs if isinstance(c, GaussianCost)]
     if mus:
         merged.append(GaussianCost(gaussian.compose_mu(*mus)))
-    alike: dict[tuple[float, int, bool], IntegerCost] = {}
+    alike: dict[tuple[float, int, bool], list[IntegerCost]] = {}
     for cost in costs:
         if isinstance(cost, IntegerCost):
-            key = (cost.share_sigma, cost.shares, cost.unit_shifts)
-            if key in alike:
-                cost = replace(
-                    cost,
-                    sensitivity=math.hypot(cost.sensitivity, alike[key].sensitivity),
-                    coordinates=cost.coordinates + alike[key].coordinates,
-                )
-            alike[key] = cost
-    return merged + list(alike.values())
+            alike.setdefault((cost.share_sigma, cost.shares, cost.unit_shifts), []).append(cost)
+    merged += [
+        replace(
+            same[0],
+            sensitivity=math.hypot(*(c.sensitivity for c in same)),
+            coordinates=sum(c.coordinates for c in same),
+        )
+        for same in alike.values()
+    ]
+    return merged
 
 
 def _dominated(costs: Sequence[Cost]) -> tuple[list[Cost], float]:

@@ -17,6 +17,7 @@ from fedballot.privacy import gaussian
 
 SMALLEST_SHARE = 2.0  # below it the correction above is no longer negligible
 _DIRECT = 1e6  # variance up to which tails are summed term by term
+_TERMS = 1_000_000  # of tau that are summed; all others are bounded by the last of them
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -30,8 +31,10 @@ def tau(share_sigma: float, shares: int) -> float:
     """
     if shares > 1 and not share_sigma >= 0.5:
         raise SettingsError(f"share_sigma = {share_sigma}: a sum of discrete Gaussians needs at least 0.5.")
-    k = np.arange(1.0, shares)
-    return 10 * float(np.sum(np.exp(-2 * (math.pi * share_sigma) ** 2 * k / (k + 1))))
+    k = np.arange(1.0, min(shares, _TERMS))
+    terms = np.exp(-2 * (math.pi * share_sigma) ** 2 * k / (k + 1))
+    rest = (shares - _TERMS) * float(terms[-1]) if shares > _TERMS else 0.0  # terms fall with k
+    return 10 * (float(np.sum(terms)) + rest)
 
 
 def check_share(share_sigma: float, shares: int) -> None:

@@ -125,17 +125,18 @@ class Ledger:
         return self._read()
 
     def verify(self) -> int:
-        """Check the chain and every stored release; return the number of lines.
+        """Check the chain, every stored release and that all charges can be counted; return the number of lines.
 
         Raises
         ------
         DataError
-            Naming the line or file that is wrong.
+            Naming the line, file or cost that is wrong.
         """
         lines = self._read()
         for line in lines:
             if line["kind"] == "release":
                 self._load(line)
+        _costs(lines)
         return len(lines)
 
     def costs(self) -> list[Cost]:

@@ -95,3 +95,10 @@ def test_a_million_coordinates_take_no_time() -> None:
     start = time.process_time()
     discrete.epsilon_unit_shifts(1e-5, 1_000_000, 40.0, 100)
     assert time.process_time() - start < 1
+
+
+def test_tau_of_very_many_shares_is_bounded_without_summing_them_all() -> None:
+    k = np.arange(1.0, 3_000_000)
+    exact = 10 * float(np.sum(np.exp(-2 * (math.pi * 0.6) ** 2 * k / (k + 1))))
+    assert exact <= discrete.tau(0.6, 3_000_000) <= exact * (1 + 1e-4)
+    assert discrete.tau(0.6, 10**14) > 1e11  # at once, and nothing that could be used

@@ -225,6 +225,13 @@ def test_costs_survive_writing() -> None:
             from_plain(bad)
 
 
+def test_verify_refuses_a_cost_of_another_version(ledger: Ledger) -> None:
+    with ledger._locked():
+        ledger._append(ledger.lines(), {"kind": "charge", "request": "round 1", "cost": {"type": "NewCost"}})
+    with pytest.raises(DataError, match="NewCost"):
+        ledger.verify()
+
+
 def test_a_busy_ledger_is_not_waited_for_for_ever(ledger: Ledger) -> None:
     impatient = Ledger(ledger.folder, ACCOUNT, wait=0.05)
     with pytest.raises(RunError, match="another process"):
