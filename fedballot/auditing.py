@@ -8,19 +8,32 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.clients.base import Party
-from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.fedaux import HeadSettings
+from fedballot.clients.fedaux_sum import FedauxfdpSumSettings
+from fedballot.clients.pate import PateSettings
+from fedballot.clients.voting import VotingClient, VotingSettings
 from fedballot.engine import federated_data
 from fedballot.errors import RunError, SettingsError
 from fedballot.methods import get_method
-from fedballot.privacy import audit
-from fedballot.privacy.audit_runs import ALARM, Finding, audit_votes
+from fedballot.privacy.audit_runs import (
+    CANARIES,
+    Finding,
+    audit_class_sums,
+    audit_head,
+    audit_logits,
+    audit_votes,
+    first_layers,
+)
+from fedballot.privacy.class_sums import ClassSums
+from fedballot.privacy.heads import PrivateHead
 from fedballot.privacy.ledger import Account, Ledger
+from fedballot.privacy.logits import NoisyLogits
 from fedballot.privacy.randomness import NoiseSource, os_noise, seeded_noise
 from fedballot.privacy.votes import NoisyVotes
 from fedballot.progress import Progress
@@ -32,6 +45,7 @@ from fedballot.wire import unpack_integers
 DELTA = 1e-5
 AGENTS = 3  # with more of them, integer shares make a single query so private that no audit can see anything
 QUERIES = 1200
+RECORDS = 2000  # that a head is trained on
 BUDGET = 1e6  # an audit answers far more than any party would
 
 
@@ -50,8 +64,10 @@ class AuditReport:
     Parameters
     ----------
     method : str
+    release : str
+        What was audited, in words.
     claim : float
-        Epsilon of one query at agent level (zero-out), at `delta`.
+        Epsilon of that release at `delta`: zero-out for an agent, replace-one for a record.
     delta, sigma : float
         sigma is the noise on each sum.
     runs : int
@@ -60,6 +76,7 @@ class AuditReport:
     """
 
     method: str
+    release: str
     claim: float
     delta: float
     sigma: float
@@ -104,81 +121,142 @@ def audit_method(name: str, claim: float, runs: int, progress: Progress, seed: i
     method = get_method(name)
     if name not in AUDITS:
         raise SettingsError(
-            f"method {name!r} adds no noise that an audit could measure (it protects {method.protects}); "
-            f"audited can be: {', '.join(AUDITS)}"
+            f"method {name!r} cannot be audited (it protects {method.protects}): there are audits of releases with "
+            f"noise whose worst case is known: {', '.join(AUDITS)}"
         )
     if runs < 1000:
         raise SettingsError(f"runs={runs}: fewer than 1,000 show nothing")
-    return AUDITS[name](claim, runs, progress, seed)
+    return AUDITS[name](name, claim, runs, progress, seed)
 
 
-def audit_pate(claim: float, runs: int, progress: Progress, seed: int | None) -> AuditReport:
-    """Audit noisy votes, then PATE-FL's clients at the same noise."""
-    noisy = NoisyVotes.solve(claim, DELTA, queries=1, max_votes=1, contributors=AGENTS)
-    reached = noisy.epsilon(DELTA)
-    if reached < claim * (1 - 1e-6):
-        raise SettingsError(
-            f"claim={claim:g}: one query with integer noise from {AGENTS} agents costs at most epsilon {reached:.4g} "
-            f"at delta {DELTA:g}, and an audit sees little beyond; give a claim above 0 and up to that"
-        )
+def audit_voting(name: str, claim: float, runs: int, progress: Progress, seed: int | None) -> AuditReport:
+    """Audit noisy votes, then the method's clients at the same noise."""
+    settings = _clients_settings(name)
+    noisy = NoisyVotes.solve(claim, DELTA, queries=1, max_votes=1, contributors=AGENTS, k=settings.votes_per_query)
+    reached = _near(claim, noisy.epsilon(DELTA))
     rounds = -(-runs // QUERIES)
     progress.start("audit: the mechanism", 1)
     found = [Layer("mechanism", finding) for finding in audit_votes(noisy, DELTA, _noise(seed), runs)]
     progress.advance(1)
     progress.start("audit: real clients", rounds)
-    found += [Layer("clients", finding) for finding in _audit_clients(noisy, rounds, progress, seed)]
+    found += [Layer("clients", finding) for finding in _audit_clients(name, settings, noisy, rounds, progress, seed)]
     progress.stop()
-    return AuditReport("pate-fl", reached, DELTA, noisy.sigma, runs, tuple(found))
+    return AuditReport(name, "one query, for an agent", reached, DELTA, noisy.sigma, runs, tuple(found))
 
 
-AUDITS: dict[str, Callable[[float, int, Progress, int | None], AuditReport]] = {"pate-fl": audit_pate}
+def audit_logit_sums(name: str, claim: float, runs: int, progress: Progress, seed: int | None) -> AuditReport:
+    """Audit the noisy sum of clipped logits."""
+    noisy = NoisyLogits.solve(claim, DELTA, queries=1, classes=2, bound=1.0, contributors=AGENTS)
+    reached = _near(claim, noisy.mechanism.epsilon(DELTA))
+    found = _mechanism(progress, lambda: audit_logits(noisy, DELTA, _noise(seed), runs))
+    return AuditReport(name, "one query, for an agent", reached, DELTA, noisy.sigma, runs, found)
+
+
+def audit_sums(name: str, claim: float, runs: int, progress: Progress, seed: int | None) -> AuditReport:
+    """Audit class sums: a party's own, or those that several parties add up with a share of the noise each."""
+    kind = get_method(name).settings
+    contributors = AGENTS if issubclass(kind, FedauxfdpSumSettings) else 1
+    noisy = ClassSums.solve(claim, DELTA, classes=2, features=CANARIES, signed=False, contributors=contributors)
+    reached = _near(claim, noisy.mechanism.epsilon(DELTA))
+    found = _mechanism(progress, lambda: audit_class_sums(noisy, DELTA, _noise(seed), runs))
+    return AuditReport(name, "class sums, for a record", reached, DELTA, noisy.sigma, runs, found)
+
+
+def audit_heads(name: str, claim: float, runs: int, progress: Progress, seed: int | None) -> AuditReport:
+    """Audit private heads on data sets near the worst ones."""
+    head = PrivateHead.solve(claim, DELTA, records=RECORDS, features=2, classes=2, lam=HeadSettings().lam)
+    reached = _near(claim, head.mechanism.epsilon(DELTA))
+    found = _mechanism(progress, lambda: audit_head(head, DELTA, _noise(seed), runs))
+    return AuditReport(name, "one head, for a record", reached, DELTA, head.sigma, runs, found)
+
+
+AUDITS: dict[str, Callable[[str, float, int, Progress, int | None], AuditReport]] = {
+    "pate-fl": audit_voting,
+    "private-knn-fl": audit_voting,
+    "fedkd-dp": audit_logit_sums,
+    "fedauxfdp": audit_sums,
+    "fedauxfdp-sum": audit_sums,
+    "fedd-p": audit_heads,
+    "fedavg-p": audit_heads,
+}
+
+
+def _near(claim: float, reached: float) -> float:
+    """The epsilon that the noise for a claim gives, if it is about the claim.
+
+    Raises
+    ------
+    SettingsError
+        If integer shares are too private for it.
+    """
+    if reached < claim * (1 - 1e-6):
+        raise SettingsError(
+            f"claim={claim:g}: a release with integer noise from {AGENTS} agents costs at most epsilon {reached:.4g} "
+            f"at delta {DELTA:g}, and an audit sees little beyond; give a claim above 0 and up to that"
+        )
+    return reached
+
+
+def _mechanism(progress: Progress, layers: Callable[[], list[Finding]]) -> tuple[Layer, ...]:
+    progress.start("audit: the mechanism", 1)
+    found = tuple(Layer("mechanism", finding) for finding in layers())
+    progress.advance(1)
+    progress.stop()
+    return found
 
 
 def _noise(seed: int | None) -> NoiseSource:
     return os_noise() if seed is None else seeded_noise(seed)
 
 
-def _audit_clients(noisy: NoisyVotes, rounds: int, progress: Progress, seed: int | None) -> list[Finding]:
+def _clients_settings(name: str) -> VotingSettings:
+    """Of a method whose agents vote: few of them, on real digits, and all vote on everything."""
+    chosen = {
+        "dataset": "digits",
+        "agents": AGENTS,
+        "min_agents": AGENTS,
+        "private_size": 150,
+        "public_size": QUERIES,
+        "test_size": 100,
+        "client_models": "logistic-regression",
+        "evaluate_agents": False,
+        "delta": DELTA,
+        "unit": "agent",
+    }
+    kind = get_method(name).settings
+    # with one neighbour the votes are one-hot too: a single query at a small epsilon is where an audit has power
+    chosen |= {"abstain": False, "vote_fraction": 1.0} if issubclass(kind, PateSettings) else {"k": 1}
+    return cast(VotingSettings, build(kind, chosen))
+
+
+def _audit_clients(
+    name: str, settings: VotingSettings, noisy: NoisyVotes, rounds: int, progress: Progress, seed: int | None
+) -> list[Finding]:
     """Variance of each share, and two worlds for one agent's votes in the tally, on real digits."""
-    settings = build(
-        PateSettings,
-        {
-            "dataset": "digits",
-            "agents": AGENTS,
-            "min_agents": AGENTS,
-            "private_size": 150,
-            "public_size": QUERIES,
-            "test_size": 100,
-            "client_models": "logistic-regression",
-            "evaluate_agents": False,
-            "abstain": False,
-            "vote_fraction": 1.0,
-            "sigma": noisy.sigma,
-            "delta": DELTA,
-        },
-    )
     shares, inside, outside = [], [], []
     with tempfile.TemporaryDirectory(prefix="fedballot-audit-") as folder:
         for number in range(rounds):
-            this = replace(settings, noise_seed=None if seed is None else seed + number)
-            votes, released = _one_round(this, Path(folder), f"audit/{number}")
+            this = replace(settings, sigma=noisy.sigma, noise_seed=None if seed is None else seed + number)
+            votes, released = _one_round(name, this, Path(folder), f"audit/{number}")
             shares.append(released - votes)
-            first = tally(released, released[0].shape) - votes[1:].sum(axis=0)  # the others' votes are no secret here
+            noise = tally(released, released[0].shape) - votes.sum(axis=0)  # the votes are no secret here
             rows, column = np.arange(QUERIES), votes[0].argmax(axis=1)
-            inside.append(first[rows, column])
-            outside.append(first[rows, (column + 1) % votes.shape[2]])
+            inside.append(noise[rows, column] + votes[0][rows, column])
+            outside.append(noise[rows, (column + 1) % votes.shape[2]])
             progress.advance(1)
-    declared = float(noisy.share_variance)
-    p_value = audit.variance_p_value(np.concatenate(shares), declared)
-    bound = audit.two_worlds_bound(np.concatenate(inside), np.concatenate(outside), DELTA)
-    claim = noisy.epsilon(DELTA)
-    return [
-        Finding("variance", declared, p_value, p_value >= ALARM),
-        Finding("two worlds", claim, bound, bound <= claim),
-    ]
+    return first_layers(
+        np.concatenate(shares),
+        float(noisy.share_variance),
+        np.concatenate(inside),
+        np.concatenate(outside),
+        noisy.epsilon(DELTA),
+        DELTA,
+    )
 
 
-def _one_round(settings: PateSettings, root: Path, request: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _one_round(
+    name: str, settings: VotingSettings, root: Path, request: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Votes and releases of all agents for all queries, each of shape (agents, Q, C)."""
     data, queries = federated_data(settings), np.arange(QUERIES, dtype=np.int32)
     shape = (QUERIES, len(data.classes))
@@ -187,7 +265,7 @@ def _one_round(settings: PateSettings, root: Path, request: str) -> tuple[NDArra
         folder = root / str(agent)
         account = Account(f"agent {agent}", "audit", "agent", "zero-out", BUDGET, DELTA)
         party = Party(agent, settings, data, AgentFolder(folder), "cpu", Ledger(folder / "ledger", account))
-        client = PateClient(party)
+        client = cast(VotingClient[VotingSettings], get_method(name).client(party))
         arrays, _, told = client.fit([queries], {"request": request, "fingerprint": data.public_fingerprint})
         if told["refused"]:
             raise RunError(f"audit: agent {agent} refused ({told['refused']!s}): {told['detail']!s}")

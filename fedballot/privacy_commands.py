@@ -194,7 +194,9 @@ def audit(
                     "stands" if found.passed else "[red]contradicted[/red]",
                 ]
             )
-        title = f"{method}: one query, σ = {_noise(report.sigma)}, δ = {numbers.delta(report.delta)}, {runs:,} runs"
+        title = (
+            f"{method}: {report.release}, σ = {_noise(report.sigma)}, δ = {numbers.delta(report.delta)}, {runs:,} runs"
+        )
         terminal.print_table(title, ("part", "layer", "claim", "found", "the claim"), rows)
         if out is not None:
             terminal.out.print(f"picture: {escape(str(out / 'audit.png'))}")

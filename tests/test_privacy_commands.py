@@ -15,7 +15,7 @@ from fedballot.clients.pate import PateClient
 from fedballot.engine import federated_data
 from fedballot.errors import SettingsError
 from fedballot.ledger_view import view
-from fedballot.privacy import audit_runs, votes
+from fedballot.privacy import audit_runs, vectors, votes
 from fedballot.privacy.costs import DeltaCost, GaussianCost, IntegerCost, LaplaceCost, PoissonCost, PureCost
 from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.nfdp import NfdpSample
@@ -143,9 +143,9 @@ def no_noise(variance, size, source) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_correct_code_passes(seed: int, tmp_path) -> None:
-    report = auditing.audit_method("pate-fl", 1.0, 6000, Silent(), seed=seed)
+@pytest.mark.parametrize(("method", "seed"), [("pate-fl", 1), ("pate-fl", 2), ("private-knn-fl", 1)])
+def test_correct_code_passes(method: str, seed: int, tmp_path) -> None:
+    report = auditing.audit_method(method, 1.0, 6000, Silent(), seed=seed)
     assert report.passed and 0 <= report.lower_bound <= report.claim
     assert [(layer.part, layer.finding.layer) for layer in report.layers] == [
         ("mechanism", "variance"),
@@ -177,9 +177,19 @@ def test_faulty_code_is_caught_through_the_real_clients(fault, caught, call, mon
     assert (tmp_path / "audit.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.parametrize("method", ["private-knn-fl", "fedkd-dp", "fedauxfdp", "fedauxfdp-sum", "fedd-p", "fedavg-p"])
+def test_every_audited_method_passes_and_is_caught_without_noise(method, call, monkeypatch) -> None:
+    report = auditing.audit_method(method, 1.0, 1000, Silent(), seed=3)
+    assert report.passed and report.claim == pytest.approx(1.0, rel=1e-3)
+    for module in (votes, vectors):
+        monkeypatch.setattr(module, "discrete_gaussian", no_noise)
+    code, out, err = call("audit", method, "--runs", 1000, "--json")
+    assert code == 1 and "contradicted" in err and json.loads(out)["method"] == method
+    assert all(not layer["passed"] for layer in json.loads(out)["layers"])
+
+
 def test_audit_as_a_table_with_progress_on_stderr(call, monkeypatch) -> None:
-    for module in (auditing, audit_runs):
-        monkeypatch.setattr(module, "ALARM", 1e-15)  # secret noise here: no false alarm once in ten thousand runs
+    monkeypatch.setattr(audit_runs, "ALARM", 1e-15)  # secret noise here: no false alarm once in ten thousand runs
     code, out, err = call("audit", "pate-fl", "--runs", 2000, "--claim", 0.8)
     assert code == 0 and out.count("stands") == 5
     assert "real clients: 2 of 2" in err
@@ -188,7 +198,8 @@ def test_audit_as_a_table_with_progress_on_stderr(call, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["standalone"], "audited can be: pate-fl"),
+        (["standalone"], "worst case is known: pate-fl"),
+        (["dp-fedavg"], "worst case is known: pate-fl"),
         (["pate"], "did you mean 'pate-fl'"),
         (["pate-fl", "--claim", "0"], "epsilon"),
         (["pate-fl", "--claim", "30"], "up to that"),
@@ -207,7 +218,7 @@ def test_the_picture_of_a_refuted_claim_says_so() -> None:
         auditing.Layer("mechanism", audit_runs.Finding(*values))
         for values in [("variance", 14.0, 0.0, False), ("two worlds", 1.0, 5.0, False), ("one run", 1.0, 0.0, True)]
     )
-    report = auditing.AuditReport("pate-fl", 1.0, 1e-5, 3.7, 8000, layers)
+    report = auditing.AuditReport("pate-fl", "one query, for an agent", 1.0, 1e-5, 3.7, 8000, layers)
     figure = audit_figure(report)
     assert "CONTRADICTED" in figure.get_suptitle()
     assert report.lower_bound == 5.0 and not report.passed

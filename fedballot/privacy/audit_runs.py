@@ -1,16 +1,20 @@
 """Audits of the mechanisms through their own `release`: what `audit` finds against what is claimed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.privacy import audit
+from fedballot.privacy.class_sums import ClassSums
 from fedballot.privacy.heads import PrivateHead, fit_head
+from fedballot.privacy.logits import NoisyLogits
 from fedballot.privacy.randomness import NoiseSource
+from fedballot.privacy.vectors import NoisyVector
 from fedballot.privacy.votes import NoisyVotes
 
 ALARM = 1e-4  # p-value of the variance below which the noise is not what it is said to be
+CANARIES = 400
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,10 @@ def audit_votes(noisy: NoisyVotes, delta: float, noise: NoiseSource, runs: int =
     votes[:, 1] = 1
     noise_only = _sum_of_shares(many, blank, noise)
     declared = float(noisy.share_variance) * noisy.honest
-    p_value = audit.variance_p_value(noise_only, declared)
     with_votes = _sum_of_shares(many, votes, noise)
-    bound = audit.two_worlds_bound(with_votes[:, 1], noise_only[:, 1], delta)
     claim = _with_queries(noisy, 1).epsilon(delta)
     return [
-        Finding("variance", declared, p_value, p_value >= ALARM),
-        Finding("two worlds", claim, bound, bound <= claim),
+        *first_layers(noise_only, declared, with_votes[:, 1], noise_only[:, 1], claim, delta),
         _votes_in_one_run(noisy, delta, noise),
     ]
 
@@ -77,15 +78,81 @@ def audit_head(head: PrivateHead, delta: float, noise: NoiseSource, runs: int = 
 
     first, second = scores(one.weights), scores(other.weights)
     residuals = first - float(np.sum(direction * one.weights))
-    declared = float(small.mechanism.share_variance) * small.mechanism.grid**2
-    p_value = audit.variance_p_value(residuals, declared)  # the direction sums to zero: projecting leaves it alone
+    declared = _variance(small.mechanism)  # the direction sums to zero: projecting leaves it alone
     claim = small.mechanism.epsilon(delta)
-    bound = audit.two_worlds_bound(first, second, delta)
+    return [*first_layers(residuals, declared, first, second, claim, delta), _head_in_one_run(head, delta, noise)]
+
+
+def audit_logits(noisy: NoisyLogits, delta: float, noise: NoiseSource, runs: int = 20_000) -> list[Finding]:
+    """Audit the noisy sum of logits at agent level; as in `audit_votes`, every query is a run with one query."""
+    many = replace(noisy, queries=runs, classes=2)
+    claim = replace(noisy, queries=1, classes=2).mechanism.epsilon(delta)
+
+    def seen(answered: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Sums of the first logit; one agent answers with all of the bound there, or leaves the query blank."""
+        release = replace(many, queries=len(answered))
+        answers = np.zeros((noisy.contributors - noisy.colluders, len(answered), 2))
+        answers[0, answered, 0] = noisy.bound
+        steps = np.sum([release.release(one, noise) for one in answers], axis=0)
+        return np.asarray(steps[:, 0] * release.mechanism.grid, dtype=np.float64)
+
+    outside, inside = seen(np.zeros(runs, dtype=np.bool_)), seen(np.ones(runs, dtype=np.bool_))
+    coins = _coins(CANARIES, noise)
     return [
-        Finding("variance", declared, p_value, p_value >= ALARM),
-        Finding("two worlds", claim, bound, bound <= claim),
-        _head_in_one_run(head, delta, noise),
+        *first_layers(outside, _variance(many.mechanism), inside, outside, claim, delta),
+        _one_run(seen(coins) - noisy.bound / 2, coins, claim, delta),
     ]
+
+
+def audit_class_sums(noisy: ClassSums, delta: float, noise: NoiseSource, runs: int = 20_000) -> list[Finding]:
+    """Audit class sums at record level, replace-one: each record has a direction of its own and one of two labels."""
+    many = replace(noisy, classes=2, features=CANARIES)
+    claim = many.mechanism.epsilon(delta)
+    records, nobody = np.eye(CANARIES), np.zeros((0, CANARIES))
+
+    def seen(labels: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Half the difference of both classes' sums along each record: 1/2 for label 1, -1/2 for label 0, and noise."""
+        steps = many.steps(records, labels, noise)
+        for _ in range(many.contributors - many.colluders - 1):
+            steps = steps + many.steps(nobody, labels[:0], noise)
+        sums = many.read(steps)[:, 1:]
+        return np.asarray((sums[1] - sums[0]) / 2, dtype=np.float64)
+
+    blocks, labels = range(-(-runs // CANARIES)), np.ones(CANARIES, dtype=np.int64)
+    inside = np.concatenate([seen(labels) for _ in blocks])
+    outside = np.concatenate([seen(0 * labels) for _ in blocks])
+    variance = _variance(many.mechanism) / (1 - many.share) / 2
+    coins = _coins(CANARIES, noise)
+    return [
+        *first_layers(outside + 0.5, variance, inside, outside, claim, delta),
+        _one_run(seen(coins.astype(np.int64)), coins, claim, delta),
+    ]
+
+
+def first_layers(
+    residuals: NDArray[np.number],
+    variance: float,
+    inside: NDArray[np.number],
+    outside: NDArray[np.number],
+    claim: float,
+    delta: float,
+) -> list[Finding]:
+    """Noise residuals against their declared variance, and scores of runs with a unit against runs without it."""
+    p_value = audit.variance_p_value(residuals, variance)
+    bound = audit.two_worlds_bound(inside, outside, delta)
+    return [
+        Finding("variance", variance, p_value, p_value >= ALARM),
+        Finding("two worlds", claim, bound, bound <= claim),
+    ]
+
+
+def _variance(vector: NoisyVector) -> float:
+    """Declared variance of the noise on each coordinate of the sum."""
+    return float(vector.share_variance) * (vector.contributors - vector.colluders) * vector.grid**2
+
+
+def _coins(count: int, noise: NoiseSource) -> NDArray[np.bool_]:
+    return np.asarray(noise.words(count) % np.uint64(2) == 1)
 
 
 def _with_queries(noisy: NoisyVotes, queries: int) -> NoisyVotes:
@@ -100,10 +167,10 @@ def _sum_of_shares(noisy: NoisyVotes, votes: NDArray[np.int64], noise: NoiseSour
     return total
 
 
-def _votes_in_one_run(noisy: NoisyVotes, delta: float, noise: NoiseSource, canaries: int = 400) -> Finding:
+def _votes_in_one_run(noisy: NoisyVotes, delta: float, noise: NoiseSource, canaries: int = CANARIES) -> Finding:
     """Each canary is an agent that votes on a query of its own, or not, by a fair coin."""
     many = _with_queries(noisy, canaries)
-    coins = noise.words(canaries) % np.uint64(2) == 1
+    coins = _coins(canaries, noise)
     votes = np.zeros((canaries, 2), dtype=np.int64)
     votes[coins, 1] = 1
     seen = _sum_of_shares(many, votes, noise)[:, 1]
@@ -111,11 +178,11 @@ def _votes_in_one_run(noisy: NoisyVotes, delta: float, noise: NoiseSource, canar
     return _one_run(seen - 0.5, coins, claim, delta)
 
 
-def _head_in_one_run(head: PrivateHead, delta: float, noise: NoiseSource, canaries: int = 400) -> Finding:
+def _head_in_one_run(head: PrivateHead, delta: float, noise: NoiseSource, canaries: int = CANARIES) -> Finding:
     """Canary i is the record (c, u e_i) of label 1, or by a fair coin a record (c, 0) of label 0 in its place."""
     canaries = min(canaries, head.records // 2)
     wide = PrivateHead(head.records, canaries + 1, head.classes, head.lam, head.sigma)
-    coins = noise.words(canaries) % np.uint64(2) == 1
+    coins = _coins(canaries, noise)
     inside = np.flatnonzero(coins)
     features = np.zeros((len(inside) + 1, canaries + 1))
     features[:, 0] = 0.5

@@ -25,7 +25,7 @@ def audit_figure(report: AuditReport) -> Figure:
         _p_values(right, p_values)
         verdict = "nothing contradicts the claim" if report.passed else "THE CLAIM IS CONTRADICTED"
         figure.suptitle(
-            f"{report.method}: one query at ε = {numbers.epsilon(report.claim)}, {report.runs:,} runs: {verdict}",
+            f"{report.method}: {report.release}, ε = {numbers.epsilon(report.claim)}, {report.runs:,} runs: {verdict}",
             x=0.012,
             ha="left",
             fontsize=11,

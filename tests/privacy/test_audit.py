@@ -7,8 +7,10 @@ import pytest
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import audit, vectors, votes
-from fedballot.privacy.audit_runs import Finding, audit_head, audit_votes
+from fedballot.privacy.audit_runs import Finding, audit_class_sums, audit_head, audit_logits, audit_votes
+from fedballot.privacy.class_sums import ClassSums
 from fedballot.privacy.heads import PrivateHead
+from fedballot.privacy.logits import NoisyLogits
 from fedballot.privacy.noise import discrete_gaussian
 from fedballot.privacy.randomness import seeded_noise
 
@@ -51,6 +53,40 @@ def test_correct_votes_pass(seed: int) -> None:
 def test_faulty_votes_are_caught(monkeypatch: pytest.MonkeyPatch, fault, caught: set[str], seed: int) -> None:
     monkeypatch.setattr(votes, "discrete_gaussian", fault)
     found = layers(audit_votes(VOTES, DELTA, seeded_noise(seed)))
+    assert all(not found[layer] for layer in caught)
+
+
+SUMS = {
+    "logits": lambda noise: audit_logits(
+        NoisyLogits.solve(1.0, DELTA, queries=1, classes=2, bound=2.0, contributors=3), DELTA, noise, 8000
+    ),
+    "class sums": lambda noise: audit_class_sums(
+        ClassSums.solve(1.0, DELTA, classes=2, features=400), DELTA, noise, 8000
+    ),
+    "class sums of three": lambda noise: audit_class_sums(
+        ClassSums.solve(1.0, DELTA, classes=2, features=400, signed=False, contributors=3), DELTA, noise, 8000
+    ),
+}
+
+
+@pytest.mark.parametrize("run", SUMS.values(), ids=SUMS.keys())
+def test_correct_sums_pass(run) -> None:
+    assert all(layers(run(seeded_noise(1))).values())
+
+
+@pytest.mark.parametrize("run", SUMS.values(), ids=SUMS.keys())
+@pytest.mark.parametrize(
+    ("fault", "caught"),
+    [
+        (weakened(2), {"variance"}),
+        (weakened(5), {"variance", "two worlds"}),
+        (no_noise, {"variance", "two worlds", "one run"}),
+    ],
+    ids=["half the noise", "a fifth of the noise", "no noise"],
+)
+def test_faulty_sums_are_caught(monkeypatch: pytest.MonkeyPatch, run, fault, caught: set[str]) -> None:
+    monkeypatch.setattr(vectors, "discrete_gaussian", fault)
+    found = layers(run(seeded_noise(2)))
     assert all(not found[layer] for layer in caught)
 
 
