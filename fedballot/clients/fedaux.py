@@ -234,7 +234,7 @@ def costs_of(settings: HeadSettings, records: int, negatives: int, features: int
     heads = [class_mechanism(settings, records, features, classes)]
     if settings.with_scores:
         heads.append(score_mechanism(settings, records + negatives, features))
-    return [head.mechanism.cost() for head in heads if head is not None]
+    return [head.cost() for head in heads if head is not None]
 
 
 def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, float]:
@@ -390,7 +390,7 @@ class HeadClient(PartyClient[S], Generic[S]):
         def draw() -> dict[str, Floats]:
             return {"release": noisy.release(head or fit(), noise)}
 
-        return ledger.release(request, noisy.mechanism.cost(), draw, seeded=not noise.private)["release"]
+        return ledger.release(request, noisy.cost(), draw, seeded=not noise.private)["release"]
 
     def open(self, costs: Sequence[Cost]) -> Ledger:
         """The party's ledger, with room for these costs."""

@@ -51,7 +51,7 @@ class DpFedavgSettings(MomentumSettings):
     @property
     def rate(self) -> float | int:
         """Probability of taking part in a round, or the exact number that does."""
-        return self.participation if self.sampling == "poisson" else self.cohort_size
+        return float(self.participation) if self.sampling == "poisson" else self.cohort_size
 
     @property
     def divisor(self) -> float:

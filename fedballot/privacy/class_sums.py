@@ -15,6 +15,7 @@ federated distillation", Algorithm 1.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import gaussian
 from fedballot.privacy.costs import IntegerCost, shares_that_came
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, secure_aggregation
+from fedballot.privacy.noise import round_to_grid
 from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.vectors import NoisyVector
 
@@ -129,7 +131,12 @@ class ClassSums:
             raise DataError(f"embedded: expected (n, {self.features}), got {embedded.shape}.")
         if not self.signed and (embedded < 0).any():
             raise DataError("embedded: a coordinate is negative, and the noise is for embeddings without such.")
-        return self.mechanism.release(class_sums(embedded, labels, self.classes) * self.scale, noise)
+        mechanism = self.mechanism
+        total = np.zeros((self.classes, 1 + self.features), dtype=np.int64)
+        for label, rows in _by_class(embedded, labels, self.classes):
+            records = np.hstack([np.ones((len(rows), 1)), rows]) * self.scale
+            total[label] = round_to_grid(records, mechanism.grid).sum(axis=0)  # exact, as sums of doubles are not
+        return mechanism.noisy(total, noise)
 
     def read(self, steps: Steps) -> Floats:
         """Counts and sums, float64 (C, 1 + d), of one party's grid steps or of the sum of several."""
@@ -196,6 +203,16 @@ def class_sums(embedded: NDArray[np.floating], labels: NDArray[np.integer], clas
     DataError
         If shapes or labels do not fit, or a row is longer than 1.
     """
+    out = np.zeros((classes, 1 + np.atleast_2d(embedded).shape[1]))
+    for label, rows in _by_class(embedded, labels, classes):
+        out[label, 0], out[label, 1:] = len(rows), rows.sum(axis=0)
+    return out
+
+
+def _by_class(
+    embedded: NDArray[np.floating], labels: NDArray[np.integer], classes: int
+) -> Iterator[tuple[int, Floats]]:
+    """Each label that occurs with its rows, float64, none longer than 1; errors as `class_sums`."""
     embedded, labels = np.asarray(embedded, dtype=np.float64), np.asarray(labels)
     if embedded.ndim != 2 or labels.shape != (len(embedded),):
         raise DataError(f"embedded {embedded.shape} and labels {labels.shape}: expected (n, d) and (n,).")
@@ -206,8 +223,5 @@ def class_sums(embedded: NDArray[np.floating], labels: NDArray[np.integer], clas
     if long.any():
         raise DataError(f"embedded: row {int(long.argmax())} is longer than 1 or not finite.")
     embedded = embedded / np.maximum(norms, 1.0)[:, None]  # what float32 has rounded up would exceed the sensitivity
-    out = np.zeros((classes, 1 + embedded.shape[1]))
     for label in np.unique(labels):
-        rows = embedded[labels == label]
-        out[label, 0], out[label, 1:] = len(rows), rows.sum(axis=0)
-    return out
+        yield int(label), embedded[labels == label]

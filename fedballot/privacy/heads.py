@@ -19,6 +19,7 @@ from scipy.special import logsumexp, softmax
 
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.privacy import gaussian
+from fedballot.privacy.costs import IntegerCost
 from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.vectors import NoisyVector, clip_rows
 
@@ -81,6 +82,10 @@ class PrivateHead:
         return NoisyVector(
             sensitivity(self.lam, self.records, self.max_gradient), self.classes * self.features, self.sigma
         )
+
+    def cost(self) -> IntegerCost:
+        """Return what the release costs."""
+        return self.mechanism.cost()
 
     @classmethod
     def solve(

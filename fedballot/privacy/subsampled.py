@@ -16,7 +16,7 @@ from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.costs import CohortCost, GaussianCost, PoissonCost
 from fedballot.privacy.nfdp import NfdpSample
 from fedballot.privacy.noise import discrete_gaussian, grid_sensitivity, representable_variance, round_to_grid
-from fedballot.privacy.randomness import NoiseSource, uniform_below
+from fedballot.privacy.randomness import Ints, NoiseSource, uniform_below
 from fedballot.privacy.vectors import ROUNDING, clip_rows
 
 SMALL = 0.3  # multipliers below it: sampling hardly helps, and the accountants that know it take minutes
@@ -133,10 +133,17 @@ class SubsampledGaussian:
         updates = np.asarray(updates)
         if updates.ndim != 2 or updates.shape[1] != self.coordinates:
             raise DataError(f"updates: expected shape (m, {self.coordinates}), got {updates.shape}.")
-        return self.noisy(clip_rows(updates, self.clip).sum(axis=0), noise)
+        return self.noisy(self.in_steps(updates).sum(axis=0), noise)
 
-    def noisy(self, total: NDArray[np.floating], noise: NoiseSource) -> NDArray[np.float64]:
-        """Add the noise to a sum of updates, shape (coordinates,), each of which the caller has clipped."""
+    def in_steps(self, updates: NDArray[np.floating]) -> Ints:
+        """Clip updates, shape (m, coordinates), and round them to grid steps, same shape.
+
+        A sum of integers is exact; one of floating-point numbers errs by what all of them are, which nobody pays for.
+        """
+        return round_to_grid(clip_rows(updates, self.clip), self.grid)
+
+    def noisy(self, total: Ints, noise: NoiseSource) -> NDArray[np.float64]:
+        """Add the noise to a sum of `in_steps`, shape (coordinates,); returns it in the units of the updates."""
         variance = representable_variance(self.multiplier * self.clip / self.grid)
-        steps = round_to_grid(total, self.grid) + discrete_gaussian(variance, self.coordinates, noise)
+        steps = total + discrete_gaussian(variance, self.coordinates, noise)
         return np.asarray(self.grid * steps, dtype=np.float64)

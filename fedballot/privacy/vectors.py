@@ -21,7 +21,7 @@ from fedballot.privacy.noise import (
     representable_variance,
     round_to_grid,
 )
-from fedballot.privacy.randomness import NoiseSource
+from fedballot.privacy.randomness import Ints, NoiseSource
 
 ROUNDING = 1e-3  # share of the sensitivity that rounding may add
 
@@ -128,8 +128,11 @@ class NoisyVector:
         values = np.asarray(values)
         if values.size != self.coordinates:
             raise DataError(f"values: expected {self.coordinates} numbers, got shape {values.shape}.")
-        steps = round_to_grid(values, self.grid)
-        return steps + discrete_gaussian(self.share_variance, values.size, noise).reshape(values.shape)
+        return self.noisy(round_to_grid(values, self.grid), noise)
+
+    def noisy(self, steps: Ints, noise: NoiseSource) -> Ints:
+        """Add this contributor's share to values that are in grid steps already."""
+        return steps + discrete_gaussian(self.share_variance, steps.size, noise).reshape(steps.shape)
 
 
 def clip_rows(rows: NDArray[np.floating], bound: float) -> NDArray[np.float64]:

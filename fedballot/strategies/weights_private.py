@@ -19,7 +19,6 @@ from fedballot.clients.weights_private import DpFedavgSettings, DpFedsgdSettings
 from fedballot.errors import RunError
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee
 from fedballot.privacy.randomness import secret_noise
-from fedballot.privacy.vectors import clip_rows
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
 
@@ -57,9 +56,9 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
 
     def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
         """Noisy sum of the clipped differences over the expected cohort (d,): an agent that failed counts as zero."""
-        total = np.zeros(self.weights.size)
+        total = np.zeros(self.weights.size, dtype=np.int64)
         for answer in answers:
-            total += clip_rows(answer.ballot[None], self.settings.clip)[0]
+            total += self.mechanism.in_steps(answer.ballot[None])[0]
         noise = secret_noise(self.settings.noise_seed, len(self.round_records) + 1, NOISE)
         return self.mechanism.noisy(total, noise) / self.settings.divisor
 

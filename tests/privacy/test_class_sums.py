@@ -38,6 +38,19 @@ def test_replacing_a_record_moves_the_release_by_at_most_sqrt_2(seed, n, d, clas
     assert np.linalg.norm(moved) <= SENSITIVITY + 1e-12
 
 
+@pytest.mark.parametrize("signed", [True, False])
+def test_each_record_is_rounded_by_itself_so_that_the_sum_is_exact(signed):
+    """A record adds its own whole number of steps whatever the others are, and no more than is paid for."""
+    rng = np.random.default_rng(7)
+    z, y = np.abs(unit(rng, 3000, 8)), rng.integers(3, size=3000)
+    noisy = ClassSums(3, 8, 1.0, signed)
+    without, full = (noisy.steps(z[n:], y[n:], seeded_noise(1)) for n in (1, 0))
+    own = np.rint(np.r_[1.0, z[0]] * scale(8, signed) / noisy.mechanism.grid)
+    assert np.array_equal((full - without)[y[0]], own) and np.count_nonzero(full - without) <= 9
+    other = noisy.steps(np.r_[np.eye(8)[:1], z[1:]], np.r_[(y[0] + 1) % 3, y[1:]], seeded_noise(1))
+    assert np.linalg.norm(full - other) <= noisy.cost().sensitivity
+
+
 @pytest.mark.parametrize("label", [0, 1])
 def test_the_bound_is_reached_without_negative_coordinates_too(label):
     z = np.array([[1.0, 0.0]])

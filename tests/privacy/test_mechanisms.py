@@ -16,6 +16,7 @@ from fedballot.privacy.costs import CohortCost, PoissonCost
 from fedballot.privacy.laplace import NoisyValues
 from fedballot.privacy.logits import NoisyLogits
 from fedballot.privacy.nfdp import NfdpSample, draw_per_class, per_class_cost
+from fedballot.privacy.noise import grid_sensitivity
 from fedballot.privacy.quantise import Quantiser
 from fedballot.privacy.randomness import os_noise, seeded_noise
 from fedballot.privacy.subsampled import SubsampledGaussian
@@ -163,6 +164,11 @@ def test_subsampled_release() -> None:
     released = mechanism.release(updates, os_noise())
     assert variance_p_value(released - clip_rows(updates, 1.0).sum(axis=0), 4.0) > 1e-5
     assert variance_p_value(mechanism.release(np.zeros((0, 4000)), os_noise()), 4.0) > 1e-5
+    # each update is rounded by itself: it adds its own whole steps whatever the others are
+    full, without = (mechanism.release(some, seeded_noise(3)) for some in (updates, updates[1:]))
+    own = mechanism.in_steps(updates[:1])[0]
+    assert np.array_equal(np.rint((full - without) / mechanism.grid), own)
+    assert np.linalg.norm(own) <= grid_sensitivity(1.0, mechanism.grid, 4000)
     with pytest.raises(DataError):
         mechanism.release(updates[:, :5], os_noise())
     with pytest.raises(SettingsError):
