@@ -91,9 +91,20 @@ class RunFolder:
         return cls(path, record["method"], record["settings"], record["request"], record["started"])
 
     def save(self) -> None:
-        """Put the run's record on disk."""
+        """Put the run's record on disk.
+
+        Raises
+        ------
+        SettingsError
+            If the folder cannot be made or written.
+        """
         record = {"method": self.method, "settings": self.settings, "request": self.request, "started": self.started}
-        write_json(self.path / "run.json", record)
+        try:
+            write_json(self.path / "run.json", record)
+        except OSError as error:
+            raise SettingsError(
+                f"--out {self.path}: cannot be written: {error.strerror}; name another folder"
+            ) from error
 
     def agent(self, index: int) -> AgentFolder:
         """The folder of agent ``index``."""
