@@ -103,7 +103,8 @@ def run(
         terminal.err.print(f"stopped; go on with: fedballot run {method} --out {folder} --resume", soft_wrap=True)
         _leave(1)
     except RunError:
-        write_report(folder)
+        if (folder / "result.json").exists():  # else it failed before it began
+            write_report(folder)
         if errors := sorted(folder.glob("agents/*/errors.txt")):
             terminal.err.print(f"what went wrong at an agent stands in {escape(str(errors[0]))}", soft_wrap=True)
         raise

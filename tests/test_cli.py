@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedballot import cli
+from fedballot.errors import RunError
 from tests.conftest import SMALL
 
 ASSIGNMENTS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
@@ -111,6 +112,26 @@ def test_a_place_that_cannot_be_written_is_told_in_a_sentence(capsys, monkeypatc
     code, _, err = call("data", "digits", capsys=capsys, monkeypatch=monkeypatch)
     assert code == 1
     assert "Is a directory" in err and "digits.png" in err
+
+
+def test_a_missing_gpu_is_told_and_nothing_is_written(capsys, monkeypatch, tmp_path):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    words = ("run", "pate-fl", "--set", "device=cuda", "--out", str(tmp_path / "run"))
+    code, _, err = call(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 2
+    assert "device=cuda" in err and "device=auto" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_fails_before_it_begins_says_why(capsys, monkeypatch, tmp_path):
+    def fails(*_, **__):
+        raise RunError("the reason")
+
+    monkeypatch.setattr("fedballot.sim.simulate", fails)
+    code, _, err = call("run", "pate-fl", "--out", str(tmp_path / "run"), capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 1
+    assert "the reason" in err
 
 
 @pytest.mark.slow
