@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedballot.errors import SettingsError
+from fedballot.errors import DataError, SettingsError
 from fedballot.files import read_json, write_json
 
 
@@ -88,7 +88,10 @@ class RunFolder:
             If there is none, or its record is damaged.
         """
         record = read_json(path / "run.json")
-        return cls(path, record["method"], record["settings"], record["request"], record["started"])
+        try:
+            return cls(path, record["method"], record["settings"], record["request"], record["started"])
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{path / 'run.json'}: is no record of a run; name a new folder") from error
 
     def save(self) -> None:
         """Put the run's record on disk.

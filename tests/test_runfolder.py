@@ -42,3 +42,10 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
         RunFolder.open(tmp_path, "pate-fl", {}, resume=False)
     with pytest.raises(DataError):
         RunFolder.read(tmp_path)
+
+
+@pytest.mark.parametrize("record", ["{}", "[]", "{"])
+def test_a_damaged_record_is_named(tmp_path, record):
+    (tmp_path / "run.json").write_text(record)
+    with pytest.raises(DataError, match=r"run\.json"):
+        RunFolder.read(tmp_path)
