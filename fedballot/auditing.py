@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.clients.base import Party
-from fedballot.clients.fedaux import HeadSettings
 from fedballot.clients.fedaux_sum import FedauxfdpSumSettings
 from fedballot.clients.pate import PateSettings
+from fedballot.clients.private_heads import HeadSettings
 from fedballot.clients.voting import VotingClient, VotingSettings
 from fedballot.engine import federated_data
 from fedballot.errors import RunError, SettingsError

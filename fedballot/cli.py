@@ -6,7 +6,9 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 the r
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
+import re
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +21,7 @@ from rich.markup import escape
 from fedballot import __version__, ledger_commands, privacy_commands, settings, terminal
 from fedballot.deploy import commands as deployed
 from fedballot.errors import FedballotError, RunError, SettingsError
+from fedballot.files import write_atomic
 from fedballot.frontier_command import frontier_command
 from fedballot.report import numbers
 from fedballot.sweep_command import sweep_command
@@ -55,7 +58,7 @@ def resolve(
 
     In a deployed run secure aggregation is on by default, for methods that have it.
     """
-    from fedballot.methods import get_method
+    from fedballot.methods import METHODS, get_method
     from fedballot.runfolder import RunFolder
 
     kind = get_method(method_name).settings
@@ -70,7 +73,7 @@ def resolve(
     if preset:
         layers.extend(settings.load_preset(preset).layers(method_name))
     if config:
-        layers.extend(settings.load_file(config).layers(method_name))
+        layers.extend(settings.load_file(config, tuple(METHODS)).layers(method_name))
     layers.append(settings.parse_assignments(assignments))
     return settings.build(kind, *layers)
 
@@ -100,7 +103,10 @@ def run(
         terminal.err.print(f"stopped; go on with: fedballot run {method} --out {folder} --resume", soft_wrap=True)
         _leave(1)
     except RunError:
-        write_report(folder)
+        if (folder / "result.json").exists():  # else it failed before it began
+            write_report(folder)
+        if errors := sorted(folder.glob("agents/*/errors.txt")):
+            terminal.err.print(f"what went wrong at an agent stands in {escape(str(errors[0]))}", soft_wrap=True)
         raise
     page = write_report(folder)
     if json:
@@ -218,35 +224,44 @@ def data(
     from fedballot.datasets import describe as about
     from fedballot.datasets import sources
 
-    if name is None and preset is None:
+    if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
+        raise SettingsError(f"--out {out}: must be a .png file in a folder that exists")
+    if name is None and preset is None and not set_:
         rows = [[known, text] for known, text in sources.names().items()]
         if json:
             terminal.print_json([{"name": known, "about": text} for known, text in rows])
         else:
             terminal.print_table("", ("data set", "what it is"), rows)
         return
+    title = name or preset
     if preset or set_:
         from fedballot.engine import federation_spec
 
         layers = [settings.load_preset(preset).common] if preset else []
         chosen = {"dataset": name} if name else {}
         resolved = settings.build(settings.CommonSettings, *layers, chosen, settings.parse_assignments(set_ or []))
+        title = title or resolved.dataset
         found = about.describe(federation_spec(resolved))
     else:
         found = about.describe(sources.load(str(name)))
     if json:
         terminal.print_json(found)
+    else:
+        terminal.print_table(str(title), ("", ""), _data_rows(found))
+    if json and out is None:
         return
     from fedballot.report.plots import class_figure, partition_figure
 
-    terminal.print_table(str(name or preset), ("", ""), _data_rows(found))
-    picture = out or Path(f"{Path(str(name or preset)).stem}.png")
+    # of a pattern such as 'sites/*.csv' the folder's name: a file called *.png is dangerous to delete
+    parts = [part for part in Path(str(title)).parts if re.search(r"\w", part) and not glob.has_magic(part)]
+    picture = out or Path(f"{Path(parts[-1]).stem if parts else 'data'}.png")
     if "partition" in found:
         figure = partition_figure(np.array(found["partition"]["counts"]), found["classes"])
     else:
         figure = class_figure(np.array(found["train"]["per_class"]), found["classes"])
-    figure.savefig(picture, dpi=150)
-    terminal.out.print(f"picture: {escape(str(picture))}")
+    write_atomic(picture, lambda stream: figure.savefig(stream, format="png", dpi=150))
+    if not json:
+        terminal.out.print(f"picture: {escape(str(picture))}")
 
 
 def _data_rows(found: dict[str, Any], prefix: str = "") -> list[list[str]]:
@@ -333,6 +348,9 @@ def main() -> None:
     except FedballotError as error:
         terminal.err.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         sys.exit(2 if isinstance(error, SettingsError) else 1)
+    except OSError as error:  # a folder that may not be written, a full disk: the system's words say it
+        terminal.err.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        sys.exit(1)
     except KeyboardInterrupt:
         terminal.err.print("stopped")
         _leave(1)

@@ -23,7 +23,7 @@ from fedballot import __version__
 from fedballot.clients.base import Party
 from fedballot.datasets.federation import FederatedData, FederationSpec, build
 from fedballot.datasets.own import SITES
-from fedballot.errors import FedballotError, RunError, SettingsError
+from fedballot.errors import FedballotError, SettingsError
 from fedballot.files import write_json
 from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
@@ -82,7 +82,7 @@ def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
 
     Raises
     ------
-    RunError
+    SettingsError
         If cuda is asked for and there is none.
     """
     if settings.device == "cpu" or not needs_torch(names) or importlib.util.find_spec("torch") is None:
@@ -92,7 +92,7 @@ def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
     if torch.cuda.is_available():
         return "cuda"
     if settings.device == "cuda":
-        raise RunError("device=cuda, but torch sees no GPU here: use device=auto or device=cpu")
+        raise SettingsError("device=cuda, but torch sees no GPU here: use device=auto or device=cpu")
     return "cpu"
 
 

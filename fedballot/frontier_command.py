@@ -106,8 +106,10 @@ def _known(method: Method, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _layers(preset: str | None, config: Path | None, method: str) -> list[Mapping[str, Any]]:
+    from fedballot.methods import METHODS
+
     layers = list(settings.load_preset(preset).layers(method)) if preset else []
-    return layers + (list(settings.load_file(config).layers(method)) if config else [])
+    return layers + (list(settings.load_file(config, tuple(METHODS)).layers(method)) if config else [])
 
 
 def _unit(folder: Path) -> str:

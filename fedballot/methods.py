@@ -8,15 +8,7 @@ from typing import Any
 
 from fedballot.clients.base import PartyClient
 from fedballot.clients.baselines import CentralizedClient, PublicOnlyClient, StandaloneClient
-from fedballot.clients.fedaux import (
-    FedauxFClient,
-    FedauxfdpClient,
-    FedauxfdpSettings,
-    FedauxFSettings,
-    FeddSettings,
-    HeadClient,
-    HeadSettings,
-)
+from fedballot.clients.fedaux import FedauxFClient, FedauxfdpClient, FedauxfdpSettings, FedauxFSettings
 from fedballot.clients.fedaux_sum import FedauxfdpSumClient, FedauxfdpSumSettings
 from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
 from fedballot.clients.fedgen import FedgenClient, FedgenSettings
@@ -24,6 +16,7 @@ from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings,
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
 from fedballot.clients.pate import PateClient, PateSettings
+from fedballot.clients.private_heads import FeddSettings, HeadClient, HeadSettings
 from fedballot.clients.private_knn import KnnClient, KnnSettings
 from fedballot.clients.weights import MomentumSettings, ProxClient, ProxSettings, WeightsClient, WeightsSettings
 from fedballot.clients.weights_private import DpFedavgClient, DpFedavgSettings, DpFedsgdClient, DpFedsgdSettings

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedballot.errors import SettingsError
+from fedballot.errors import DataError, SettingsError
 from fedballot.files import read_json, write_json
 
 
@@ -88,12 +88,26 @@ class RunFolder:
             If there is none, or its record is damaged.
         """
         record = read_json(path / "run.json")
-        return cls(path, record["method"], record["settings"], record["request"], record["started"])
+        try:
+            return cls(path, record["method"], record["settings"], record["request"], record["started"])
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{path / 'run.json'}: is no record of a run; name a new folder") from error
 
     def save(self) -> None:
-        """Put the run's record on disk."""
+        """Put the run's record on disk.
+
+        Raises
+        ------
+        SettingsError
+            If the folder cannot be made or written.
+        """
         record = {"method": self.method, "settings": self.settings, "request": self.request, "started": self.started}
-        write_json(self.path / "run.json", record)
+        try:
+            write_json(self.path / "run.json", record)
+        except OSError as error:
+            raise SettingsError(
+                f"--out {self.path}: cannot be written: {error.strerror}; name another folder"
+            ) from error
 
     def agent(self, index: int) -> AgentFolder:
         """The folder of agent ``index``."""

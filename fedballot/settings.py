@@ -278,15 +278,20 @@ def load_preset(name: str) -> Experiment:
     return _parse(name, (resources.files("fedballot") / "presets" / f"{name}.toml").read_text())
 
 
-def load_file(path: Path) -> Experiment:
-    """A settings file in the form of a preset.
+def load_file(path: Path, methods: Sequence[str]) -> Experiment:
+    """A settings file in the form of a preset; its tables may be named for ``methods`` only.
 
     Raises
     ------
     SettingsError
-        Where it cannot be read or is not valid TOML.
+        Where it cannot be read, is not valid TOML, or has a table for what is no method.
     """
     try:
-        return _parse(str(path), path.read_text())
+        found = _parse(str(path), path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: cannot be read as a settings file: {error}") from error
+    for name in found.by_method:
+        if name not in methods:
+            words = f"table [{name}] is for no method{did_you_mean(name, methods)}"
+            raise SettingsError(f"{path}: {words}; `fedballot methods` lists them")
+    return found

@@ -100,10 +100,17 @@ def simulate(
     return recorder.result
 
 
+class LogFile(logging.FileHandler):
+    """A log whose lines are lost quietly when the disk is full: the run itself says that it is."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """See ``logging.Handler.handleError``, which prints a traceback for every line."""
+
+
 @contextmanager
 def _logs_in(path: Path) -> Iterator[None]:
     """Send Flower's and Ray's log lines to a file while the terminal shows progress."""
-    handler = logging.FileHandler(path, encoding="utf-8")
+    handler = LogFile(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     names = ("flwr", "ray", "fedballot")
     kept = {name: list(logging.getLogger(name).handlers) for name in names}

@@ -27,7 +27,7 @@ def sweep_command(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Run a grid of settings and print one table; call it again to go on where it stopped."""
-    from fedballot.methods import get_method
+    from fedballot.methods import METHODS, get_method
     from fedballot.runfolder import RunFolder
     from fedballot.sweep_plot import sweep_figure
 
@@ -38,7 +38,7 @@ def sweep_command(
     folder = out or Path("sweeps") / "-".join(part for part in (method, name) if part)
     fixed, points = sweep.grid(kind, set_ or [], folder)
     layers = list(settings.load_preset(preset).layers(method)) if preset else []
-    layers += list(settings.load_file(config).layers(method)) if config else []
+    layers += list(settings.load_file(config, tuple(METHODS)).layers(method)) if config else []
     for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
         resolved = settings.build(kind, *layers, fixed, point.values)
         if (point.folder / "run.json").exists():

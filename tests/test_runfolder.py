@@ -30,9 +30,22 @@ def test_another_run_is_refused(tmp_path, method, settings, resume, words):
         RunFolder.open(tmp_path / "r", method, settings, resume=resume)
 
 
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match=r"--out .*file/run: cannot be written: Not a directory"):
+        RunFolder.open(tmp_path / "file" / "run", "pate-fl", {}, resume=False).save()
+
+
 def test_a_folder_with_other_files_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises(SettingsError, match="holds no fedballot run"):
         RunFolder.open(tmp_path, "pate-fl", {}, resume=False)
     with pytest.raises(DataError):
+        RunFolder.read(tmp_path)
+
+
+@pytest.mark.parametrize("record", ["{}", "[]", "{"])
+def test_a_damaged_record_is_named(tmp_path, record):
+    (tmp_path / "run.json").write_text(record)
+    with pytest.raises(DataError, match=r"run\.json"):
         RunFolder.read(tmp_path)

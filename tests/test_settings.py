@@ -94,13 +94,16 @@ def test_unknown_preset_names_the_nearest():
 def test_files(tmp_path):
     good = tmp_path / "good.toml"
     good.write_text("agents = 5\n[pate-fl]\nepsilon = 2\n")
-    assert build(PateSettings, *load_file(good).layers("pate-fl")).epsilon == 2
+    assert build(PateSettings, *load_file(good, tuple(METHODS)).layers("pate-fl")).epsilon == 2
+    good.write_text("[pate-f]\nepsilon = 2\n")
+    with pytest.raises(SettingsError, match=r"good\.toml: table \[pate-f\].*did you mean 'pate-fl'"):
+        load_file(good, tuple(METHODS))
     bad = tmp_path / "bad.toml"
     bad.write_text("agents = ")
     with pytest.raises(SettingsError, match=r"bad\.toml: not valid TOML"):
-        load_file(bad)
+        load_file(bad, ())
     with pytest.raises(SettingsError, match=r"missing\.toml"):
-        load_file(tmp_path / "missing.toml")
+        load_file(tmp_path / "missing.toml", ())
 
 
 def test_every_field_is_explained_and_its_default_is_allowed():

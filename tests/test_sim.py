@@ -6,6 +6,7 @@ What is a method's own affair runs without the engine.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -30,11 +31,20 @@ from fedballot.methods import METHODS
 from fedballot.progress import Silent
 from fedballot.runfolder import RunFolder
 from fedballot.settings import CommonSettings, build
-from fedballot.sim import simulate
+from fedballot.sim import LogFile, simulate
 from tests.conftest import SMALL
 from tests.inprocess import run_here
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_does_not_fill_the_terminal_with_what_the_log_lost(capsys):
+    log = LogFile("/dev/full")
+    log.handle(logging.LogRecord("flwr", logging.INFO, "here", 1, "a line", None, None))
+    with pytest.raises(OSError, match="No space left"):
+        log.close()
+    assert capsys.readouterr().err == ""
 
 
 class Counting(Silent):

@@ -14,8 +14,8 @@ import numpy as np
 from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, Refusal
-from fedballot.clients.fedaux import Features, HeadClient, HeadSettings
 from fedballot.clients.frozen import public_features
+from fedballot.clients.private_heads import Features, HeadClient, HeadSettings
 from fedballot.clients.weights import WeightsClient, WeightsSettings
 from fedballot.errors import SettingsError
 from fedballot.settings import setting

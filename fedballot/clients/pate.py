@@ -53,8 +53,8 @@ class PateSettings(VotingSettings):
         if cast + off > FEW_VOTES:
             return None
         return (
-            f"agents voted on only about {100 * cast:.0f} % of the queries they were asked: their teachers are trained "
-            "too little (raise `epochs` or lower `batch_size`), or set abstain=false"
+            f"agents voted on only about {100 * max(0.0, cast):.0f} % of the queries they were asked: their teachers "
+            "are trained too little (raise `epochs` or lower `batch_size`), or set abstain=false"
         )
 
 

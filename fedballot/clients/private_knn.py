@@ -45,8 +45,8 @@ class KnnSettings(VotingSettings):
         if cast + off > FULL_VOTES:
             return None
         return (
-            f"agents had only about {100 * cast:.0f} % of k={self.k} neighbours each: some hold fewer records, and all "
-            "of those vote on every query alike, which tells the server nothing; lower k"
+            f"agents had only about {100 * max(0.0, cast):.0f} % of k={self.k} neighbours each: some hold fewer "
+            "records, and all of those vote on every query alike, which tells the server nothing; lower k"
         )
 
 

@@ -1,6 +1,7 @@
 """Reading a user's CSV or Parquet table: a `label` column, an optional `group` column, the rest numeric features."""
 
 import csv
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from fedballot.datasets.raw import Raw
 from fedballot.errors import DataError
 
 _LARGEST = float(np.finfo(np.float32).max)
+_DECIMAL = re.compile(r"[+-]?\d+\.\d+")
 
 
 def read_csv(path: Path) -> Raw:
@@ -67,9 +69,16 @@ def _feature_columns(header: Sequence[str], path: Path) -> tuple[str, ...]:
 
 
 def _text(cell: str, where: str) -> str:
-    if not cell.strip():
+    text = cell.strip()
+    if not text:
         raise DataError(f"{where}: empty; expected an integer or text")
-    return cell.strip()
+    if not _DECIMAL.fullmatch(text):
+        return text
+    # 1.0 in one party's file and 1 in another's are one class; 1.5 is a measurement, not a class
+    whole, _, rest = text.partition(".")
+    if rest.strip("0"):
+        raise DataError(f"{where}: {text!r}; expected an integer or text")
+    return str(int(whole))
 
 
 def _numbers(cells: Sequence[str], columns: Sequence[str], line: str) -> NDArray[np.float32]:

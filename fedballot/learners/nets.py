@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -156,7 +157,10 @@ def _user_module(path: str, input_shape: tuple[int, ...]) -> Builder:
     try:
         factory = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(f"learner {path!r} cannot be imported: {error}; give 'package.module:factory'") from error
+        raise SettingsError(
+            f"learner {path!r} cannot be imported: {error}; give 'package.module:factory', where the package is "
+            "installed or its folder in PYTHONPATH"
+        ) from error
 
     def build(n_outputs: int) -> nn.Module:
         try:
@@ -168,6 +172,22 @@ def _user_module(path: str, input_shape: tuple[int, ...]) -> Builder:
         return net
 
     return build
+
+
+def check_answers(name: str, net: nn.Module, input_shape: tuple[int, ...], n_classes: int) -> None:
+    """Refuse a user's module that does not give (n, n_classes) for a batch of the data's shape."""
+    shape = input_shape if len(input_shape) == 1 else (_channels(input_shape), *input_shape[:2])
+    inputs = torch.zeros(2, *shape)
+    try:
+        with torch.inference_mode():
+            logits = net.eval()(inputs)
+    except Exception as error:  # foreign code, as above
+        raise SettingsError(
+            f"learner {name!r} fails on inputs of shape {tuple(inputs.shape)}: {type(error).__name__}: {error}"
+        ) from error
+    found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if found != (2, n_classes):
+        raise SettingsError(f"learner {name!r} gives {found} for 2 inputs; expected logits of shape (2, {n_classes})")
 
 
 def _channels(input_shape: tuple[int, ...]) -> int:

@@ -291,7 +291,8 @@ class ScikitLearner(WithoutWeights):
 def _fit(estimator: Any, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64] | None) -> Any:
     """Fit with parameters that suit few examples, and without the warning that the epochs asked for are few."""
     for parameter in ("n_neighbors", "batch_size"):
-        if getattr(estimator, parameter, 0) > len(flat):
+        value = getattr(estimator, parameter, None)  # scikit-learn's own may be "auto"
+        if isinstance(value, int) and value > len(flat):
             estimator.set_params(**{parameter: len(flat)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -314,9 +315,10 @@ def _estimator(name: str, seed: int, epochs: int, batch_size: int, lr: float) ->
     module, _, attribute = path.partition(":")
     try:
         estimator = getattr(importlib.import_module(module), attribute)()
+        fitting = is_classifier(estimator)  # which some that wrap another estimator cannot say
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise SettingsError(f"learner {name!r} cannot be made: {error}; give 'sklearn.module:Class'") from error
-    if not is_classifier(estimator):
+    if not fitting:
         raise SettingsError(f"learner {name!r} is no classifier; give a scikit-learn class with fit and predict")
     if "random_state" in estimator.get_params():
         parameters["random_state"] = seed % 2**32

@@ -51,8 +51,8 @@ class TorchLearner:
         self._student = role == "student"
         self._build = nets.builder(name, input_shape)
         if ":" in name:
-            with training.seeded(seed, self.device):
-                self._build(n_classes)  # foreign code: fail before the run, not in it
+            with training.seeded(seed, self.device):  # foreign code: fail before the run, not in it
+                nets.check_answers(name, self._build(n_classes), input_shape, n_classes)
         self._net: nn.Module | None = None
         self._outputs = n_classes
         self._fits = 0

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from fedballot.report.canvas import bare, canvas, percent_axis, style
-from fedballot.report.numbers import size
+from fedballot.report.numbers import epsilon, size
 from fedballot.report.palette import LIGHT, SERIES
 
 
@@ -99,7 +99,7 @@ def _done(runs: Sequence[Run]) -> list[Run]:
 
 def _draw_privacy(axes: Axes, runs: Sequence[Run]) -> None:
     # An infinite ε, and no mechanism at all, get a tick of their own on the right.
-    _scatter(axes, runs, _done(runs), lambda run: math.inf if run.epsilon is None else run.epsilon, "{:g}".format)
+    _scatter(axes, runs, _done(runs), lambda run: math.inf if run.epsilon is None else run.epsilon, epsilon)
     axes.set_xlabel("ε of the first guarantee (log scale; left is more private)")
 
 

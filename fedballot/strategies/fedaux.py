@@ -17,18 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.fedaux import (
-    FedauxfdpSettings,
-    FedauxFSettings,
-    FeddSettings,
-    HeadSettings,
-    class_axes,
-    costs_of,
-    sums_mechanism,
-    together,
-    unpack,
-)
+from fedballot.clients.fedaux import FedauxfdpSettings, FedauxFSettings, class_axes, sums_mechanism
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
+from fedballot.clients.private_heads import FeddSettings, HeadSettings, costs_of, together, unpack
 from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays

@@ -66,8 +66,8 @@ def propagate(
     """Labels of a pool from all of its noisy votes at once.
 
     The histogram's column means are taken off before and after propagation, which assumes that classes are
-    about balanced in the pool. Where that leaves a tie (all votes for one class, say), the row's own
-    histogram decides.
+    about balanced in the pool, and each class is brought half way to the spread of the others
+    (:func:`even_scales`). Where that leaves a tie (all votes for one class, say), the row's own histogram decides.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def propagate(
     Returns
     -------
     labels, confidence
-        int64 (n,), and float32 (n,): the lead of the best class over the second, in counts.
+        int64 (n,), and float32 (n,): the lead of the best class over the second, in counts of a class of mean spread.
 
     Raises
     ------
@@ -105,11 +105,22 @@ def propagate(
 
     scores = _solve(neighbour_graph(features, neighbours), histogram - histogram.mean(axis=0), alpha)
     scores -= scores.mean(axis=0)
-    labels, confidence = argmax_labels(scores)
-    tied = confidence <= 1e-6 * max(1.0, float(np.abs(histogram).max()))
+    nothing = 1e-6 * max(1.0, float(np.abs(histogram).max()))
+    labels, confidence = argmax_labels(scores * even_scales(scores.std(axis=0), nothing))
+    tied = confidence <= nothing
     labels[tied] = histogram[tied].argmax(axis=1)
     confidence[tied] = 0
     return labels, confidence
+
+
+def even_scales(spread: NDArray[np.float64], nothing: float = 0.0) -> NDArray[np.float64]:
+    """Factor (C,) of each class's scores: the square root of the mean spread over its own; 1 up to ``nothing``.
+
+    Agents abstain more on some classes than on others; a class with few votes would be swallowed by a neighbour
+    with many. Dividing by the whole spread would take the classes to be equally common, too.
+    """
+    known = spread > nothing
+    return np.where(known, np.sqrt(spread.mean() / np.where(known, spread, 1.0)), 1.0)
 
 
 def _solve(s: sparse.csr_matrix, rhs: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:

@@ -57,6 +57,10 @@ def test_votes_keep_to_the_cap_and_are_mostly_right(small, tmp_path):
     assert np.mean(votes[votes.any(axis=1)].argmax(axis=1) == truth) > 0.8
 
 
+def test_few_votes_are_never_told_as_less_than_none(small):
+    assert "about 0 % of the queries" in str(small.turnout_warning(-0.02, 0.0))
+
+
 def test_the_same_request_gets_the_same_bytes_also_after_a_restart(small, tmp_path):
     first = ask(client(small, tmp_path))[0][0]
     again = ask(client(small, tmp_path))[0][0]

@@ -23,6 +23,12 @@ def test_csv(tmp_path: Path) -> None:
     assert raw.groups is not None and raw.groups.tolist() == ["north", "south"]
 
 
+def test_csv_labels_written_as_whole_decimals_are_the_integers(tmp_path: Path) -> None:
+    raw = read_csv(write(tmp_path, "a,label,group\n1,2.0,-1.00\n1,2,007\n1,v1.5,1\n"))
+    assert raw.labels.tolist() == ["2", "2", "v1.5"]
+    assert raw.groups is not None and raw.groups.tolist() == ["-1", "007", "1"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -41,6 +47,7 @@ def test_csv(tmp_path: Path) -> None:
         ("a,label\n1e39,0\n", "line 2, column a: '1e39'"),
         ("a,label\n1,\n", "line 2, column label: empty"),
         ("a,label,group\n1,2,\n", "line 2, column group: empty"),
+        ("a,label\n1,2.0\n1,0.50\n", "line 3, column label: '0.50'; expected an integer or text"),
         ('a,label\n"1,2\n', "cannot be read as CSV"),
         (b"a,label\n\xff,2\n", "UTF-8"),
     ],

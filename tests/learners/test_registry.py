@@ -49,7 +49,8 @@ def test_too_small_images_are_refused_before_training():
         ("sklearn.nowhere:Thing", "cannot be made"),
         ("sklearn.linear_model:Ridge", "no classifier"),
         ("sklearn.ensemble:VotingClassifier", "cannot be made"),
-        ("no_such_package:net", "cannot be imported"),
+        ("sklearn.semi_supervised:SelfTrainingClassifier", "cannot be made"),
+        ("no_such_package:net", "cannot be imported.*PYTHONPATH"),
         ("json:no_such_name", "cannot be imported"),
         ("math:sqrt", "cannot be built"),
         ("builtins:dict", "must return a torch.nn.Module"),
@@ -58,6 +59,16 @@ def test_too_small_images_are_refused_before_training():
 def test_wrong_names(name, message):
     with pytest.raises(SettingsError, match=message):
         make_learner(name, **GOOD)
+
+
+@pytest.mark.parametrize(
+    "path", ["sklearn.neural_network:MLPClassifier", "sklearn.neighbors:RadiusNeighborsClassifier"]
+)
+def test_scikit_learn_classes_whose_own_defaults_are_no_numbers(path):
+    y = np.arange(30) % 2
+    x = np.repeat(255 * y.astype(np.uint8), 28 * 28).reshape(30, 28, 28)
+    learner = make_learner(path, **GOOD).fit(x, y)
+    assert learner.predict_logits(x).argmax(1).tolist() == y.tolist()
 
 
 def test_a_scikit_learn_class_by_path():
@@ -84,6 +95,25 @@ def test_a_torch_module_by_path(tmp_path, monkeypatch):
     learner.save(tmp_path / "model")
     loaded = make_learner("their_models:tiny", **GOOD).load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_logits(x), learner.predict_logits(x))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("nn.Sequential(nn.Flatten(), nn.Linear(7, n_classes))", r"fails on inputs of shape \(2, 1, 28, 28\)"),
+        ("nn.Sequential(nn.Flatten(), nn.Linear(784, 1))", r"gives \(2, 1\) for 2 inputs; .*\(2, 3\)"),
+        ("nn.LSTM(28, n_classes)", "fails on inputs"),
+        ("nn.Sequential(nn.Flatten(), nn.LSTM(784, n_classes))", "gives tuple for 2 inputs"),
+    ],
+)
+def test_a_torch_module_that_does_not_fit_is_refused_before_training(body, message, tmp_path, monkeypatch):
+    (tmp_path / "unfit.py").write_text(
+        f"from torch import nn\n\n\ndef net(n_classes, input_shape):\n    return {body}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "unfit", raising=False)
+    with pytest.raises(SettingsError, match=message):
+        make_learner("unfit:net", **GOOD)
 
 
 def test_without_torch_the_rest_works_and_the_error_says_how_to_get_it():

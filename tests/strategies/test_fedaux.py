@@ -10,17 +10,9 @@ import pytest
 from scipy.special import softmax
 
 from fedballot.clients.base import Party
-from fedballot.clients.fedaux import (
-    FedauxfdpSettings,
-    FedauxFSettings,
-    FeddSettings,
-    HeadSettings,
-    class_axes,
-    class_mechanism,
-    score_mechanism,
-    sums_mechanism,
-)
+from fedballot.clients.fedaux import FedauxfdpSettings, FedauxFSettings, class_axes, sums_mechanism
 from fedballot.clients.frozen import public_features, split_public
+from fedballot.clients.private_heads import FeddSettings, HeadSettings, class_mechanism, score_mechanism
 from fedballot.datasets.examples import Examples
 from fedballot.engine import federated_data
 from fedballot.errors import SettingsError

@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
 from fedballot.errors import SettingsError
-from fedballot.strategies.propagation import argmax_labels, neighbour_graph, propagate
+from fedballot.strategies.propagation import argmax_labels, even_scales, neighbour_graph, propagate
 
 
 def dense_scores(features, histogram, neighbours, alpha):
@@ -21,7 +21,9 @@ def dense_scores(features, histogram, neighbours, alpha):
     w = np.maximum(w, w.T)
     s = w / np.sqrt(np.outer(w.sum(1), w.sum(1)))
     z = np.linalg.solve(np.eye(n) - alpha * s, histogram - histogram.mean(0))
-    return z - z.mean(0)
+    z -= z.mean(0)
+    spread = z.std(0)
+    return z * np.sqrt(spread.mean() / spread)
 
 
 @pytest.mark.parametrize(("n", "classes", "neighbours", "alpha"), [(80, 4, 5, 0.99), (30, 2, 3, 0.5), (4, 3, 5, 0.9)])
@@ -48,6 +50,20 @@ def test_repairs_digits_that_the_noisy_argmax_gets_wrong():
     assert right.mean() > 0.95
     sure = confidence >= np.quantile(confidence, 0.2)
     assert right[sure].mean() > right[~sure].mean()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_class_that_few_vote_for_is_not_swallowed_by_its_neighbours(seed):
+    data, rng = load_digits(), np.random.default_rng(seed)
+    turnout = np.where(np.isin(data.target, [3, 5, 9]), 8, 100)  # agents that do not abstain
+    votes = np.eye(10)[data.target] * turnout[:, None] + rng.normal(0, 20, size=(len(data.target), 10))
+    labels, _ = propagate(data.data.astype(np.float32), votes)
+    assert (labels == data.target).mean() > 0.96  # .940 to .951 with the scales as they are
+
+
+def test_scales_are_evened_half_way_and_an_empty_class_is_left_alone():
+    np.testing.assert_allclose(even_scales(np.array([4.0, 4.0])), 1)
+    np.testing.assert_allclose(even_scales(np.array([9.0, 1.0, 0.0, 2.0])) ** 2, [3 / 9, 3, 1, 3 / 2])
 
 
 def test_graph_of_duplicates_has_weight_one_and_no_nan():
