@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -140,10 +141,10 @@ def run(line: Line, seed: int, folder: Path) -> dict[str, Any]:
         arrays = strategy.request(number)
         config = {"request": f"row/{seed}/{number}", "fingerprint": data.public_fingerprint, "round": number}
         replies: list[tuple[WatchedProxy, FitRes]] = []
-        for client in clients:
+        for i, client in enumerate(clients):
             out, count, metrics = client.fit(arrays, dict(config))
-            ok = Status(Code.OK, "")
-            replies.append((None, FitRes(ok, ndarrays_to_parameters(out), count, metrics)))  # type: ignore[arg-type]
+            reply = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(out), count, metrics)
+            replies.append((SimpleNamespace(cid=str(i)), reply))  # type: ignore[arg-type]
         strategy.aggregate_fit(number, replies, [])  # type: ignore[arg-type]
     outcome = strategy.outcome()
     figures = [AgentFolder(folder / str(i)).figures() for i in range(nodes)]
