@@ -19,11 +19,11 @@ from fedballot.privacy import audit_runs, vectors, votes
 from fedballot.privacy.costs import DeltaCost, GaussianCost, IntegerCost, LaplaceCost, PoissonCost, PureCost
 from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.nfdp import NfdpSample
-from fedballot.privacy.noise import discrete_gaussian
 from fedballot.privacy.randomness import os_noise
 from fedballot.progress import Silent
 from fedballot.report.audit_plot import audit_figure
 from fedballot.runfolder import AgentFolder
+from tests.faults import each_fault, no_noise
 
 
 @pytest.fixture
@@ -133,15 +133,6 @@ def test_budget_refuses(words, told, call) -> None:
 # audit
 
 
-def weakened(divisor: float):
-    """The exact sampler with its standard deviation divided."""
-    return lambda variance, size, source: np.rint(discrete_gaussian(variance, size, source) / divisor).astype(np.int64)
-
-
-def no_noise(variance, size, source) -> np.ndarray:
-    return np.zeros(size, dtype=np.int64)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "seed"), [("pate-fl", 1), ("pate-fl", 2), ("private-knn-fl", 1)])
 def test_correct_code_passes(method: str, seed: int, tmp_path) -> None:
@@ -156,15 +147,7 @@ def test_correct_code_passes(method: str, seed: int, tmp_path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("fault", "caught"),
-    [
-        (weakened(2), {"variance"}),
-        (weakened(5), {"variance", "two worlds"}),
-        (no_noise, {"variance", "two worlds", "one run"}),
-    ],
-    ids=["half the noise", "a fifth of the noise", "no noise"],
-)
+@each_fault
 def test_faulty_code_is_caught_through_the_real_clients(fault, caught, call, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(votes, "discrete_gaussian", fault)
     code, out, err = call("audit", "pate-fl", "--runs", 8000, "--json", "--out", tmp_path)

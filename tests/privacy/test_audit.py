@@ -11,21 +11,12 @@ from fedballot.privacy.audit_runs import Finding, audit_class_sums, audit_head, 
 from fedballot.privacy.class_sums import ClassSums
 from fedballot.privacy.heads import PrivateHead
 from fedballot.privacy.logits import NoisyLogits
-from fedballot.privacy.noise import discrete_gaussian
 from fedballot.privacy.randomness import seeded_noise
+from tests.faults import each_fault
 
 DELTA = 1e-5
 VOTES = votes.NoisyVotes.solve(1.0, DELTA, queries=1, max_votes=1, contributors=3)
 HEAD = PrivateHead.solve(1.0, DELTA, records=2000, features=2, classes=2, lam=0.01)
-
-
-def weakened(divisor: float):
-    """The sampler with its standard deviation divided."""
-    return lambda variance, size, source: np.rint(discrete_gaussian(variance, size, source) / divisor).astype(np.int64)
-
-
-def no_noise(variance, size, source):
-    return np.zeros(size, dtype=np.int64)
 
 
 def layers(found: list[Finding]) -> dict[str, bool]:
@@ -41,14 +32,7 @@ def test_correct_votes_pass(seed: int) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("fault", "caught"),
-    [
-        (weakened(2), {"variance"}),
-        (weakened(5), {"variance", "two worlds"}),
-        (no_noise, {"variance", "two worlds", "one run"}),
-    ],
-)
+@each_fault
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_faulty_votes_are_caught(monkeypatch: pytest.MonkeyPatch, fault, caught: set[str], seed: int) -> None:
     monkeypatch.setattr(votes, "discrete_gaussian", fault)
@@ -75,15 +59,7 @@ def test_correct_sums_pass(run) -> None:
 
 
 @pytest.mark.parametrize("run", SUMS.values(), ids=SUMS.keys())
-@pytest.mark.parametrize(
-    ("fault", "caught"),
-    [
-        (weakened(2), {"variance"}),
-        (weakened(5), {"variance", "two worlds"}),
-        (no_noise, {"variance", "two worlds", "one run"}),
-    ],
-    ids=["half the noise", "a fifth of the noise", "no noise"],
-)
+@each_fault
 def test_faulty_sums_are_caught(monkeypatch: pytest.MonkeyPatch, run, fault, caught: set[str]) -> None:
     monkeypatch.setattr(vectors, "discrete_gaussian", fault)
     found = layers(run(seeded_noise(2)))
@@ -96,14 +72,7 @@ def test_correct_head_passes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "caught"),
-    [
-        (weakened(2), {"variance"}),
-        (weakened(5), {"variance", "two worlds"}),
-        (no_noise, {"variance", "two worlds", "one run"}),
-    ],
-)
+@each_fault
 def test_faulty_heads_are_caught(monkeypatch: pytest.MonkeyPatch, fault, caught: set[str]) -> None:
     monkeypatch.setattr(vectors, "discrete_gaussian", fault)
     found = layers(audit_head(HEAD, DELTA, seeded_noise(2)))
