@@ -1,6 +1,7 @@
 """A user's own data: one file, an image folder, or a pattern of files where each file is one party."""
 
 import glob
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,8 +27,8 @@ KINDS = f"{', '.join(READERS)} file, image folder, folder of LEAF's JSON files, 
 
 def looks_like_path(name: str) -> bool:
     """True if `name` is meant as a path or pattern rather than as a built-in name."""
-    path = Path(name).expanduser()
-    return len(path.parts) > 1 or path.suffix in READERS or glob.has_magic(name) or path.exists()
+    path = Path(os.path.expanduser(name))  # which leaves an unknown user's ~name as it is, where Path's own raises
+    return bool(name) and (len(path.parts) > 1 or path.suffix in READERS or glob.has_magic(name) or path.exists())
 
 
 def load_path(name: str) -> Source:
@@ -40,7 +41,7 @@ def load_path(name: str) -> Source:
     DataError
         Nothing there, an unknown kind of file, bad content, files that do not fit together, or a single class.
     """
-    path = Path(name).expanduser().absolute()
+    path = Path(os.path.expanduser(name)).absolute()
     if path.exists():
         return _assemble(str(path.resolve()), [path], [read_raw(path)], one_party_each=False)
     if not glob.has_magic(name):

@@ -20,6 +20,10 @@ def test_loaded_once_per_process() -> None:
 def test_a_misspelt_name_gets_the_nearest() -> None:
     with pytest.raises(DataError, match="dataset: 'mnits' is unknown; did you mean 'mnist'"):
         load("mnits")
+    with pytest.raises(DataError, match="dataset: '' is unknown"):
+        load("")  # not the current folder
+    with pytest.raises(DataError, match="~no-such-user/x.csv: no such file"):
+        load("~no-such-user/x.csv")
     with pytest.raises(DataError, match=r"'zzz' is unknown\. Expected digits"):
         load("zzz")
 
