@@ -22,7 +22,7 @@ def test_a_misspelt_name_gets_the_nearest() -> None:
         load("mnits")
     with pytest.raises(DataError, match="dataset: '' is unknown"):
         load("")  # not the current folder
-    with pytest.raises(DataError, match="~no-such-user/x.csv: no such file"):
+    with pytest.raises(DataError, match=r"~no-such-user/x\.csv: no such file"):
         load("~no-such-user/x.csv")
     with pytest.raises(DataError, match=r"'zzz' is unknown\. Expected digits"):
         load("zzz")
