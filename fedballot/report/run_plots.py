@@ -11,6 +11,7 @@ from fedballot.report.canvas import bare, canvas, percent_axis, short, style, wh
 from fedballot.report.palette import LIGHT
 
 MANY_CLASSES = 24
+SPECK = 1e-9  # votes: what is nearer to zero is rounding
 
 
 def per_class_figure(accuracy: Sequence[float | None], classes: Sequence[str], overall: float | None) -> Figure:
@@ -119,11 +120,13 @@ def lead_figure(leads: NDArray[Any], correct: NDArray[np.bool_] | None, noise_si
     """
     with style():
         figure, axes = canvas(3.0)
+        leads = np.where(np.abs(leads) > SPECK, leads, 0.0)
         low, high = min(0.0, float(leads.min())), max(0.0, float(leads.max()))
         if low == high:
             low, high = -1.0, 1.0
         width = (high - low) / 32
         edges = (width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)).tolist()
+        edges[0], edges[-1] = min(low, edges[0]), max(high, edges[-1])  # rounding may have left the outermost out
         if noise_sigma:
             # Noise of ±1σ around no lead at all: what lies in the band may have won or lost by chance.
             band = np.sqrt(2) * noise_sigma

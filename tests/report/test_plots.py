@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -79,6 +79,8 @@ def test_accuracies_lie_within_the_axes(values: list[float | None]) -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.floats(-500, 500), min_size=1, max_size=60))
+@example([5e-324])
+@example([64.0, -5e-324])
 def test_every_lead_is_counted_once(leads: list[float]) -> None:
     values = np.array(leads)
     correct = values > 0
