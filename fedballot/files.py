@@ -15,6 +15,11 @@ import numpy.typing as npt
 from fedballot.errors import DataError
 
 
+def with_home(name: str | Path) -> Path:
+    """The path with ~ replaced by the home folder; an unknown user's ~name stays as it is: no file, but no error."""
+    return Path(os.path.expanduser(name))
+
+
 def write_atomic(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 0o666) -> None:
     """Let ``write`` fill a file that replaces ``path`` only when it is complete and on disk; umask cuts ``mode``."""
     path.parent.mkdir(parents=True, exist_ok=True)

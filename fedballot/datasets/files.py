@@ -1,7 +1,6 @@
 """A user's own data: one file, an image folder, or a pattern of files where each file is one party."""
 
 import glob
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from fedballot.datasets.npz import read_npz
 from fedballot.datasets.raw import Raw
 from fedballot.datasets.tables import read_csv, read_parquet
 from fedballot.errors import DataError
+from fedballot.files import with_home
 
 READERS: dict[str, Callable[[Path], Raw]] = {
     ".npz": read_npz,
@@ -27,7 +27,7 @@ KINDS = f"{', '.join(READERS)} file, image folder, folder of LEAF's JSON files, 
 
 def looks_like_path(name: str) -> bool:
     """True if `name` is meant as a path or pattern rather than as a built-in name."""
-    path = Path(os.path.expanduser(name))  # which leaves an unknown user's ~name as it is, where Path's own raises
+    path = with_home(name)
     return bool(name) and (len(path.parts) > 1 or path.suffix in READERS or glob.has_magic(name) or path.exists())
 
 
@@ -41,7 +41,7 @@ def load_path(name: str) -> Source:
     DataError
         Nothing there, an unknown kind of file, bad content, files that do not fit together, or a single class.
     """
-    path = Path(os.path.expanduser(name)).absolute()
+    path = with_home(name).absolute()
     if path.exists():
         return _assemble(str(path.resolve()), [path], [read_raw(path)], one_party_each=False)
     if not glob.has_magic(name):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedballot.errors import SettingsError, did_you_mean
+from fedballot.files import with_home
 from fedballot.methods import METHODS
 from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.guarantee import Unit
@@ -90,7 +91,7 @@ def read_site(path: Path) -> Site:
     SettingsError
         Not readable, not TOML, a missing, unknown or wrong key: names the file, the key, and what is allowed.
     """
-    path = path.expanduser().absolute()
+    path = with_home(path).absolute()
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -126,7 +127,7 @@ def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
             raise SettingsError(f"{path}: {key} = {value!r}; expected one of {', '.join(typing.get_args(kind))}")
         return value
     if kind is Path and isinstance(value, str) and value:
-        return path.parent / Path(value).expanduser()
+        return path.parent / with_home(value)
     if kind is str and isinstance(value, str) and value:
         return value
     if kind is bool and isinstance(value, bool):

@@ -69,6 +69,13 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
         read_site(tmp_path / "site.toml")
 
 
+def test_the_home_of_nobody_is_a_path_that_is_not_there(folder: Path) -> None:
+    site = read_site(changed(folder, '"records.csv"', '"~no-such-user/records.csv"'))
+    assert site.data.private == folder / "~no-such-user/records.csv"
+    with pytest.raises(SettingsError, match=r"~no-such-user/site\.toml"):
+        read_site(Path("~no-such-user/site.toml"))
+
+
 @pytest.mark.parametrize("name", ["site.key", "ledger", "state"])
 def test_files_that_others_can_open_are_refused(folder: Path, name: str) -> None:
     if name != "site.key":
