@@ -117,12 +117,20 @@ def score_mechanism(settings: HeadSettings, records: int, features: int) -> Priv
     )
 
 
-def costs_of(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> list[Cost]:
-    """What the releases of a party with logistic heads cost: class head, score head, as far as they have noise."""
-    heads = [class_mechanism(settings, records, features, classes)]
+def head_mechanisms(
+    settings: HeadSettings, records: int, negatives: int, features: int, classes: int
+) -> dict[str, PrivateHead | None]:
+    """The noise of each head that a party with logistic heads tells; None: it has none."""
+    found = {"classes": class_mechanism(settings, records, features, classes)}
     if settings.with_scores:
-        heads.append(score_mechanism(settings, records + negatives, features))
-    return [head.cost() for head in heads if head is not None]
+        found["scores"] = score_mechanism(settings, records + negatives, features)
+    return found
+
+
+def head_costs(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> dict[str, Cost]:
+    """What each head costs, as far as it has noise."""
+    found = head_mechanisms(settings, records, negatives, features, classes)
+    return {name: noisy.cost() for name, noisy in found.items() if noisy}
 
 
 def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, float]:
@@ -206,23 +214,14 @@ class HeadClient(PartyClient[S], Generic[S]):
         return False
 
     @property
-    def records(self) -> int:
-        """Records on which the noise of heads is calibrated."""
-        return max(1, self.party.records)
-
-    @property
     def classes(self) -> int:
         """Size of the global label set, C."""
         return len(self.party.data.classes)
 
     def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
         """The noise of each head that is told; None: it has none."""
-        settings, public = self.party.settings, question.public
-        width, negatives = public.features.shape[1] + 1, len(public.auxiliary)
-        found = {"classes": class_mechanism(settings, self.records, width, self.classes)}
-        if settings.with_scores:
-            found["scores"] = score_mechanism(settings, self.records + negatives, width)
-        return found
+        width, negatives = question.public.features.shape[1] + 1, len(question.public.auxiliary)
+        return head_mechanisms(self.party.settings, max(1, self.party.records), negatives, width, self.classes)
 
     def terms(self, question: HeadQuestion) -> Terms:
         costs = [noisy.cost() for noisy in self.mechanisms(question).values() if noisy]

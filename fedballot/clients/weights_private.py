@@ -109,6 +109,11 @@ def record_mechanism(settings: DpFedsgdSettings, size: int) -> SubsampledGaussia
     return _mechanism(settings, size, population=1, rate=float(settings.rate), steps=steps)
 
 
+def round_mechanism(settings: DpFedsgdSettings, size: int) -> SubsampledGaussian:
+    """The same in one round."""
+    return replace(record_mechanism(settings, size), steps=settings.steps)
+
+
 def _mechanism(
     settings: DpFedavgSettings | DpFedsgdSettings, size: int, *, population: int, rate: float | int, steps: int
 ) -> SubsampledGaussian:
@@ -178,7 +183,7 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
 
     def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
         """The difference, whose noise is in every step that led to it."""
-        cost = replace(self.mechanism(question), steps=self.party.settings.steps).cost()
+        cost = round_mechanism(self.party.settings, question.weights.size).cost()
         return {"difference": Part(cost, lambda told, _: pack_difference(told, self.party.settings)[0])}
 
     def blank(self, question: Start) -> dict[str, Any]:
