@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fedballot.errors import RunError
 from fedballot.privacy import accounting
-from fedballot.privacy.costs import Cost, from_plain
+from fedballot.privacy.costs import Cost, from_plain, to_plain
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.ledger import Costs, Ledger
 
