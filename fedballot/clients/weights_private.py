@@ -137,6 +137,7 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
     cannot count on the draw being secret. A party that is not drawn pays nothing, for nothing of it is in that sum.
     """
 
+    trusts_server = True
     _difference: npt.NDArray[Any] | None = None
 
     def mechanism(self, question: Start) -> SubsampledGaussian:

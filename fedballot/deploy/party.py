@@ -118,6 +118,7 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
         ledger=ledger,
         read=read,
         version=version.fingerprint,
+        masks_only=site.allowed.secure_aggregation,
     )
     return method.client(party)
 
