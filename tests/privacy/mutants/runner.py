@@ -332,7 +332,7 @@ def _print_table() -> int:
         with ThreadPoolExecutor(2) as threads:
             for mutant, why, seconds in threads.map(one, chosen):
                 lived += bool(why)
-                killers = ", ".join(killer.rpartition("/")[2] for killer in mutant.killers)
+                killers = ", ".join(killer.removeprefix("privacy/") for killer in mutant.killers)
                 print(f"{'LIVED ' if why else 'killed'} {seconds:5.2f} s  {mutant}  <-  {why or killers}", flush=True)
         for worker in workers:
             worker.close()
