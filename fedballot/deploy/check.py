@@ -13,10 +13,11 @@ from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import OwnRecords, load_own
 from fedballot.datasets.sources import load
 from fedballot.deploy.pki import check_certificate, check_site_key
-from fedballot.deploy.rules import SiteLedger, has_ledger
+from fedballot.deploy.rules import SiteLedger, has_ledger, limits_of
 from fedballot.deploy.site_file import Site, check_modes, read_site
 from fedballot.errors import FedballotError, SettingsError
 from fedballot.learners.registry import make_learner
+from fedballot.methods import METHODS, Method
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Finding:
 
 
 def check_site(path: Path) -> list[Finding]:
-    """Test a site's file, data, public source, model, key, certificate, file modes and ledger.
+    """Test a site's file, data, public source, model, key, certificate, file modes and ledger, and list its limits.
 
     Raises
     ------
@@ -45,6 +46,7 @@ def check_site(path: Path) -> list[Finding]:
     _note(findings, "authority", lambda: f"{site.ca}, valid to {check_certificate(site.ca):%Y-%m-%d}")
     _note(findings, "file modes", lambda: _modes(site))
     _note(findings, "budget", lambda: _budget(site, own) if own else None)
+    findings += [Finding(f"limits of {name}", True, _limits(site, METHODS[name])) for name in site.allowed.methods]
     return findings
 
 
@@ -126,3 +128,8 @@ def _budget(site: Site, own: OwnRecords) -> str:
         f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {site.budget.delta:g} "
         f"({site.budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"
     )
+
+
+def _limits(site: Site, method: Method) -> str:
+    """What the server may set of a method; what it sets beyond that is refused, or has no effect here."""
+    return "; ".join(f"{name}: {limit.words}" for name, limit in sorted(limits_of(site, method).items()))
