@@ -14,7 +14,7 @@ from fedballot.datasets.own import OwnRecords, load_own
 from fedballot.datasets.sources import load
 from fedballot.deploy.pki import check_certificate, check_site_key
 from fedballot.deploy.rules import SiteLedger, has_ledger, limits_of
-from fedballot.deploy.site_file import Site, check_modes, read_site
+from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
 from fedballot.errors import FedballotError, SettingsError
 from fedballot.learners.registry import make_learner
 from fedballot.methods import METHODS, Method
@@ -46,6 +46,7 @@ def check_site(path: Path) -> list[Finding]:
     _note(findings, "authority", lambda: f"{site.ca}, valid to {check_certificate(site.ca):%Y-%m-%d}")
     _note(findings, "file modes", lambda: _modes(site))
     _note(findings, "budget", lambda: _budget(site, own) if own else None)
+    findings.append(Finding("limits", True, _common_limits(site.allowed)))
     findings += [Finding(f"limits of {name}", True, _limits(site, METHODS[name])) for name in site.allowed.methods]
     return findings
 
@@ -127,6 +128,15 @@ def _budget(site: Site, own: OwnRecords) -> str:
     return (
         f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {site.budget.delta:g} "
         f"({site.budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"
+    )
+
+
+def _common_limits(allowed: Allowed) -> str:
+    """What holds for every request."""
+    return (
+        f"at most {allowed.queries} queries; epsilon {allowed.smallest_epsilon:g} to {allowed.largest_epsilon:g} for a "
+        f"release; answers of at least {allowed.least_agents} sites (min_agents; 0 asks for nine in ten); "
+        f"{allowed.longest_training_s:g} s"
     )
 
 

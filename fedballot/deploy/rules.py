@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from fedballot.clients.base import Refusal
 from fedballot.clients.frozen import FrozenSettings
 from fedballot.clients.weights import WeightsSettings
+from fedballot.clients.weights_private import DpFedavgSettings
 from fedballot.datasets.own import SITES
 from fedballot.deploy.site_file import Allowed, Site, can_be_limited
 from fedballot.errors import RunError, SettingsError
-from fedballot.learners.extractors import network_digest, takes_network
+from fedballot.learners.extractors import chain_name, network_digest, takes_network
 from fedballot.methods import Method
 from fedballot.privacy import accounting
 from fedballot.privacy.costs import Cost
@@ -54,13 +55,14 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
             "secure_aggregation=false: this site's ballots, where only their sum is needed, leave under masks only",
         ),
         (
+            not allowed.secure_aggregation or not isinstance(settings, DpFedavgSettings),
+            f"method {method.name!r} sends what only the server's noise protects; with secure_aggregation=true nothing "
+            "leaves this site in the clear",
+        ),
+        (
             settings.required_agents >= allowed.least_agents,
             f"min_agents={settings.min_agents} asks for the answers of {settings.required_agents} sites; this site "
             f"allows at least {allowed.least_agents}",
-        ),
-        (
-            getattr(settings, "colluders", allowed.least_colluders) >= allowed.least_colluders,
-            f"colluders={getattr(settings, 'colluders', None)}; this site allows at least {allowed.least_colluders}",
         ),
         *((False, f"{name}=inf: this site releases nothing without noise") for name in _infinite(settings)),
         *_within_limits(allowed, settings),
@@ -81,7 +83,8 @@ def _within_limits(allowed: Allowed, settings: CommonSettings) -> Iterator[tuple
     for field in dataclasses.fields(settings):
         if field.metadata["reads"] == "party":
             limit, value = limit_of(allowed, field), getattr(settings, field.name)
-            yield _within(limit, value), f"{field.name}={value!r}; this site allows {limit.words}"
+            known = chain_name(value) if field.metadata["site_limit"] == EXTRACTORS else value
+            yield limit.holds(known), f"{field.name}={value!r}; this site allows {limit.words}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,22 +99,21 @@ class Limit:
     def words(self) -> str:
         """The limit, for people."""
         if self.low is not None and self.high is not None:
-            return f"{self.low:.15g} to {self.high:.15g}"
-        listed = [str(value).lower() if isinstance(value, bool) else repr(value) for value in self.values]
-        return f"{', '.join(listed)} only" if listed else "none"
+            return " to ".join(str(end) if isinstance(end, int) else f"{end:g}" for end in (self.low, self.high))
+        first, *more = [_word(value) for value in self.values] or ["nothing"]
+        return " or ".join([", ".join([first, *more[:-1]]), more[-1]]) if more else f"{first} only"
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value lies within it."""
+        if self.low is not None and self.high is not None:
+            return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+        return value in self.values
 
 
-def _within(limit: Limit, value: Any) -> bool:
-    if limit.low is not None and limit.high is not None:
-        return isinstance(value, int | float) and not isinstance(value, bool) and limit.low <= value <= limit.high
-    if isinstance(value, str):
-        return value in limit.values or _chain(value) in limit.values
-    return value in limit.values
-
-
-def _chain(name: str) -> str:
-    """An extractor's name as sites write it; any other text as it is."""
-    return "+".join(part.strip() for part in name.split("+"))
+def _word(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value) or "''"
 
 
 def limit_of(allowed: Allowed, field: dataclasses.Field[Any]) -> Limit:
@@ -122,9 +124,12 @@ def limit_of(allowed: Allowed, field: dataclasses.Field[Any]) -> Limit:
     limit = allowed.settings.get(field.name, declared) if can_be_limited(field) else None
     if limit is None:
         return Limit(values=(field.default,))
-    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in limit):
-        return Limit(*limit)
-    return Limit(values=tuple(limit))
+    if field.name == "secure_aggregation" and allowed.secure_aggregation:
+        return Limit(values=(True,))
+    if any(isinstance(one, bool | str) for one in limit):
+        return Limit(values=tuple(limit))
+    low, high = limit
+    return Limit(max(low, allowed.least_colluders) if field.name == "colluders" else low, high)
 
 
 def limits_of(site: Site, method: Method) -> dict[str, Limit]:
@@ -162,8 +167,10 @@ def check_weights(site: Site, settings: CommonSettings, arrays: Sequence[NDArray
     Refusal
         With reason ``policy``; the sentence tells the digest, and what to add to the file.
     """
+    if not isinstance(settings, FrozenSettings):  # no other method takes any
+        return
     for weights in _sent_weights(settings, arrays):
-        chain = _chain(str(getattr(settings, "extractor", "")))
+        chain = chain_name(settings.extractor)
         if not takes_network(chain):
             raise Refusal("policy", f"the request holds weights, but extractor={chain!r} takes none")
         entry = f"{chain}@{network_digest(weights)}"
@@ -175,10 +182,8 @@ def check_weights(site: Site, settings: CommonSettings, arrays: Sequence[NDArray
             )
 
 
-def _sent_weights(settings: CommonSettings, arrays: Sequence[NDArray[np.generic]]) -> list[NDArray[np.generic]]:
+def _sent_weights(settings: FrozenSettings, arrays: Sequence[NDArray[np.generic]]) -> list[NDArray[np.generic]]:
     """The arrays of a request that a client would take for an extractor's weights."""
-    if not isinstance(settings, FrozenSettings):
-        return []
     if isinstance(settings, WeightsSettings):  # the first are those of the model that all train
         return list(arrays[1:])
     return [array for array in arrays if array.ndim == 1 and np.issubdtype(array.dtype, np.floating)]
