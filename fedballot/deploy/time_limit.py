@@ -12,6 +12,7 @@ from typing import Any
 
 from fedballot.errors import RunError
 
+GRACE_S = 60.0  # for what cannot be interrupted
 AGAIN_S = 0.5  # libraries may swallow an exception: it comes again until the block is left
 
 

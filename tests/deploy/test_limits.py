@@ -34,6 +34,7 @@ from fedballot.engine import federated_data
 from fedballot.errors import SettingsError
 from fedballot.learners.extractors import network_digest
 from fedballot.methods import METHODS, Method
+from fedballot.privacy.ledger import Ledger
 from fedballot.settings import EXTRACTORS, CommonSettings, build, setting
 from tests.deploy.harness import edit, write_data
 
@@ -186,6 +187,21 @@ def test_the_fewest_colluders_and_answers_are_the_site_s_to_say(tmp_path: Path, 
 def test_no_infinite_target_is_accepted_whoever_reads_it(site: Site, method: Method, name: str) -> None:
     settings = asked(method, **{name: math.inf})
     assert "inf: this site releases nothing without noise" in refusal(site, settings, method.name)
+
+
+def test_a_score_head_without_noise_does_not_leave_beside_a_class_head_that_is_paid_for(tmp_path: Path) -> None:
+    print_ = write_data(tmp_path)
+    places = {"private": str(tmp_path / "own1.npz"), "public": str(tmp_path / "public.npz")}
+    rules = {"unit": "record", "delta": 2e-5, "largest_epsilon": 10.0, "smallest_epsilon": 0.0}
+    site = new_site(tmp_path / "site", **places, **rules, public_fingerprint=print_)
+    chosen = {"public_dataset": places["public"], "test_size": 100, "head": "logistic", "extractor": "pca"}
+    for score_epsilon, arrays, refused in ((0.5, 2, ""), (math.inf, 0, "policy")):
+        settings = asked(FedauxfdpSettings, **chosen, components=20, score_epsilon=score_epsilon)
+        fingerprint = federated_data(settings).public_fingerprint
+        config = {"request": f"{score_epsilon}/1", "round": 1, "fingerprint": fingerprint}
+        found, _, metrics = SiteClient(site.path, METHODS["fedauxfdp"], settings).fit([], config)
+        assert (len(found), metrics["refused"]) == (arrays, refused)
+    assert len(Ledger(site.budget.ledger).costs()) == 2, "those of the first request"
 
 
 def test_differences_that_only_the_server_s_noise_protects_stay_where_masks_are_asked_for(tmp_path: Path) -> None:

@@ -67,7 +67,11 @@ def test_the_template_is_a_whole_file(folder: Path) -> None:
         ("# epochs = [1, 200]", "epochs = [200, 1]", "epochs = [200, 1]; expected [lowest, highest]"),
         ("# epochs = [1, 200]", "epochs = [1, inf]", "expected [lowest, highest], two finite numbers"),
         ("# epochs = [1, 200]", "abstain = [1]", "expected a list of true, false or both"),
-        ("# epochs = [1, 200]", 'share = ["votes"]', "expected a list of some of logits, softmax, argmax, heads, predictions"),
+        (
+            "# epochs = [1, 200]",
+            'share = ["votes"]',
+            "expected a list of some of logits, softmax, argmax, heads, predictions",
+        ),
         ("# epochs = [1, 200]", "share = []", "expected a list of some of logits, softmax, argmax, heads, predictions"),
         ("# epochs = [1, 200]", "server_lr = [0.1, 1.0]", "holds 'server_lr', which no site takes from the server"),
         ("# epochs = [1, 200]", "noise_seed = [1, 2]", "holds 'noise_seed', which stays at None at every site"),
