@@ -204,15 +204,6 @@ def test_a_score_head_without_noise_does_not_leave_beside_a_class_head_that_is_p
     assert len(Ledger(site.budget.ledger).costs()) == 2, "those of the first request"
 
 
-def test_differences_that_only_the_server_s_noise_protects_stay_where_masks_are_asked_for(tmp_path: Path) -> None:
-    site = new_site(tmp_path / "site")
-    assert refusal(site, asked(DpFedavgSettings), "dp-fedavg") == ""
-    edit(site.path, secure_aggregation=True)
-    assert "nothing leaves this site in the clear" in refusal(
-        read_site(site.path), asked(DpFedavgSettings), "dp-fedavg"
-    )
-
-
 def test_a_method_of_one_party_is_none_of_a_site_s(site: Site) -> None:
     assert "no site takes part" in refusal(site, asked(CommonSettings), "centralized")
 
