@@ -72,6 +72,14 @@ class IntegerCost:
         """Return (mu, off): no worse than a Gaussian of that mu whose probabilities are off by at most exp(+-off)."""
         return discrete.dominating(self.sensitivity, self.coordinates, self.share_sigma, self.shares)
 
+    def concentrated(self) -> tuple[float, float]:
+        """Return (mu, off): Renyi divergences of no more than a Gaussian of that mu, but for exp(+-off).
+
+        Source: Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), Theorem 4.
+        """
+        off = self.coordinates * discrete.tau(self.share_sigma, self.shares) / 2
+        return self.sensitivity / (self.share_sigma * math.sqrt(self.shares)), off
+
     def epsilon(self, delta: float) -> float:
         """Return epsilon of this release alone."""
         if self.unit_shifts:
