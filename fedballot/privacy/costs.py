@@ -18,6 +18,12 @@ def _check_count(name: str, value: int) -> None:
         raise SettingsError(f"{name} = {value}: must be at least 1.")
 
 
+def check_records(records_per_person: int) -> None:
+    """Raise SettingsError unless the bound on the records of one person is at least 1."""
+    if records_per_person < 1:
+        raise SettingsError(f"records_per_person = {records_per_person}: must be at least 1.")
+
+
 def shares_that_came(arrived: int | None, contributors: int, colluders: int) -> int:
     """Return how many secret noise shares are in a sum of `arrived` parties (None: those agreed on).
 
