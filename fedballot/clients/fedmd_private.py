@@ -180,7 +180,8 @@ class LdpClient(FedmdClient[LdpSettings]):
         noisy, delta = self.mechanism, self.party.settings.delta
         # a blank answer lies within the bound, and one record moves no more than the whole party
         also: list[tuple[Unit, Adjacency]] = [("agent", "zero-out"), ("record", "replace-one")]
-        return Terms("agent", "replace-one", noisy.epsilon(delta), delta, noisy.accountant, also)
+        budget = accounting.least_budget([noisy.mechanism.cost()] * noisy.releases, delta, noisy.accountant)
+        return Terms("agent", "replace-one", budget, delta, noisy.accountant, also)
 
     def parts(self, question: Task, unit: Unit) -> dict[str, Part]:
         noisy = self.mechanism.mechanism

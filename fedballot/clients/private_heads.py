@@ -305,8 +305,8 @@ def head_part(noisy: PrivateHead | None) -> Part:
 
 def record_terms(settings: HeadSettings, costs: Sequence[Cost]) -> Terms:
     """Of methods whose releases protect single records, how many there are being public."""
-    epsilon, delta = together(settings, costs) if costs else (0.0, settings.delta)
-    return Terms("record", "replace-one", epsilon, delta)
+    delta = settings.delta * max(1, len(costs))
+    return Terms("record", "replace-one", accounting.least_budget(costs, delta, "exact"), delta)
 
 
 def fit_score_head(features: Features, lam: float) -> Head:

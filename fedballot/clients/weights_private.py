@@ -19,6 +19,8 @@ from fedballot.clients.weights import MomentumSettings, Start, WeightsClient, We
 from fedballot.errors import DataError, SettingsError
 from fedballot.learners.base import Learner
 from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Accountant
+from fedballot.privacy.costs import GaussianCost
 from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.privacy.subsampled import SubsampledGaussian
@@ -172,8 +174,9 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
 
     def terms(self, question: Start) -> Terms:
         settings, mechanism = self.party.settings, self.mechanism(question)
-        epsilon = accounting.epsilon([mechanism.cost_if_drawn()] * settings.rounds, settings.delta)
-        return Terms("agent", settings.adjacency, epsilon, settings.delta)
+        costs = [mechanism.cost_if_drawn()] * settings.rounds
+        budget = accounting.least_budget(costs, settings.delta, "exact")
+        return Terms("agent", settings.adjacency, budget, settings.delta)
 
     def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
         """The difference as it is; the server adds the noise that is charged."""
@@ -205,8 +208,11 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
         return record_mechanism(self.party.settings, question.weights.size)
 
     def terms(self, question: Start) -> Terms:
-        settings, costs = self.party.settings, [self.mechanism(question).cost()]
-        return Terms("record", "add-remove", accounting.epsilon(costs, settings.delta, "rdp"), settings.delta, "rdp")
+        settings = self.party.settings
+        cost = round_mechanism(settings, question.weights.size).cost()
+        accountant: Accountant = "exact" if isinstance(cost, GaussianCost) else "rdp"  # the one that knows sampling
+        budget = accounting.least_budget([cost] * settings.rounds, settings.delta, accountant)
+        return Terms("record", "add-remove", budget, settings.delta, accountant)
 
     def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
         """The difference, whose noise is in every step that led to it."""

@@ -151,7 +151,7 @@ class Chain:
         made = cache.cached("features", key, lambda: {"x": self._computed(x, stop, total)})
         return np.asarray(made["x"])
 
-    def _computed(self, x: Inputs, stop: int, total: bool) -> FloatArray:
+    def _computed(self, x: Inputs, stop: int, total: bool = False) -> FloatArray:
         rows: NDArray[Any] = x
         for index, step in enumerate(self.steps[:stop]):
             if total and step == "hellinger":
