@@ -99,14 +99,14 @@ class World:
     def releases(self, agents: Any) -> np.ndarray:
         """What the agents' ledgers say that they have released, (agents, Q, C)."""
         found = [next((self.folder / "agents" / str(a) / "ledger" / "releases").glob("*.npz")) for a in agents]
-        return np.stack([secagg.read_arrays(path)["release"] for path in found])
+        return np.stack([secagg.read_arrays(path)["votes"] for path in found])
 
     def charged(self) -> list[int]:
         return [agent for agent in range(self.settings.agents) if self._lines(agent)]
 
     def _lines(self, agent: int) -> int:
         path = self.folder / "agents" / str(agent) / "ledger" / "ledger.jsonl"
-        return path.read_text().count('"charge"') if path.exists() else 0
+        return path.read_text().count('"kind": "charge"') if path.exists() else 0
 
 
 @pytest.fixture
@@ -241,30 +241,80 @@ def ask(world: World, agent: int = 0, **config: Any) -> tuple[list[np.ndarray], 
 
 
 def test_no_ballot_leaves_without_masks_however_it_is_asked_for(world: World) -> None:
-    for config in ({}, {"stage": "plain"}, {"stage": secagg.MASKED, "session": "s"}):
+    for config, refused in (
+        ({}, "stage"),
+        ({"stage": "plain"}, "stage"),
+        ({"stage": secagg.MASKED, "session": "s"}, "request"),  # about which there was no first exchange
+    ):
         arrays, metrics = ask(world, **config)
-        assert (arrays, metrics["refused"]) == ([], "stage")
+        assert (arrays, metrics["refused"]) == ([], refused)
     assert world.charged() == []
     world.settings = build(PateSettings, world.settings.to_dict(), {"secure_aggregation": False})
     assert ask(world, stage=secagg.KEYS, session="s")[1]["refused"] == "stage"
 
 
-def test_a_party_is_trained_at_the_first_exchange_and_charged_at_the_third(world: World, monkeypatch) -> None:
+def test_no_party_looks_at_its_records_before_the_third_exchange_charges_them(world: World, monkeypatch) -> None:
+    looked: list[tuple[int, int]] = []
+    teacher = PateClient.teacher
+
+    def looks(one: PateClient) -> Any:
+        looked.append((one.party.agent, world._lines(one.party.agent)))
+        return teacher(one)
+
+    monkeypatch.setattr(PateClient, "teacher", looks)
     world.gone = {(secagg.MASKED, agent): "raises" for agent in range(6)}
     with pytest.raises(RunError):
         world.run()
-    assert all((world.folder / "agents" / str(agent) / "model").exists() for agent in range(6))
-    assert world.charged() == []
+    assert looked == [] and world.charged() == []
+    assert not any((world.folder / "agents" / str(agent) / "model").exists() for agent in range(6))
+    world.gone = {}
+    world.run()
+    assert sorted(looked) == [(agent, 1) for agent in range(6)]
 
 
-def test_a_budget_that_is_spent_is_a_refusal_at_the_third_exchange(world: World) -> None:
+def test_a_party_whose_own_work_fails_is_in_the_sum_with_its_noise(world: World, monkeypatch) -> None:
+    votes = PateClient.votes
+
+    def breaks(one: PateClient, queries: np.ndarray) -> np.ndarray:
+        if one.party.agent == 2:
+            raise ValueError("patient 17")
+        return votes(one, queries)
+
+    monkeypatch.setattr(PateClient, "votes", breaks)
+    done = world.run()
+    assert (done.counts.answered, dict(done.counts.rejected)) == (6, {})
+    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert world.releases([2]).any() and world.charged() == list(range(6))
+    assert "patient 17" in (world.folder / "agents" / "2" / "errors.txt").read_text()
+
+
+def test_a_budget_that_is_spent_is_a_refusal_at_the_first_exchange(world: World) -> None:
     ask(
         World(build(PateSettings, world.settings.to_dict(), {"secure_aggregation": False}), world.folder), request="old"
     )
     assert world.charged() == [0]
     done = world.run()
-    assert dict(done.counts.rejected) == {"settings": 1}
+    assert dict(done.counts.rejected) == {"budget": 1}
+    stages = [ins.config["stage"] for agent, ins, _ in world.replies if agent == 0]
+    assert stages == [secagg.KEYS] and world._lines(0) == 1
     assert np.array_equal(done.histogram, world.releases(range(1, 6)).sum(axis=0))
+
+
+def test_an_exchange_goes_on_about_what_was_asked_first(world: World) -> None:
+    """Keys made for one question are of no use for another under the same name, and nothing is charged for trying."""
+    assert ask(world, stage=secagg.KEYS, session="s")[1]["refused"] == ""
+    kept = world.settings
+    for changes in ({"server_epochs": 31}, {"epsilon": 30.0}, {"colluders": 1}, {"min_agents": 5}):
+        world.settings = build(PateSettings, kept.to_dict(), changes)
+        for stage in secagg.STAGES:
+            arrays, metrics = ask(world, stage=stage, session="s")
+            assert (arrays, metrics["refused"] in ("request", "settings")) == ([], True), (changes, stage)
+    world.settings = kept
+    rows = ndarrays_to_parameters([np.arange(60, dtype=np.int32)[::-1].copy()])
+    known = {"request": "run/1", "fingerprint": federated_data(kept).public_fingerprint}
+    res = world.reply(0, FitIns(rows, {**known, "stage": secagg.KEYS, "session": "t"}))
+    assert res.metrics["refused"] == "request"
+    assert world.charged() == []
 
 
 def test_votes_without_noise_take_the_fewest_bits(world: World) -> None:
