@@ -114,6 +114,8 @@ class Party(Generic[S]):
         Reads its records; None: its part of the federation's data.
     version
         Of its records: a request that was asked about others is another one.
+    masks_only
+        Whether what protects it only in a sum never leaves in the clear.
     limit
         Context in which it works on its records; ends work that takes too long by an error.
     """
@@ -126,6 +128,7 @@ class Party(Generic[S]):
     ledger: Ledger | None = None
     read: Callable[[], Examples] | None = None
     version: str = ""
+    masks_only: bool = False
     limit: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
@@ -218,6 +221,7 @@ class PartyClient(NumPyClient, Generic[S]):
     """
 
     failed = False  # whether the party's own work failed, so that its answer is blank
+    trusts_server = False  # whether the guarantee needs a server that adds up, adds noise, and shows no single answer
 
     def __init__(self, party: Party[S]) -> None:
         self.party = party
@@ -347,6 +351,8 @@ class PartyClient(NumPyClient, Generic[S]):
             expected, own = str(config["fingerprint"]), self.party.data.public_fingerprint
             if expected != own:
                 raise Refusal("fingerprint", f"the server's public set is {expected}, this party's is {own}")
+            if self.trusts_server and self.party.masks_only:
+                raise Refusal("policy", "answers that need a trusted server: what leaves this site leaves under masks")
             out = self.answer(parameters, config)
         except Refusal as refusal:
             refused, detail = refusal.reason, str(refusal)

@@ -61,7 +61,8 @@ class Account:
         As in `Guarantee`.
     epsilon, delta : float
         The budget.
-    accountant : {"exact", "pld", "rdp"}
+    accountant : {"exact", "rdp"}
+        Of which a filter is known: whoever asks chooses each request in the light of earlier answers.
     """
 
     party: str
@@ -75,6 +76,7 @@ class Account:
     def __post_init__(self) -> None:
         gaussian.check_epsilon(self.epsilon)
         gaussian.check_delta(self.delta)
+        accounting.Filter(self.epsilon, self.delta, self.accountant)
         for name, allowed in (("unit", Unit), ("adjacency", Adjacency), ("accountant", Accountant)):
             if getattr(self, name) not in get_args(allowed):
                 raise SettingsError(f"{name} = {getattr(self, name)!r}: allowed are {', '.join(get_args(allowed))}.")
@@ -163,10 +165,9 @@ class Ledger:
         return _costs(self._read())
 
     def spent(self) -> float:
-        """Return epsilon of all charges at the ledger's delta."""
+        """Return the least budget that takes all charges; infinite where none does."""
         lines = self._read()
-        account = self._account(lines)
-        return accounting.epsilon(_costs(lines), account.delta, account.accountant)
+        return _filter(lines).spent(_costs(lines))
 
     def set_budget(self, epsilon: float) -> None:
         """Record another budget; a smaller one than was spent stops all further releases."""
@@ -382,14 +383,12 @@ class Ledger:
         return self._load(found) if found else None
 
     def _check_budget(self, lines: list[dict[str, Any]], request: str, costs: Sequence[Cost]) -> None:
-        account = self._account(lines)
-        before = _costs(lines)
-        after = accounting.epsilon([*before, *costs], account.delta, account.accountant)
-        if not after <= account.epsilon:
-            spent = accounting.epsilon(before, account.delta, account.accountant)
+        account, before, rule = self._account(lines), _costs(lines), _filter(lines)
+        if not rule.fits([*before, *costs], account.epsilon):
             raise BudgetError(
-                f"{self.path}: request {request!r} would bring epsilon from {spent:.6g} to {after:.6g} at delta = "
-                f"{account.delta:g}; the budget is {account.epsilon:g}. Nothing was released."
+                f"{self.path}: request {request!r} would bring epsilon from {rule.spent(before):.6g} to "
+                f"{rule.spent([*before, *costs]):.6g} at delta = {account.delta:g}; the budget is {account.epsilon:g}. "
+                "Nothing was released."
             )
 
     def _account(self, lines: list[dict[str, Any]]) -> Account:
@@ -471,6 +470,11 @@ class Ledger:
                         ) from None
                     time.sleep(0.01)
             yield  # closing the handle frees the lock, also when the process dies
+
+
+def _filter(lines: list[dict[str, Any]]) -> accounting.Filter:
+    """The rule by which the ledger stops, fixed by the budget that it was opened with."""
+    return accounting.Filter(lines[0]["epsilon"], lines[0]["delta"], lines[0]["accountant"])
 
 
 def _costs(lines: list[dict[str, Any]]) -> list[Cost]:
