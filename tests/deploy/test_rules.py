@@ -161,9 +161,12 @@ def test_other_records_under_the_same_ledger_are_refused(site):
 
 def test_the_same_name_for_another_question_is_refused(site):
     first, _ = ask(site, settings(site))
-    for changes in ({"server_epochs": 31}, {"epsilon": 39}, {"epochs": 1}):
+    for changes in ({"epsilon": 39}, {"vote_fraction": 0.9}, {"abstain": False}):
         arrays, metrics = ask(site, settings(site, **changes))
         assert (arrays, metrics["refused"]) == ([], "request") and charges(site) == 1
+    # what no party reads is no part of the question
+    same, metrics = ask(site, settings(site, server_epochs=31))
+    assert metrics["refused"] == "" and same[0].tobytes() == first[0].tobytes() and charges(site) == 1
     assert ask(site, settings(site))[0][0].tobytes() == first[0].tobytes()
 
 
