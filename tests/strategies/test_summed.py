@@ -116,16 +116,20 @@ def world(tmp_path: Path) -> World:
     return World(build(PateSettings, SMALL, changes, {"secure_aggregation": True}), tmp_path)
 
 
+def told(done: PateStrategy) -> list[dict[str, Any]]:
+    return [one.worded() for one in done.guarantees()]
+
+
 def test_the_tally_is_the_plain_sum_and_the_trust_is_stated(world: World) -> None:
     done = world.run()
     assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
-    first = done.outcome()["guarantees"][0]
+    first = told(done)[0]
     assert (first["trust"], first["view"]) == ("secure aggregation (m_min=4, t=0)", "server's view")
     # the noise of six came, that of four was agreed and charged
     noisy = mechanism(world.settings)
     assert first["epsilon"] < noisy.epsilon(1e-3, "agent") <= 40
     assert "with the noise of 6 participants" in first["composition"]
-    assert not [g for g in done.outcome()["guarantees"] if g["trust"] == "self"]
+    assert not [g for g in told(done) if g["trust"] == "self"]
     assert done.aggregation["secure"] and done.round_records[0]["answered"] == 6
 
 
@@ -134,13 +138,13 @@ def test_neighbours_are_counted_under_masks_too(world: World) -> None:
     world.settings, world.client = build(KnnSettings, given, {"k": 3, "unit": "record", "epsilon": 40}), KnnClient
     done = world.run()
     assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
-    assert done.outcome()["guarantees"][0]["trust"] == "secure aggregation (m_min=4, t=0)"
+    assert told(done)[0]["trust"] == "secure aggregation (m_min=4, t=0)"
 
 
 def test_in_the_clear_the_trust_is_another(world: World) -> None:
     world.settings = build(PateSettings, world.settings.to_dict(), {"secure_aggregation": False})
     done = world.run()
-    trusts = [(g["trust"], g["view"]) for g in done.outcome()["guarantees"]]
+    trusts = [(g["trust"], g["view"]) for g in told(done)]
     assert trusts[0] == ("trusted aggregator", "output only") and ("self", "server's view") in trusts
     assert done.aggregation == {"secure": False, "words": "The server saw every ballot and added them up itself."}
 
@@ -162,7 +166,7 @@ def test_every_lost_party_is_counted_once_and_the_sum_is_of_the_others(world: Wo
     assert np.array_equal(done.histogram, world.releases([0, 2, 3, 5]).sum(axis=0))
     counts = done.counts
     assert (counts.asked, counts.answered, dict(counts.rejected)) == (6, 4, {"no answer": 1, "shape": 1})
-    assert done.outcome()["guarantees"][0]["epsilon"] == pytest.approx(mechanism(world.settings).epsilon(1e-3, "agent"))
+    assert told(done)[0]["epsilon"] == pytest.approx(mechanism(world.settings).epsilon(1e-3, "agent"))
 
 
 def test_a_party_that_leaves_after_its_ballot_is_in_the_sum(world: World) -> None:
@@ -322,4 +326,4 @@ def test_votes_without_noise_take_the_fewest_bits(world: World) -> None:
     done = world.run()
     assert done.aggregation["bits"] == 4
     assert (done.histogram >= 0).all() and (done.histogram.sum(axis=1) <= 6).all() and done.histogram.sum() > 60
-    assert done.outcome()["guarantees"][0]["status"] == "none"
+    assert told(done)[0]["status"] == "none"
