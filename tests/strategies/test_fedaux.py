@@ -252,7 +252,7 @@ def test_without_noise_the_average_of_heads_is_that(tmp_path):
         for rows in data.parts
     ]
     assert np.allclose(server._release["head"], np.mean(heads, axis=0), atol=2e-3)
-    assert [one.worded() for one in server.guarantees()][0]["status"] == "none"
+    assert server.guarantees()[0].status == "none"
     (charge,) = (line for line in Ledger(tmp_path / "0" / "ledger").lines() if line["kind"] == "charge")
     assert charge["costs"] == {} and charge["uncharged"] == ["classes"]  # on the record that nothing protects it
 
