@@ -47,8 +47,8 @@ def draw() -> dict[str, np.ndarray]:
 @pytest.fixture
 def ledger(tmp_path) -> Ledger:
     made = Ledger(tmp_path / "ledger", Account("site [3]", "sha256:12ab", "record", "replace-one", 1.0, 1e-5))
-    made.release("round [1]", GaussianCost(0.1), draw)
-    made.release("round 2", GaussianCost(0.1), draw)
+    made.release("round [1]", {"x": GaussianCost(0.1)}, draw, digest="asked")
+    made.release("round 2", {"x": GaussianCost(0.1)}, draw, digest="asked")
     return made
 
 
@@ -224,7 +224,7 @@ def test_show_tells_lines_costs_and_what_is_left(which, call, ledger) -> None:
     assert f"{found['fits_again']} more releases like 'round 2'" in text
     assert "Only single records are protected" in text
     for _ in range(found["fits_again"]):
-        ledger.release(f"more {_}", GaussianCost(0.1), draw)
+        ledger.release(f"more {_}", {"x": GaussianCost(0.1)}, draw, digest="asked")
     assert "no more releases" in " ".join(call("ledger", "show", path)[1].split())
 
 
@@ -242,9 +242,9 @@ def test_show_of_a_new_ledger_and_of_a_sample(call, tmp_path) -> None:
 
 def test_show_says_where_noise_came_from_a_seed(call, tmp_path) -> None:
     made = Ledger(tmp_path, Account("a", "d", "record", "replace-one", 9.0, 1e-5))
-    made.release("round 1", GaussianCost(0.1), draw)
+    made.release("round 1", {"x": GaussianCost(0.1)}, draw, digest="asked")
     assert json.loads(call("ledger", "show", tmp_path, "--json")[1])["guarantee"]["status"] == "proved"
-    made.release("round 2", GaussianCost(0.1), draw, seeded=True)
+    made.release("round 2", {"x": GaussianCost(0.1)}, draw, digest="asked", seeded=True)
     found = json.loads(call("ledger", "show", tmp_path, "--json")[1])
     assert found["guarantee"]["status"] == "seeded" and "seeded noise in 1 of them" in found["guarantee"]["sentence"]
     assert ["SEEDED" in entry["cost"] for entry in found["entries"] if entry["what"] == "charged"] == [False, True]
@@ -254,7 +254,7 @@ def test_show_says_where_noise_came_from_a_seed(call, tmp_path) -> None:
 def test_a_budget_that_is_all_delta_has_no_finite_epsilon(call, tmp_path, monkeypatch) -> None:
     made = Ledger(tmp_path, Account("a", "d", "record", "add-remove", 1.0, 1e-3))
     monkeypatch.setattr(made, "_check_budget", lambda *_: None)  # as an older, laxer program might have written it
-    made.release("sample", DeltaCost(0.1), draw)
+    made.release("sample", {"x": DeltaCost(0.1)}, draw, digest="asked")
     found = json.loads(call("ledger", "show", tmp_path, "--json")[1])
     assert found["spent"] is None and "no privacy guarantee" in found["guarantee"]["sentence"]
     assert "∞" in call("ledger", "show", tmp_path)[1]
@@ -264,7 +264,7 @@ def test_every_kind_of_cost_has_words(tmp_path) -> None:
     made = Ledger(tmp_path, Account("a", "d", "record", "add-remove", 1e4, 1e-5, "rdp"))
     costs = [GaussianCost(0.1, 2), LaplaceCost(0.1), PureCost(0.1), IntegerCost(1.0, 1, 20.0), PoissonCost(0.1, 2.0, 3)]
     for number, cost in enumerate(costs):
-        made.release(f"{number}", cost, draw)
+        made.release(f"{number}", {"x": cost}, draw, digest="asked")
     words = [entry.cost for entry in view(made, Silent()).entries if entry.what == "charged"]
     wanted = ["Gaussian noise, 2 times", "Laplace noise", "pure privacy", "integer Gaussian noise", "3 steps"]
     assert all(want in word and "by itself" in word for want, word in zip(wanted, words, strict=True))
@@ -273,7 +273,7 @@ def test_every_kind_of_cost_has_words(tmp_path) -> None:
 @pytest.mark.slow
 def test_the_slow_accountant_tells_how_far_it_is(call, tmp_path) -> None:
     made = Ledger(tmp_path, Account("a", "d", "record", "add-remove", 1.0, 1e-5, "pld"))
-    made.release("round 1", PoissonCost(0.1, 2.0, 3), draw)
+    made.release("round 1", {"x": PoissonCost(0.1, 2.0, 3)}, draw, digest="asked")
     code, out, err = call("ledger", "show", tmp_path, "--json")
     assert code == 0 and "3 of 3" in err
     found = json.loads(out)
@@ -325,7 +325,7 @@ def test_budget_of_a_ledger_is_shown_lowered_and_raised_on_the_record(call, ledg
     code, _, err = call("ledger", "budget", ledger.folder, "--epsilon", 0.1)
     assert code == 0 and "nothing more will be released" in err
     with pytest.raises(SettingsError, match="budget"):
-        ledger.release("round 3", GaussianCost(1e-6), draw)
+        ledger.release("round 3", {"x": GaussianCost(1e-6)}, draw, digest="asked")
 
 
 def test_a_limit_that_cannot_be_written_stays(call, ledger) -> None:
