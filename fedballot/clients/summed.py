@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from flwr.common import Scalar
 from fedballot import secagg
 from fedballot.clients.base import Arrays, PartyClient, Refusal
 from fedballot.errors import SettingsError
+from fedballot.files import read_json, write_json
 from fedballot.secagg import Form, Plan
 from fedballot.settings import CommonSettings, setting
 from fedballot.wire import pack_integers
@@ -46,6 +48,22 @@ class SummedSettings(CommonSettings):
         return secagg.plan(
             self.agents, self.required_agents, self.colluders, self.mask_neighbours, self.share_threshold
         )
+
+
+@dataclass(frozen=True)
+class FileMark:
+    """Which requests' sums this party has helped to open, and in which session: a JSON file."""
+
+    path: Path
+
+    def _known(self) -> dict[str, str]:
+        return dict(read_json(self.path)) if self.path.exists() else {}
+
+    def opened(self, request: str) -> str | None:
+        return self._known().get(request)
+
+    def open(self, request: str, session: str) -> None:
+        write_json(self.path, {**self._known(), request: session})
 
 
 S = TypeVar("S", bound=SummedSettings)
@@ -89,8 +107,9 @@ class SummedClient(PartyClient[S], Generic[S]):
         if stage == secagg.KEYS:
             self.prepare(arrays, config)
         folder = self.party.folder.path / "secagg"
+        mark = FileMark(folder / "opened.json")
         holder = secagg.Holder(
-            settings.plan, self.party.agent, folder, str(config["request"]), str(config.get("session"))
+            settings.plan, self.party.agent, folder, str(config["request"]), str(config.get("session")), mark
         )
         try:
             return holder.answer(str(stage), arrays, self.form(), lambda kept: self.integers(kept, config))
