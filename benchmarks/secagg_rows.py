@@ -21,9 +21,8 @@ import numpy as np
 
 from fedballot import secagg
 from fedballot.clients.pate import PateSettings
-from fedballot.clients.summed import FileMark
 from fedballot.clients.voting import ballot_form, mechanism
-from fedballot.files import write_json
+from fedballot.files import read_json, write_json
 from fedballot.progress import Silent
 from fedballot.settings import build
 from fedballot.sim import simulate
@@ -41,6 +40,19 @@ COMMON = {
     "evaluate_agents": False,
     "workers": 2,
 }
+
+
+class FileMark:
+    """A party's mark of the one request that there is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def opened(self, request: str) -> str | None:
+        return str(read_json(self.path)[request]) if self.path.exists() else None
+
+    def open(self, request: str, session: str) -> None:
+        write_json(self.path, {request: session})
 
 
 def settings(agents: int, queries: int, masked: bool) -> PateSettings:
