@@ -65,8 +65,8 @@ def charges(site: Path) -> int:
 def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Path]) -> None:
     """Every message is answered by a new client object, as after a restart of the SuperNode."""
     asked = settings(sites[0], secure_aggregation=True, epsilon=40, vote_fraction=1, min_agents=2)
-    exchange, queries = secagg.Exchange(asked.plan, ballot_form(asked, 10)), np.arange(100, dtype=np.int32)
-    for stage, so_far in zip(secagg.STAGES, ([0, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 0]), strict=True):
+    exchange, queries = secagg.Exchange(asked.plan, ballot_form(asked, 10), "r/1"), np.arange(100, dtype=np.int32)
+    for stage, so_far in zip(secagg.STAGES, ([0, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 0], [1, 1, 0]), strict=True):
         answers = {}
         for number, site in enumerate(sites):
             if number == 2 and stage not in (secagg.KEYS, secagg.SHARES):

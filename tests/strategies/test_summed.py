@@ -151,7 +151,7 @@ def test_in_the_clear_the_trust_is_another(world: World) -> None:
 
 def test_nothing_private_travels_beside_the_masks(world: World) -> None:
     world.run()
-    assert len(world.replies) == 24
+    assert len(world.replies) == 30
     for _, _, res in world.replies:
         assert res.num_examples == 1
         assert set(res.metrics) == {"agent", "began", "compute_s", "refused", "detail"}
