@@ -64,7 +64,10 @@ def test_budget_solves_the_noise_of_a_preset(call, tmp_path) -> None:
     assert found["sigma"] == pytest.approx(31.565, abs=0.001)
     saved = {(row["unit"], row["route"]): row["saved"] for row in found["rows"]}
     assert saved["agent", "mironov"] == pytest.approx(0.209, abs=0.001)
-    assert found["guarantees"][0]["epsilon"] == pytest.approx(4.3) and "odds" in found["guarantees"][0]["sentence"]
+    assert (
+        found["guarantees"][0]["epsilon"] == pytest.approx(4.3)
+        and "factor of 73.7" in found["guarantees"][0]["sentence"]
+    )
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 

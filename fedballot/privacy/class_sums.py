@@ -161,11 +161,19 @@ class ClassSums:
         return noisy
 
     def guarantees(
-        self, delta: float, *, secure: bool, arrived: int | None = None, seeded: bool = False, agents: int | None = None
+        self,
+        delta: float,
+        *,
+        secure: bool,
+        arrived: int | None = None,
+        seeded: bool = False,
+        records: int | None = None,
+        largest: int | None = None,
     ) -> list[Guarantee]:
         """What a sum over parties promises; without secure aggregation, the server's own view of one party too.
 
-        `arrived`: how many shares of noise are in the opened sum, where that is known.
+        `arrived`: how many shares of noise are in the opened sum. `records`, `largest`: how many records all parties
+        hold, and the largest of them. None where that is not known.
         """
         came = shares_that_came(arrived, self.contributors, self.colluders)
         found = Guarantee(
@@ -178,14 +186,14 @@ class ClassSums:
             trust=secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR,
             status="seeded" if seeded else "proved",
             accountant="exact (sum of discrete Gaussians)",
-            n=agents,
+            n=records,
             composition="one release; landmarks, extractor and the largest number of records of a party are public",
         )
         if secure:
             return [found]
         words = "one party's own class counts and sums, with its share of the noise"
         alone = replace(self.cost(), shares=1).epsilon(delta)
-        return [found, replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF)]
+        return [found, replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF, n=largest)]
 
 
 def class_sums(embedded: NDArray[np.floating], labels: NDArray[np.integer], classes: int) -> Floats:
