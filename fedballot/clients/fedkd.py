@@ -84,7 +84,7 @@ class FedkdDpSettings(EnsembleSettings, SummedSettings):
 
     queries: int = setting(200, "public records that parties answer; noise grows with their root; 0: all", low=0)
     epsilon: float = setting(8.0, "privacy target", above=0)
-    delta: float = setting(1e-5, "probability that the epsilon does not hold", above=0, below=1)
+    delta: float = setting(1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1)
     logit_bound: float = setting(1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0)
 
 

@@ -45,7 +45,7 @@ class LdpSettings(FedmdSettings):
     share: Literal["logits", "softmax", "argmax"] = setting("softmax", "what a party tells about each public record")
     noise: Literal["gaussian", "laplace"] = setting("gaussian", "noise on each prediction that is told")
     epsilon: float = setting(1.0, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
+    delta: float = setting(1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1)
     logit_bound: float = setting(10.0, "largest norm of the logits told of a record; larger ones are cut", above=0)
     noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
 

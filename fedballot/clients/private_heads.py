@@ -41,7 +41,7 @@ class HeadSettings(FrozenSettings):
     epsilon: float = setting(
         0.5, "privacy target of the class release; `inf`: no noise, no guarantee", above=0, infinite=True
     )
-    delta: float = setting(1e-5, "probability that the epsilon of a release does not hold", above=0, below=1)
+    delta: float = setting(1e-5, "of a release, added to e^epsilon times any probability; below 1/n", above=0, below=1)
     lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0)
     mechanism: Literal["tight", "paper"] = setting(
         "tight", "noise of logistic heads: the least that is proved, or the paper's formula"

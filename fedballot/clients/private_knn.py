@@ -27,6 +27,7 @@ FULL_VOTES = 0.95
 class KnnSettings(VotingSettings):
     """Settings of Private-kNN-FL."""
 
+    delta: float = setting(1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1)
     unit: Literal["agent", "record"] = setting("record", "whom the target protects")
     k: int = setting(10, "nearest private records of each agent that vote on a query; public, the same for all", low=1)
     extractor: str = setting("auto", "public features in which records are compared: steps such as hog+pca+l2")

@@ -35,7 +35,7 @@ class VotingSettings(SummedSettings):
 
     queries: int = setting(0, "public records that agents vote on; 0: the whole pool", low=0)
     epsilon: float = setting(4.3, "privacy target; `inf`: votes without noise, no guarantee", above=0, infinite=True)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
+    delta: float = setting(1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1)
     unit: Literal["agent", "record"] = setting("agent", "whom the target protects")
     sigma: float = setting(
         0.0, "standard deviation of the noise on each sum, in full votes of an agent; 0: solve it", low=0

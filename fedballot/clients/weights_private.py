@@ -30,7 +30,7 @@ class DpFedavgSettings(MomentumSettings):
 
     momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1)
     epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
+    delta: float = setting(1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1)
     clip: float = setting(0.3, "largest norm of an agent's difference; longer ones are cut", above=0)
     noise_multiplier: float = setting(
         0.0, "standard deviation of the noise on a round's sum, over clip; 0: solve it for epsilon", low=0
@@ -70,7 +70,7 @@ class DpFedsgdSettings(WeightsSettings):
 
     batch_size: int = setting(64, "public number that a batch's sum is divided by; batches hold rate * records", low=1)
     epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
+    delta: float = setting(1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1)
     clip: float = setting(1.0, "largest norm of a record's gradient; longer ones are cut", above=0)
     noise_multiplier: float = setting(
         0.0, "standard deviation of the noise on a batch's sum, over clip; 0: solve it for epsilon", low=0
