@@ -85,7 +85,7 @@ def print_guarantees(title: str, guarantees: Sequence[Mapping[str, Any]]) -> Non
     columns = ("protects", "ε", "δ", "against", "trust", "status", "accountant")
     rows = [
         [
-            whom(one),
+            whom(one).replace(" (", "\n("),
             numbers.epsilon(one["epsilon"]),
             numbers.delta(one["delta"]),
             one["view"],

@@ -332,8 +332,9 @@ def _up(value: float, digits: int = 3) -> str:
 
 
 def _rounded(value: float, digits: int, rounding: str = ROUND_CEILING) -> str:
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(value))):.{digits}g}"
+    found = float(Context(prec=digits, rounding=rounding).create_decimal(repr(value)))
+    return f"{found:,.0f}" if 1000 <= found < 1e9 else f"{found:.{digits}g}"
 
 
 def _factor(epsilon: float) -> str:
-    return _up(math.exp(epsilon)) if epsilon < 700 else f"e^{_up(epsilon, 4)}"
+    return _up(math.exp(epsilon)) if epsilon < 700 else f"e^{_up(epsilon, 4).replace(',', '')}"

@@ -236,10 +236,12 @@ def _privacy(result: Mapping[str, Any]) -> list[Headline]:
     if is_seeded(result):
         remark = f"the noise was seeded; with secret noise ε{NBSP}={NBSP}{epsilon(first['epsilon'])}"
         return [Headline("Privacy", "none", remark, "bad")]
-    remark = (
-        f"δ{NBSP}={NBSP}{delta(first['delta'])}, for one {first['unit']} ({first['adjacency']}), "
-        f"seen: {first['view']}, trust: {first['trust']}; {first['status']}"
-    )
+    rest = f"for one {first['unit']} ({first['adjacency']}), seen: {first['view']}, trust: {first['trust']}; "
+    rest += first["status"]
+    if first.get("sampled") and first["epsilon"] == 0:
+        remark = f"δ, the probability that a record was drawn; ε{NBSP}={NBSP}0; {rest}"
+        return [Headline("Used without protection", delta(first["delta"]), remark, tone(first))]
+    remark = f"δ{NBSP}={NBSP}{delta(first['delta'])}, {rest}"
     return [Headline("Privacy loss ε", epsilon(first["epsilon"]), remark, tone(first))]
 
 
