@@ -141,7 +141,7 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
     terminal.print_table(title, ("", ""), rows)
     table = [
         [
-            f"{row.unit} ({'zero-out' if row.unit == 'agent' else 'replace-one'})",
+            f"{row.unit}\n({'zero-out' if row.unit == 'agent' else 'replace-one'})",
             ROUTES[row.route],
             numbers.epsilon(row.epsilon),
             _noise(row.sigma),
