@@ -63,10 +63,6 @@ class PateClient(VotingClient[PateSettings]):
 
     _teacher: Learner | None = None
 
-    def get_ready(self) -> None:
-        """Train the teacher."""
-        self.teacher()
-
     def teacher(self) -> Learner:
         """The trained teacher (line 2), trained once and taken from the agent's folder after that."""
         party, settings = self.party, self.party.settings

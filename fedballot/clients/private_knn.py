@@ -70,12 +70,12 @@ class KnnClient(VotingClient[KnnSettings]):
     def records(self) -> tuple[FloatArray, npt.NDArray[np.int64]]:
         """Features (line 3) and labels of the agent's own records."""
         private = self.party.private()
-        return self.extractor.transform(private.x), private.y
+        return self.extractor.total(private.x), private.y
 
-    def get_ready(self) -> None:
-        """Compute the features; measure the agent's own neighbours on test records, for its folder only."""
-        party, (_, labels) = self.party, self.records
-        if party.settings.evaluate_agents and len(labels) and party.folder.figures() is None:
+    def measure(self) -> None:
+        """Measure the agent's own neighbours on test records, for its folder only."""
+        party = self.party
+        if party.settings.evaluate_agents and party.folder.figures() is None:
             counts = self._counts(np.asarray(party.data.test_x[:EVALUATED]))
             truth = party.data.test_y[:EVALUATED]
             matrix = confusion_matrix(truth, counts.argmax(axis=1), counts.shape[1])
@@ -86,6 +86,7 @@ class KnnClient(VotingClient[KnnSettings]):
 
         An agent with fewer than k records counts them all, so that replacing one still moves one count by one.
         """
+        self.measure()
         return self._counts(np.asarray(self.party.data.public_x[queries]))
 
     def _counts(self, x: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:

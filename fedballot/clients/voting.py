@@ -10,23 +10,23 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, query_rows
+from fedballot.clients.base import Arrays, Part, Release, Terms, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.errors import SettingsError
 from fedballot.learners.extractors import split_steps
-from fedballot.privacy.guarantee import Adjacency
-from fedballot.privacy.ledger import Ledger
-from fedballot.privacy.randomness import secret_noise
+from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.votes import NoisyVotes
 from fedballot.secagg import Form
 from fedballot.settings import setting
 from fedballot.wire import pack_integers, pack_labels
+
+ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one"}  # what the costs of votes speak of
 
 
 @dataclass(frozen=True)
@@ -124,53 +124,38 @@ class VotingClient(SummedClient[V], Generic[V]):
     """One agent of Algorithms 1 and 2; a method says how it comes by its votes."""
 
     @abstractmethod
-    def get_ready(self) -> None:
-        """Do the work that may fail, before the charge: a failure then costs nothing."""
-
-    @abstractmethod
     def votes(self, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.integer]:
         """The agent's votes (Q, C) before noise (line 5's first term)."""
 
     def form(self) -> Form:
         return ballot_form(self.party.settings, len(self.party.data.classes))
 
-    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
-        query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size)
-        self.get_ready()
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.int64]:
+        """The public rows that are voted on."""
+        return query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size)
 
-    def plain(self, ballot: npt.NDArray[np.integer]) -> Arrays:
-        """Single votes without noise as labels, all else as integers."""
-        settings = self.party.settings
-        labels = mechanism(settings) is None and not settings.votes_per_query
-        return [pack_ballots(ballot) if labels else pack_integers(ballot)]
-
-    def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
-        """This agent's votes plus its noise share, shape (Q, C); the same request always gets the same answer."""
-        settings = self.party.settings
-        queries = query_rows(arrays, settings.query_count, settings.public_size)
-        noisy = mechanism(settings)
-        if noisy is None:
-            return self.votes(queries)
-        request, ledger = str(config["request"]), self._ledger(noisy)
-        if ledger.stored(request) is None:
-            self.get_ready()
-        noise = secret_noise(settings.noise_seed, self.party.agent)
-        cost = noisy.cost(ledger.account.unit)
-
-        def draw() -> dict[str, npt.NDArray[np.int32]]:
-            return {"release": noisy.release(self.votes(queries), noise)}
-
-        return ledger.release(request, cost, draw, seeded=not noise.private)["release"]
-
-    def _ledger(self, noisy: NoisyVotes) -> Ledger:
-        settings = self.party.settings
-        budget = noisy.epsilon(settings.delta, settings.unit)  # what this run costs, and not a second one
-        adjacency: Adjacency = "zero-out" if settings.unit == "agent" else "replace-one"
-        # the charge is made for the unit that the ledger is about
-        return self.party.open_ledger(
+    def terms(self, question: Any) -> Terms:
+        settings, noisy = self.party.settings, mechanism(self.party.settings)
+        return Terms(
             settings.unit,
-            adjacency,
-            budget,
+            ADJACENCY[settings.unit],
+            noisy.epsilon(settings.delta, settings.unit) if noisy else 0.0,  # what this run costs, and not a second one
             settings.delta,
-            also=[("agent", "zero-out"), ("record", "replace-one")],
+            also=tuple(ADJACENCY.items()),
         )
+
+    def parts(self, question: Any, unit: Unit) -> dict[str, Part]:
+        noisy = mechanism(self.party.settings)
+        return {"votes": Part(noisy.cost(unit), noisy.release) if noisy else Part(None, lambda votes, _: votes)}
+
+    def exact(self, question: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.integer]]:
+        return {"votes": self.votes(question)}
+
+    def blank(self, question: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.integer]]:
+        return {"votes": np.zeros((len(question), len(self.party.data.classes)), dtype=np.int8)}
+
+    def pack(self, question: npt.NDArray[np.int64], release: Release) -> Arrays:
+        """Single votes without noise as labels, all else as integers."""
+        settings, votes = self.party.settings, self.ballot(release)
+        labels = mechanism(settings) is None and not settings.votes_per_query
+        return [pack_ballots(votes) if labels else pack_integers(votes)]

@@ -6,15 +6,14 @@ ClientUpdate. These are the baselines of the papers: the project's own methods s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
+from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal, Release
 from fedballot.datasets.own import SITES
 from fedballot.errors import DataError, SettingsError
 from fedballot.learners.base import Learner
@@ -75,22 +74,35 @@ def unpack_difference(array: npt.NDArray[np.generic], size: int, settings: Weigh
     return (unpack_halves if settings.precision == "float16" else unpack_singles)(array, (size,))
 
 
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A request: the round, and the weights (d,) that training starts from."""
+
+    round: int
+    weights: Floats
+
+
 class WeightsClient(PartyClient[S], Generic[S]):
     """One party of FederatedAveraging. It keeps nothing: the same request gets the same answer from the same data."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+        """The round and the weights that the server sent."""
+        number = self._round(config)
+        return Start(number, self._start(arrays, self.learner(number)))
+
+    def exact(self, question: Any) -> dict[str, Any]:
         """Difference (d,) between the party's weights after training and those that the server sent."""
-        number, settings = self._round(config), self.party.settings
-        learner = self.learner(number)
-        start = self._start(arrays, learner)
+        start, settings = question, self.party.settings
+        learner = self.learner(start.round)
+        learner.set_weights(unflatten(start.weights, [w.shape for w in learner.get_weights()]))
+        self.train(learner, start.round)
+        if settings.evaluate_agents and start.round == settings.rounds:
+            self.party.folder.note({"confusion": self.party.confusion(learner, EVALUATED).tolist()})
+        return {"difference": flatten(learner.get_weights()) - start.weights}
 
-        def difference() -> Floats:
-            self.train(learner, number)
-            if settings.evaluate_agents and number == settings.rounds:
-                self.party.folder.note({"confusion": self.party.confusion(learner, EVALUATED).tolist()})
-            return flatten(learner.get_weights()) - start
-
-        return self.release(str(config["request"]), start.size, difference)
+    def pack(self, question: Any, release: Release) -> Arrays:
+        """The difference, in the precision that the settings name."""
+        return pack_difference(release["difference"], self.party.settings)
 
     def learner(self, number: int) -> Learner:
         """An untrained learner whose batches and augmentation are those of round ``number``."""
@@ -114,10 +126,6 @@ class WeightsClient(PartyClient[S], Generic[S]):
         target = np.asarray(self.party.data.public_x) if strength else None
         learner.fit(own.x, own.y, pull=self.pull, target=target, adaptation=strength)
 
-    def release(self, request: str, size: int, difference: Callable[[], Floats]) -> Arrays:
-        """What is told of the difference (d,), which is made by training when it is called for."""
-        return pack_difference(difference(), self.party.settings)
-
     def _round(self, config: dict[str, Scalar]) -> int:
         number, rounds = config.get("round"), self.party.settings.rounds
         if not isinstance(number, int) or not 1 <= number <= rounds:
@@ -125,7 +133,7 @@ class WeightsClient(PartyClient[S], Generic[S]):
         return number
 
     def _start(self, arrays: Arrays, learner: Learner) -> Floats:
-        """Give the learner the weights (d,) that the server sent, and return them."""
+        """The weights (d,) that the server sent, if they fit the learner."""
         if len(arrays) != 1:
             raise Refusal("request", "a request must hold one vector of weights")
         own = learner.get_weights()

@@ -13,10 +13,11 @@ from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import OwnRecords, load_own
 from fedballot.datasets.sources import load
 from fedballot.deploy.pki import check_certificate, check_site_key
-from fedballot.deploy.rules import SiteLedger, has_ledger
 from fedballot.deploy.site_file import Site, check_modes, read_site
+from fedballot.deploy.site_ledger import SiteLedger, has_ledger
 from fedballot.errors import FedballotError, SettingsError
 from fedballot.learners.registry import make_learner
+from fedballot.privacy.ledger import Version
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,13 @@ def _modes(site: Site) -> str:
 def _budget(site: Site, own: OwnRecords) -> str:
     if not has_ledger(site):
         return f"epsilon {site.budget.epsilon:g}, nothing spent; {site.budget.ledger} is made by the first request"
-    ledger = SiteLedger(site, own.fingerprint)
-    lines = ledger.verify()
+    ledger, found = SiteLedger(site), Version(own.fingerprint, len(own.examples.y))
+    lines, known = ledger.verify(), ledger.version()
+    if known not in (None, found):
+        raise SettingsError(
+            f"{site.data.private} holds {found.records} records, {found.fingerprint}, but the ledger is about "
+            f"{known.records} records, {known.fingerprint}: the same people in another version?"
+        )
     return (
         f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {site.budget.delta:g} "
         f"({site.budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"

@@ -82,6 +82,14 @@ class SubsampledGaussian:
             return PoissonCost(self.rate, effective, self.steps)
         return CohortCost(self.population, self.rate, effective, self.steps)
 
+    def cost_if_drawn(self) -> GaussianCost:
+        """Return what one step costs a unit that takes part in it, towards whoever knows that it does."""
+        match self.cost():
+            case GaussianCost(mu=mu):
+                return GaussianCost(mu)
+            case PoissonCost(multiplier=multiplier) | CohortCost(multiplier=multiplier):
+                return GaussianCost(1 / multiplier)
+
     @property
     def accountant(self) -> Accountant:
         """The tightest accountant that knows the sampling."""

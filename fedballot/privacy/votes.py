@@ -284,7 +284,7 @@ class NoisyVotes:
         if self.k is None:
             fits = (totals == 0) | (totals == 1)
         else:
-            fits = (totals == totals[0]) & (totals > 0) & (totals <= self.k)
+            fits = (totals == totals[0]) & (totals <= self.k)
         bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~fits)
         if len(bad):
             raise DataError(
@@ -292,7 +292,7 @@ class NoisyVotes:
                 + (
                     "1, or to 0 for no answer."
                     if self.k is None
-                    else f"{self.k}, or all rows to the same number below."
+                    else f"{self.k}, or all rows to the same number below; to 0 for a client without records."
                 )
             )
         cast = int(np.count_nonzero(totals))
