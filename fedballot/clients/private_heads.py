@@ -36,18 +36,38 @@ Floats = npt.NDArray[np.float64]
 class HeadSettings(FrozenSettings):
     """Settings of methods whose parties tell a private class head; those of the averaging baseline."""
 
-    client_models: tuple[str, ...] = setting(("logistic-regression",), "not used: every party trains a linear head")
-    server_model: str = setting("logistic-regression", "learner that the server trains on the frozen features")
+    client_models: tuple[str, ...] = setting(
+        ("logistic-regression",), "not used: every party trains a linear head", reads="site"
+    )
+    server_model: str = setting(
+        "logistic-regression", "learner that the server trains on the frozen features", reads="server"
+    )
     epsilon: float = setting(
-        0.5, "privacy target of the class release; `inf`: no noise, no guarantee", above=0, infinite=True
+        0.5,
+        "privacy target of the class release; `inf`: no noise, no guarantee",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
     )
-    delta: float = setting(1e-5, "of a release, added to e^epsilon times any probability; below 1/n", above=0, below=1)
-    lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0)
+    delta: float = setting(
+        1e-5,
+        "of a release, added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+    )
+    lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
     mechanism: Literal["tight", "paper"] = setting(
-        "tight", "noise of logistic heads: the least that is proved, or the paper's formula"
+        "tight",
+        "noise of logistic heads: the least that is proved, or the paper's formula",
+        site_limit=("tight", "paper"),
     )
-    precision: Literal["float16", "int8"] = setting("float16", "how a release is sent; int8: 1 byte a number")
-    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+    precision: Literal["float16", "int8"] = setting(
+        "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
+    )
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
 
     @property
     def logistic(self) -> bool:
@@ -75,9 +95,13 @@ class FeddSettings(HeadSettings):
     """Settings of ensemble distillation from private heads, without scores."""
 
     share: Literal["heads", "predictions"] = setting(
-        "heads", "what a party tells: its private head, or what the head says of the public records"
+        "heads",
+        "what a party tells: its private head, or what the head says of the public records",
+        site_limit=("heads", "predictions"),
     )
-    weighting: Literal["probabilities", "logits"] = setting("probabilities", "what of the heads is averaged")
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the heads is averaged", reads="server"
+    )
 
     @property
     def told(self) -> Literal["heads", "predictions"]:

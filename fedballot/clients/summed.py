@@ -23,13 +23,25 @@ class SummedSettings(CommonSettings):
     """Settings of every method whose ballots are added up; ``min_agents`` is the fewest whose sum may be opened."""
 
     secure_aggregation: bool = setting(
-        False, "add ballots up under masks, so that the server sees the sum only; `fedballot submit` sets it"
+        False,
+        "add ballots up under masks, so that the server sees the sum only; `fedballot submit` sets it",
+        site_limit=(False, True),
     )
-    colluders: int = setting(0, "agents that may pool what they know with the server: noise, shares of keys", low=0)
+    colluders: int = setting(
+        0,
+        "agents that may pool what they know with the server: noise, shares of keys",
+        low=0,
+        site_limit=(0, 1_000_000),
+    )
     mask_neighbours: int = setting(
-        0, "agents with which each one shares masks, an even number; 0: as few as are safe", low=0
+        0,
+        "agents with which each one shares masks, an even number; 0: as few as are safe",
+        low=0,
+        site_limit=(0, 1_000_000),
     )
-    share_threshold: int = setting(0, "shares that open an agent's mask; 0: as few as are safe", low=0)
+    share_threshold: int = setting(
+        0, "shares that open an agent's mask; 0: as few as are safe", low=0, site_limit=(0, 1_000_000)
+    )
 
     def check(self) -> None:
         super().check()

@@ -29,17 +29,28 @@ from fedballot.settings import setting
 class DpFedavgSettings(MomentumSettings):
     """Settings of DP-FedAvg."""
 
-    momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1)
-    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1)
-    clip: float = setting(0.3, "largest norm of an agent's difference; longer ones are cut", above=0)
+    momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1, reads="server")
+    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    clip: float = setting(
+        0.3, "largest norm of an agent's difference; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
     noise_multiplier: float = setting(
-        0.0, "standard deviation of the noise on a round's sum, over clip; 0: solve it for epsilon", low=0
+        0.0,
+        "standard deviation of the noise on a round's sum, over clip; 0: solve it for epsilon",
+        low=0,
+        site_limit=(0.0, 1e6),
     )
     sampling: Literal["poisson", "fixed"] = setting(
-        "poisson", "how participation draws a cohort: each agent by itself, or exactly so many"
+        "poisson",
+        "how participation draws a cohort: each agent by itself, or exactly so many",
+        site_limit=("poisson", "fixed"),
     )
-    noise_seed: int | None = setting(None, "seed noise and cohorts, for tests; the guarantee is then: not private")
+    noise_seed: int | None = setting(
+        None, "seed noise and cohorts, for tests; the guarantee is then: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()
@@ -69,16 +80,31 @@ class DpFedavgSettings(MomentumSettings):
 class DpFedsgdSettings(WeightsSettings):
     """Settings of DP-FedSGD; a party takes epochs / rate noisy steps in each round."""
 
-    batch_size: int = setting(64, "public number that a batch's sum is divided by; batches hold rate * records", low=1)
-    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1)
-    clip: float = setting(1.0, "largest norm of a record's gradient; longer ones are cut", above=0)
-    noise_multiplier: float = setting(
-        0.0, "standard deviation of the noise on a batch's sum, over clip; 0: solve it for epsilon", low=0
+    batch_size: int = setting(
+        64, "public number that a batch's sum is divided by; batches hold rate * records", low=1, site_limit=(1, 4096)
     )
-    rate: float = setting(0.1, "probability with which each record is in a batch", above=0, high=1)
-    lr: float = setting(0.5, "learning rate of the noisy steps (plain gradient descent)", above=0)
-    noise_seed: int | None = setting(None, "seed noise and batches, for tests; the guarantee is then: not private")
+    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    clip: float = setting(
+        1.0, "largest norm of a record's gradient; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
+    noise_multiplier: float = setting(
+        0.0,
+        "standard deviation of the noise on a batch's sum, over clip; 0: solve it for epsilon",
+        low=0,
+        site_limit=(0.0, 1e6),
+    )
+    rate: float = setting(
+        0.1, "probability with which each record is in a batch", above=0, high=1, site_limit=(1e-3, 1.0)
+    )
+    lr: float = setting(
+        0.5, "learning rate of the noisy steps (plain gradient descent)", above=0, site_limit=(1e-6, 10.0)
+    )
+    noise_seed: int | None = setting(
+        None, "seed noise and batches, for tests; the guarantee is then: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()

@@ -273,6 +273,27 @@ def split_steps(name: str) -> tuple[str, ...]:
     return steps
 
 
+def chain_name(name: str) -> str:
+    """The one way to write an extractor's name: its steps joined by ``+``, without blanks.
+
+    Raises
+    ------
+    SettingsError
+        For a step that does not exist.
+    """
+    return "+".join(split_steps(name))
+
+
+def takes_network(name: str) -> bool:
+    """Whether the extractor's first step is a network whose weights another machine may have trained."""
+    return split_steps(name)[0].startswith(SIMCLR)
+
+
+def network_digest(network: NDArray[np.generic]) -> str:
+    """``sha256:`` and the digest of weights (k,) as little-endian float32, the form in which they are loaded."""
+    return f"sha256:{hashlib.sha256(np.ascontiguousarray(network, dtype='<f4').tobytes()).hexdigest()}"
+
+
 def _fits(step: str, input_shape: tuple[int, ...]) -> bool:
     return len(input_shape) == 2 or (step == "hog" and len(input_shape) == 3)
 

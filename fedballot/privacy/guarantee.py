@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from fedballot.errors import SettingsError
 
-Unit = Literal["record", "agent"]
+Unit = Literal["record", "person", "agent"]
 Adjacency = Literal["add-remove", "replace-one", "zero-out"]
 View = Literal["output only", "server's view", "network"]
 Status = Literal["proved", "paper's claim", "seeded", "none"]
@@ -21,10 +21,14 @@ STRONG, WEAK = 1.0, 10.0  # epsilon up to which a guarantee is a strong one, and
 NOBODY = 1e-10  # delta up to which no number of people is too large
 OFTEN = 0.1  # delta above which one in ten may lose everything, whatever epsilon is
 
-_WHO: dict[Unit, str] = {"record": "one record", "agent": "one whole participant (all of its data)"}
+_WHO: dict[Unit, str] = {
+    "record": "one record",
+    "person": "all records of one person",
+    "agent": "one whole participant (all of its data)",
+}
 _WORLDS: dict[Adjacency, str] = {
-    "add-remove": "whether {who} is in the data or not",
-    "replace-one": "whether {who} is the true one or any other",
+    "add-remove": "whether {who} {is_or_are} in the data or not",
+    "replace-one": "whether {who} {is_or_are} the true {one} or any {other}",
     "zero-out": "whether the answers of {who} were counted or left blank",
 }
 _SEEN: dict[View, str] = {
@@ -85,8 +89,9 @@ class Guarantee:
     ----------
     mechanism : str
         What was released and how, in a few words.
-    unit : {"record", "agent"}
-        Whose presence is hidden: one record, or everything that one agent holds.
+    unit : {"record", "person", "agent"}
+        Whose presence is hidden: one record, all records of one person at a site (at most a public number of them, see
+        `all_records`), or everything that one agent holds.
     adjacency : {"add-remove", "replace-one", "zero-out"}
         Which two worlds cannot be told apart. Zero-out: the agent takes part, with its noise, but answers nothing.
     epsilon, delta : float
@@ -164,6 +169,13 @@ class Guarantee:
             "secure aggregation": "the answers are added under encryption, with at least "
             f"{self.trust.m_min} arriving and at most {self.trust.t} of their senders colluding",
         }[self.trust.kind]
+        many = self.unit == "person"
+        worlds = _WORLDS[self.adjacency].format(
+            who=who,
+            is_or_are="are" if many else "is",
+            one="ones" if many else "one",
+            other="others" if many else "other",
+        )
         noise = "the sample was drawn" if self.sampled else "the noise came"
         lead = {
             "proved": "",
@@ -171,7 +183,7 @@ class Guarantee:
             "seeded": f"NOT PRIVATE, {noise} from a known seed. With secret {'draws' if self.sampled else 'noise'} it "
             "would read: ",
         }[self.status]
-        body = f"{self._promise(_WORLDS[self.adjacency].format(who=who))}; {trust}. Counted: {self.composition}."
+        body = f"{self._promise(worlds)}; {trust}. Counted: {self.composition}."
         return lead + (body if lead else _capital(body))
 
     def _promise(self, worlds: str) -> str:
@@ -225,6 +237,11 @@ class Guarantee:
         plain["trust"] = str(self.trust)
         plain["epsilon"] = None if math.isinf(self.epsilon) else self.epsilon
         return plain
+
+
+def all_records(records_per_person: int) -> str:
+    """Return the words for the unit "person" in a guarantee's composition."""
+    return f"all records of one person, at most {records_per_person} at a site"
 
 
 def combine(guarantees: Sequence[Guarantee]) -> Guarantee:

@@ -58,13 +58,13 @@ def test_sentence_states_everything_that_the_number_depends_on() -> None:
 def test_every_combination_has_a_sentence_of_its_own() -> None:
     said = {
         replace(AGENT, unit=u, adjacency=a, view=v, status=s, trust=t).sentence()
-        for u in ("record", "agent")
+        for u in ("record", "person", "agent")
         for a in ("add-remove", "replace-one", "zero-out")
         for v in ("output only", "server's view", "network")
         for s in ("proved", "paper's claim", "seeded")
         for t in (SELF, TRUSTED_AGGREGATOR, secure_aggregation(70, 10))
     }
-    assert len(said) == 2 * 3 * 3 * 3 * 3
+    assert len(said) == 3 * 3 * 3 * 3 * 3
 
 
 FIGURES = re.compile(r"a factor of ([^ ]+) \(epsilon = ([^)]+)\)(?:, plus ([^ ]+) \(delta\))?")
@@ -189,6 +189,11 @@ def test_a_larger_epsilon_of_records_is_explained_by_its_adjacency() -> None:
         assert adjacency_note([AGENT.to_dict(), other.to_dict()]) == ""
 
 
+def test_all_records_of_a_person_are_many() -> None:
+    said = replace(AGENT, unit="person", adjacency="replace-one").sentence()
+    assert "whether all records of one person are the true ones or any others changes" in said
+
+
 def test_seeded_noise_and_no_guarantee_are_never_dressed_up() -> None:
     assert replace(AGENT, status="seeded").sentence().startswith("NOT PRIVATE")
     assert "no privacy guarantee" in replace(AGENT, status="none").sentence()
@@ -239,7 +244,7 @@ def test_unlike_guarantees_do_not(change: dict[str, object]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"unit": "person"}, {"epsilon": -1.0}, {"epsilon": math.nan}, {"delta": 1.5}, {"status": "sure"}, {"n": 0}],
+    [{"unit": "family"}, {"epsilon": -1.0}, {"epsilon": math.nan}, {"delta": 1.5}, {"status": "sure"}, {"n": 0}],
 )
 def test_refuses_what_is_no_guarantee(change: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
