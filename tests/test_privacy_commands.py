@@ -64,7 +64,8 @@ def test_budget_solves_the_noise_of_a_preset(call, tmp_path) -> None:
     assert found["sigma"] == pytest.approx(31.565, abs=0.001)
     saved = {(row["unit"], row["route"]): row["saved"] for row in found["rows"]}
     assert saved["agent", "mironov"] == pytest.approx(0.209, abs=0.001)
-    assert found["guarantees"][0]["epsilon"] == pytest.approx(4.3) and "odds" in found["guarantees"][0]["sentence"]
+    assert found["guarantees"][0]["epsilon"] == pytest.approx(4.3)
+    assert "at most a factor of 73.7 (epsilon = 4.3), plus 0.001 (delta)" in found["guarantees"][0]["sentence"]
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
@@ -90,6 +91,16 @@ def test_budget_follows_options_before_presets(call) -> None:
     found = json.loads(call("budget", "pate-fl", *words, "--set", "colluders=5", "--json")[1])
     assert (found["agents"], found["contributors"], found["colluders"]) == (50, 45, 5)
     assert (found["unit"], found["queries"], found["target_epsilon"]) == ("record", 4000, 1.0)
+
+
+def test_a_plan_names_both_worlds_and_says_that_it_does_not_know_how_many_records_there_are(call) -> None:
+    code, out, err = call("budget", "pate-fl", "--preset", "demo", "--unit", "record")
+    said = " ".join(out.replace("│", " ").split())
+    assert code == 0 and "ε for one whole agent (zero-out)" in said and "ε for one record (replace-one)" in said
+    assert "to replace is to blank one and put in another" in said
+    assert "How many records there are is not known here" in err and "1,000 records or more" in err
+    code, out, _ = call("budget", "private-knn-fl", "--preset", "knn-mnist")
+    assert code == 0 and "put in another" not in " ".join(out.split())
 
 
 def test_budget_warns_of_shares_that_cannot_be_smaller(call) -> None:
@@ -237,7 +248,10 @@ def test_show_of_a_new_ledger_and_of_a_sample(call, tmp_path) -> None:
     assert (found["spent"], found["fits_again"]) == (0.0, None)
     assert "δ = 0.00624, once" in found["entries"][1]["cost"]
     code, out, _ = call("ledger", "show", tmp_path)
-    assert code == 0 and "a sample of the records" in " ".join(out.replace("│", " ").split())
+    text = " ".join(out.replace("│", " ").split())
+    assert code == 0 and "a sample of the records" in text
+    assert "protects one record (add-remove)" in text
+    assert "With probability at least 0.99 a given record was never used" in text
 
 
 def test_show_says_where_noise_came_from_a_seed(call, tmp_path) -> None:

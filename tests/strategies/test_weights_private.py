@@ -107,7 +107,7 @@ def test_the_solved_noise_meets_the_target_and_wastes_little(over):
 
 
 def test_local_noise_is_solved_over_all_rounds_whatever_the_number_of_records():
-    settings = records(epsilon=3.0, rate=1.0, epochs=4)  # whole batches: solved without an accountant of sampling
+    settings = records(epsilon=3.0, delta=1e-3, rate=1.0, epochs=4)  # whole batches: no sampling to account
     assert settings.steps == 4
     mechanism = record_mechanism(settings, 50)
     assert mechanism.steps == 8 and 2.98 < mechanism.epsilon(1e-3) <= 3.0
