@@ -193,9 +193,9 @@ def audit(
             ]
             for layer in report.layers
         ]
-        about = f"ε = {numbers.epsilon(report.claim)}, δ = {numbers.delta(report.delta)}"
         columns = ("release", "part", "layer", "claim", "found", "the claim")
-        terminal.print_table(f"{method}: {about}, {report.runs:,} runs", columns, rows)
+        title = f"{method}: {report.runs:,} runs, ε at δ = {numbers.delta(report.delta)}"
+        terminal.print_table(title, columns, rows)
         if out is not None:
             terminal.out.print(f"picture: {escape(str(out / 'audit.png'))}")
     if not report.passed:

@@ -132,10 +132,6 @@ def the_first(patch: Patch) -> None:
     patch.setattr(NfdpSample, "draw", lambda self, noise: np.arange(self.k))
 
 
-def everything(patch: Patch) -> None:
-    patch.setattr(NfdpSample, "draw", lambda self, noise: np.arange(self.n))
-
-
 HALF, NONE = weakened(2), no_noise
 FAULTS = {
     "pate-fl, half the noise": ("pate-fl", "votes", at(votes, "discrete_gaussian", HALF), {"variance"}),
@@ -160,7 +156,6 @@ FAULTS = {
     "fedmd-ldp, no noise": ("fedmd-ldp", "predictions", at(vectors, "discrete_gaussian", NONE), {"two worlds"}),
     "fedmd-nfdp, twice the sample": ("fedmd-nfdp", "fixed sample", twice_the_sample, {"sample"}),
     "fedmd-nfdp, the first k": ("fedmd-nfdp", "fixed sample", the_first, {"sample"}),
-    "fedmd-nfdp, all records": ("fedmd-nfdp", "fixed sample", everything, {"sample"}),
     "dp-fedavg, no clipping": ("dp-fedavg", "the server's sum", at(subsampled, "clip_rows", unclipped), {"two worlds"}),
     "dp-fedavg, half the noise": (
         "dp-fedavg",

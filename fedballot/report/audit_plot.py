@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 
 from fedballot.auditing import AuditReport, Layer
 from fedballot.privacy.audit_runs import ALARM
-from fedballot.report import numbers
 from fedballot.report.canvas import bare, style
 from fedballot.report.palette import LIGHT
 
@@ -22,10 +21,13 @@ def audit_figure(report: AuditReport) -> Figure:
         figure = Figure(figsize=(11, 1.8 + 0.3 * max(len(bounds), len(p_values))), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         _bounds(left, bounds)
-        _p_values(right, p_values)
+        if p_values:
+            _p_values(right, p_values)
+        else:
+            right.set_axis_off()
         verdict = "nothing contradicts the claim" if report.passed else "THE CLAIM IS CONTRADICTED"
         figure.suptitle(
-            f"{report.method}: ε = {numbers.epsilon(report.claim)}, {report.runs:,} runs: {verdict}",
+            f"{report.method}, {report.runs:,} runs: {verdict}",
             x=0.012,
             ha="left",
             fontsize=11,
@@ -64,10 +66,10 @@ def _p_values(axes: Axes, layers: Sequence[Layer]) -> None:
     axes.axvline(ALARM, color=LIGHT["ink"], linewidth=1.2)
     axes.annotate("alarm ", (ALARM, 1), xycoords=("data", "axes fraction"), va="top", ha="right")
     axes.set_yticks(range(len(layers)), [_name(layer) for layer in layers])
-    axes.set_xlim(5e-13, 2)
+    axes.set_xlim(5e-13, 4)
     axes.set_xticks([1e-12, 1e-8, 1e-4, 1], ["≤ 10⁻¹²", "10⁻⁸", "10⁻⁴", "1"])
     axes.minorticks_off()
     axes.set_ylim(len(layers) - 0.4, -0.9)
     axes.grid(axis="y")
-    axes.set_xlabel("probability of what was seen, if the claim is true")
+    axes.set_xlabel("p-value of what was seen")
     bare(axes, "left")
