@@ -54,7 +54,7 @@ AGENTS, COLLUDERS = 3, 1  # with more of them, integer shares make a release so 
 HONEST = AGENTS - COLLUDERS
 QUERIES = 1200
 CANARIES = 200
-BATCHES, SAMPLES = 20, 100  # answers from which sampling is judged
+BATCHES, SAMPLES = 20, 60  # answers from which sampling is judged
 SUMS = 2000  # most noisy sums of the server, of which each is one run only
 FAR = 1000.0  # how far beyond a bound that must cut it
 

@@ -172,6 +172,7 @@ def test_every_audited_method_passes_and_is_caught_without_noise(method, call, m
     assert noisy and all(not layer["passed"] for layer in noisy)
 
 
+@pytest.mark.slow
 def test_a_sample_is_audited_by_its_delta(call) -> None:
     code, out, _ = call("audit", "fedmd-nfdp", "--runs", 1000)
     assert code == 0 and "δ ≤ 0.227" in out and "δ ≥" in out
