@@ -19,7 +19,7 @@ from fedballot.privacy.costs import (
     from_plain,
 )
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
-from fedballot.privacy.ledger import SAMPLE, Account, Ledger
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.progress import Progress
 from fedballot.report import numbers
 
@@ -81,7 +81,7 @@ class LedgerView:
         """Return what stands below the lines, as (name, words)."""
         limit, spent = self.account.epsilon, self.spent
         rows = [
-            ("data", self.account.data),
+            ("population", self.account.population),
             ("limit", f"ε = {numbers.epsilon(limit)} at δ = {numbers.delta(self.account.delta)}"),
             ("spent", f"ε = {epsilon_words(spent)}" if self.guarantee else "nothing"),
         ]
@@ -129,16 +129,17 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
     entries, spent, seeded = [], 0.0, 0
     progress.start("ledger lines", len(lines))
     for line in lines:
-        words, charge = "", line.get("cost")
+        words, charge = "", line.get("costs")
         if line["kind"] == "charge":
-            cost = from_plain(line["cost"])
-            costs.append(cost)
+            charged = {part: from_plain(plain) for part, plain in line["costs"].items()}
+            costs += charged.values()
             spent = accounting.epsilon(costs, account.delta, account.accountant)
-            words = cost_words(cost, account)
+            told = {part: cost_words(cost, account) for part, cost in charged.items()}
+            words = "; ".join(f"{part}: {said}" if len(told) > 1 else said for part, said in told.items())
             if line.get("seeded"):
                 seeded, words = seeded + 1, f"{words}; SEEDED, so not private"
-            if line["request"] != SAMPLE and not isinstance(cost, DeltaCost):
-                repeatable = (line["request"], cost)
+            if len(charged) == 1 and not any(isinstance(cost, DeltaCost) for cost in charged.values()):
+                repeatable = (line["request"], *charged.values())
         elif line["kind"] in ("open", "budget"):
             words = f"limit ε = {line['epsilon']:g}"
         what = _NAMES.get(line["kind"], line["kind"])

@@ -12,6 +12,8 @@ from typing import Any
 from fedballot.errors import DataError, SettingsError
 from fedballot.files import read_json, write_json
 
+PER_MACHINE = ("workers", "device", "gpu_fraction", "round_timeout_s")  # may change between a run and its resumption
+
 
 @dataclass(frozen=True)
 class AgentFolder:
@@ -32,6 +34,16 @@ class AgentFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "errors.txt").open("a") as stream:
             stream.write(f"{datetime.now(UTC).isoformat(timespec='seconds')}\n{text}\n")
+
+    def log_blank(self, what: str, text: str) -> None:
+        """Keep why an answer is blank, for the party's own eyes."""
+        self.log_error(text)
+        write_json(self.blank, {"what": what})
+
+    @property
+    def blank(self) -> Path:
+        """There once the party has answered blank, as its own work had failed."""
+        return self.path / "blank.json"
 
     def figures(self) -> dict[str, Any] | None:
         """The figures noted, or None."""
@@ -71,8 +83,7 @@ class RunFolder:
         if run.method != method:
             raise SettingsError(f"--out {path}: holds a run of {run.method}, not of {method}; name a new folder")
         differing = sorted(key for key in {*settings, *run.settings} if settings.get(key) != run.settings.get(key))
-        # how many workers, and on what device, may change between a run and its resumption
-        differing = [key for key in differing if key not in ("workers", "device", "gpu_fraction", "round_timeout_s")]
+        differing = [key for key in differing if key not in PER_MACHINE]
         if differing:
             words = ", ".join(f"{key} ({run.settings.get(key)!r} there)" for key in differing)
             raise SettingsError(f"--resume {path}: settings differ from the run's own: {words}")

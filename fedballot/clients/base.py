@@ -1,11 +1,20 @@
-"""What every party does with a request: check it, answer it, or refuse with a reason that holds no data."""
+"""What every party does with a request: look at it, charge it, answer it; or refuse it, for public reasons only.
+
+The order is the point. Rules, budget and the request itself are looked at before private data are touched. Then the
+charge is on disk, bound to a digest of all that was asked; then private data are read, the answer is stored, and it
+leaves. After the charge a failure is an answer: a blank one, with its noise. So whether a party refuses tells nothing
+about its records, and no request is answered twice under other parameters.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 import traceback
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -16,25 +25,31 @@ from flwr.common import Scalar
 
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.datasets.fingerprint import records_fingerprint
 from fedballot.errors import FedballotError
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
 from fedballot.metrics import auc_per_class, confusion_matrix
 from fedballot.privacy.accounting import Accountant
+from fedballot.privacy.costs import Cost
 from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.ledger import Account, Ledger
-from fedballot.runfolder import AgentFolder
+from fedballot.privacy.ledger import Account, BudgetError, Ledger, RequestError
+from fedballot.privacy.randomness import NoiseSource, secret_noise
+from fedballot.runfolder import PER_MACHINE, AgentFolder
 from fedballot.settings import CommonSettings
 
 Arrays = list[npt.NDArray[np.generic]]
+Release = Mapping[str, npt.NDArray[Any]]
 S = TypeVar("S", bound=CommonSettings)
 
 EVALUATED = 1000  # test records on which an agent measures its own model: enough for +-1.5 points
+LONGEST_NAME = 200  # characters of a request's name, which goes into the ledger as it is
 
 
 class Refusal(FedballotError):
-    """A request that the party will not answer; ``reason`` is a short fixed word for counting."""
+    """A request that the party will not answer; ``reason`` is a short fixed word for counting.
+
+    It may depend on public facts only: the request, the settings, the party's rules and what it has spent.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -42,8 +57,68 @@ class Refusal(FedballotError):
 
 
 @dataclass(frozen=True)
+class Terms:
+    """What the costs of a method speak of, and what one whole run of it spends.
+
+    Parameters
+    ----------
+    unit, adjacency
+        Of the costs.
+    epsilon, delta, accountant
+        Budget of a ledger that is opened for this run alone: just enough for it.
+    also
+        Other units and adjacencies that :meth:`PartyClient.parts` knows the costs for.
+    """
+
+    unit: Unit
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+    accountant: Accountant = "exact"
+    also: Collection[tuple[Unit, Adjacency]] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of an answer.
+
+    Parameters
+    ----------
+    cost
+        What it costs; None: it leaves without a guarantee, which no site allows.
+    noisy
+        Makes what leaves of the exact value; refuses what does not fit the cost.
+    """
+
+    cost: Cost | None
+    noisy: Callable[[Any, NoiseSource], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request's name, and the digest of all that it asks."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True)
 class Party(Generic[S]):
-    """One party: its number, settings, view of the data, folder, device, and its ledger if it keeps one."""
+    """One party: its number, settings, view of the data, folder and device.
+
+    Parameters
+    ----------
+    ledger
+        The ledger that it keeps (a site); None: one of this run's own.
+    read
+        Reads its records; None: its part of the federation's data.
+    version
+        Of its records: a request that was asked about others is another one.
+    masks_only
+        Whether what protects it only in a sum never leaves in the clear.
+    limit
+        Context in which it works on its records; ends work that takes too long by an error.
+    """
 
     agent: int
     settings: S
@@ -51,6 +126,15 @@ class Party(Generic[S]):
     folder: AgentFolder
     device: str
     ledger: Ledger | None = None
+    read: Callable[[], Examples] | None = None
+    version: str = ""
+    masks_only: bool = False
+    limit: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @property
+    def records(self) -> int:
+        """How many records the party has; public where records are what is protected (replace-one)."""
+        return int(self.data.parts[self.agent].size)
 
     def private(self) -> Examples:
         """The party's own records, copied out of the memory map.
@@ -63,32 +147,13 @@ class Party(Generic[S]):
         rows = self.data.parts[self.agent]
         if rows.size == 0:
             raise Refusal("empty", "the party has no private records")
+        if self.read is not None:
+            return self.read()
         everything = self.data.private
         return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]), groups=None)
 
-    def open_ledger(
-        self,
-        unit: Unit,
-        adjacency: Adjacency,
-        epsilon: float,
-        delta: float,
-        accountant: Accountant = "exact",
-        *,
-        also: Collection[tuple[Unit, Adjacency]] = (),
-        data: str = "",
-    ) -> Ledger:
+    def open_ledger(self, terms: Terms) -> Ledger:
         """The party's ledger: its own where it keeps one, else one in its folder whose budget is that of this run.
-
-        Parameters
-        ----------
-        unit, adjacency
-            What the costs that will be charged speak of.
-        epsilon, delta, accountant
-            Of a ledger that is opened here for the first time.
-        also
-            Other units and adjacencies under which the costs are no larger.
-        data : str
-            What such a ledger calls the party's data; empty: their fingerprint.
 
         Raises
         ------
@@ -96,17 +161,16 @@ class Party(Generic[S]):
             If the party keeps a ledger of another unit or adjacency: there the costs would be too small.
         """
         if self.ledger is None:
-            if not data:
-                private = self.private()
-                data = records_fingerprint(private.x, private.y)
-            account = Account(f"agent {self.agent}", data, unit, adjacency, epsilon, delta, accountant)
+            who = f"agent {self.agent}"
+            account = Account(who, who, terms.unit, terms.adjacency, terms.epsilon, terms.delta, terms.accountant)
             return Ledger(self.folder.path / "ledger", account)
         kept = self.ledger.account
-        if (kept.unit, kept.adjacency) not in ((unit, adjacency), *also):
+        if (kept.unit, kept.adjacency) not in ((terms.unit, terms.adjacency), *terms.also):
             raise Refusal(
                 "policy",
-                f"this party's ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about {unit}s "
-                f"under {adjacency}: they cannot be added; it takes a ledger of another unit, or another method",
+                f"this party's ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about "
+                f"{terms.unit}s under {terms.adjacency}: they cannot be added; it takes a ledger of another unit, or "
+                "another method",
             )
         return self.ledger
 
@@ -149,14 +213,126 @@ class Party(Generic[S]):
 
 
 class PartyClient(NumPyClient, Generic[S]):
-    """A Flower client that turns every error into a refusal: a word for the server, details in the party's folder."""
+    """A Flower client that charges before it looks, and turns every error into a blank answer or a refusal.
+
+    A method says what a request asks (:meth:`question`), what each part of the answer costs (:meth:`terms`,
+    :meth:`parts`), what it is before noise (:meth:`exact`), what it is for a party that has nothing to say
+    (:meth:`blank`), and how it is packed (:meth:`pack`).
+    """
+
+    failed = False  # whether the party's own work failed, so that its answer is blank
+    trusts_server = False  # whether the guarantee needs a server that adds up, adds noise, and shows no single answer
 
     def __init__(self, party: Party[S]) -> None:
         self.party = party
 
+    # what a method fills in
+
     @abstractmethod
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+        """What a request asks, read and checked; touches nothing private.
+
+        Raises
+        ------
+        Refusal
+            If it is not a request of this method.
+        """
+
+    def terms(self, question: Any) -> Terms | None:
+        """What costs speak of; None for a method without a guarantee, whose answers are not charged."""
+        return None
+
+    def parts(self, question: Any, unit: Unit) -> Mapping[str, Part]:
+        """The parts of an answer by name, with their costs for a ledger of this unit; touches nothing private."""
+        return {}
+
+    @abstractmethod
+    def exact(self, question: Any) -> Mapping[str, Any]:
+        """Each part before its noise, from private records."""
+
+    def blank(self, question: Any) -> Mapping[str, Any]:
+        """Each part, before its noise, of a party that has nothing to say."""
+        raise NotImplementedError("a method whose parts have costs says what a blank answer is")
+
+    @abstractmethod
+    def pack(self, question: Any, release: Release) -> Arrays:
+        """The arrays that leave the party; a function of the release and of public things."""
+
+    def noise(self, part: str, question: Any) -> NoiseSource:
+        """Where the noise of a part comes from."""
+        return secret_noise(getattr(self.party.settings, "noise_seed", None), self.party.agent)
+
+    # the order of things, the same for all methods
+
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
         """The arrays that leave the party for this request."""
+        question = self.question(arrays, config)
+        return self.pack(question, self.release(question, self.asked(arrays, config)))
+
+    def asked(self, arrays: Arrays, config: dict[str, Scalar]) -> Asked:
+        """The request's name, and a digest of method, settings, records' version, public set, round and arrays."""
+        return Asked(request_name(config), f"{self.settings_digest(config)}.{arrays_digest(arrays)}")
+
+    def settings_digest(self, config: dict[str, Scalar]) -> str:
+        """Digest of what a request asks but for its arrays; how and where a machine runs is no part of it."""
+        party = self.party
+        settings = {name: value for name, value in party.settings.to_dict().items() if name not in PER_MACHINE}
+        settings.pop("public_dataset")  # a path of the party's own; the fingerprint says which records they are
+        kind = (type(self).__qualname__, type(party.settings).__qualname__)
+        known = [*kind, settings, party.data.public_fingerprint, party.version, config.get("round")]
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]
+
+    def release(self, question: Any, asked: Asked) -> Release:
+        """What is told of a request: charged, drawn, stored, and the same for ever; or exact, where nothing is charged.
+
+        Raises
+        ------
+        Refusal
+            If the party's rules or budget do not allow it.
+        """
+        terms = self.terms(question)
+        if terms is None:
+            self.refuse_uncharged(("the answer",))
+            return self.exact(question)
+        ledger = self.party.open_ledger(terms)
+        return self.charged(ledger, question, asked, self.parts(question, ledger.account.unit))
+
+    def charged(self, ledger: Ledger, question: Any, asked: Asked, parts: Mapping[str, Part]) -> Release:
+        """See :meth:`release`."""
+        costs, uncharged = split_parts(parts)
+        self.refuse_uncharged(uncharged)
+        with refusals():
+            return ledger.release(
+                asked.name,
+                costs,
+                lambda: self.drawn(question, parts),
+                digest=asked.digest,
+                uncharged=uncharged,
+                seeded=getattr(self.party.settings, "noise_seed", None) is not None,
+            )
+
+    def drawn(self, question: Any, parts: Mapping[str, Part]) -> Release:
+        """Each part with its noise; blank where the party's own work fails, for that may depend on its records."""
+        try:
+            with self.party.limit():
+                return self.noisy(question, parts, self.exact(question))
+        except Exception as error:
+            if not all(part.cost for part in parts.values()):
+                raise  # nothing is promised, so a blank answer would hide the fault for nothing
+            self.failed = True
+            self.party.folder.log_blank(f"{type(error).__name__}", traceback.format_exc())
+            return self.noisy(question, parts, self.blank(question))
+
+    def noisy(self, question: Any, parts: Mapping[str, Part], exact: Mapping[str, Any]) -> Release:
+        """Each part of an exact answer with its noise."""
+        return {name: part.noisy(exact[name], self.noise(name, question)) for name, part in parts.items()}
+
+    def refuse_uncharged(self, names: Sequence[str]) -> None:
+        """Refuse at a site what would leave it without a charge."""
+        if names and self.party.ledger is not None:
+            raise Refusal(
+                "policy", f"{', '.join(names)}: without noise or a guarantee; this site releases nothing uncharged"
+            )
 
     def tells_of_data(self, config: dict[str, Scalar]) -> bool:
         """Whether the answer to this request is made from private data, so that the ledger must have been asked."""
@@ -175,6 +351,8 @@ class PartyClient(NumPyClient, Generic[S]):
             expected, own = str(config["fingerprint"]), self.party.data.public_fingerprint
             if expected != own:
                 raise Refusal("fingerprint", f"the server's public set is {expected}, this party's is {own}")
+            if self.trusts_server and self.party.masks_only:
+                raise Refusal("policy", "answers that need a trusted server: what leaves this site leaves under masks")
             out = self.answer(parameters, config)
         except Refusal as refusal:
             refused, detail = refusal.reason, str(refusal)
@@ -191,6 +369,45 @@ class PartyClient(NumPyClient, Generic[S]):
             "detail": detail,
         }
         return out, 1, metrics
+
+
+def split_parts(parts: Mapping[str, Part]) -> tuple[dict[str, Cost], list[str]]:
+    """The costs of all parts that have one, and the names of the others."""
+    costs = {name: part.cost for name, part in parts.items() if part.cost is not None}
+    return costs, [name for name in parts if name not in costs]
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what a ledger refuses into words that may leave the party."""
+    try:
+        yield
+    except BudgetError as error:
+        raise Refusal("budget", "the party's privacy budget does not allow this release") from error
+    except RequestError as error:
+        raise Refusal("request", "the request's name was used for another question before") from error
+
+
+def request_name(config: dict[str, Scalar]) -> str:
+    """The name of a request.
+
+    Raises
+    ------
+    Refusal
+        If it has none that a ledger may hold.
+    """
+    name = config.get("request")
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        raise Refusal("request", f"a request's name must be 1 to {LONGEST_NAME} printable characters")
+    return name
+
+
+def arrays_digest(arrays: Arrays) -> str:
+    """Digest of arrays: dtypes, shapes and bytes."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype.str}{array.shape};".encode() + np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:32]
 
 
 def query_rows(arrays: Arrays, count: int, public_size: int) -> npt.NDArray[np.int64]:

@@ -7,15 +7,26 @@ from typing import Any
 import numpy as np
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, PartyClient, Refusal
+from fedballot.clients.base import Arrays, PartyClient, Refusal, Release
 from fedballot.datasets.examples import Array
 from fedballot.settings import CommonSettings
 
 
-class StandaloneClient(PartyClient[CommonSettings]):
-    """An agent that trains on its own records only; what it answers is a measurement, not a release."""
+class MeasuringClient(PartyClient[CommonSettings]):
+    """A party that answers any request with how well its model does: a measurement, not a release."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+        """Nothing is asked."""
+
+    def pack(self, question: None, release: Release) -> Arrays:
+        """A confusion matrix, int64 (C, C); or AUCs, float64 (L,), -1 where a label has none."""
+        return list(release.values())
+
+
+class StandaloneClient(MeasuringClient):
+    """An agent that trains on its own records only."""
+
+    def exact(self, question: None) -> Release:
         """Confusion matrix (C, C) of the agent's own model on the test records, or AUC (L,) of several labels."""
         party = self.party
         figures = party.folder.figures()
@@ -28,10 +39,10 @@ class StandaloneClient(PartyClient[CommonSettings]):
         return told(figures)
 
 
-class CentralizedClient(PartyClient[CommonSettings]):
+class CentralizedClient(MeasuringClient):
     """One party that holds every agent's records: what training on all of them at once would reach."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def exact(self, question: None) -> Release:
         """As a party by itself, of the server's model, trained on what :meth:`records` gives."""
         party, settings = self.party, self.party.settings
         figures = party.folder.figures()
@@ -71,8 +82,8 @@ class PublicOnlyClient(CentralizedClient):
         return data.public_x, data.public_y
 
 
-def told(figures: dict[str, Any]) -> Arrays:
-    """A confusion matrix, int64 (C, C); or AUCs, float64 (L,), -1 where a label has none."""
+def told(figures: dict[str, Any]) -> Release:
+    """Figures as an array, see :meth:`MeasuringClient.pack`."""
     if "confusion" in figures:
-        return [np.asarray(figures["confusion"], dtype=np.int64)]
-    return [np.array([-1 if value is None else value for value in figures["auc"]], dtype=np.float64)]
+        return {"confusion": np.asarray(figures["confusion"], dtype=np.int64)}
+    return {"auc": np.array([-1 if value is None else value for value in figures["auc"]], dtype=np.float64)}

@@ -8,19 +8,27 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", Algo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Refusal
+from fedballot.clients.base import EVALUATED, Arrays, Part, Refusal, Release, Terms
 from fedballot.clients.frozen import PublicFeatures
-from fedballot.clients.private_heads import Features, FeddSettings, Floats, HeadClient
+from fedballot.clients.private_heads import (
+    Features,
+    FeddSettings,
+    HeadClient,
+    HeadQuestion,
+    distil_rows,
+    fit_score_head,
+    pack,
+    record_terms,
+)
 from fedballot.datasets.embedding import AXES, Embedding, fit_embedding
-from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.errors import SettingsError
@@ -28,7 +36,8 @@ from fedballot.learners.base import FloatArray
 from fedballot.learners.registry import make_learner
 from fedballot.privacy import gaussian
 from fedballot.privacy.class_sums import ClassSums, class_sums
-from fedballot.privacy.randomness import NoiseSource
+from fedballot.privacy.guarantee import Unit
+from fedballot.privacy.heads import PrivateHead
 from fedballot.settings import setting
 from fedballot.strategies.certainty import planned_dimension, score
 
@@ -42,17 +51,31 @@ class FedauxfdpSettings(FeddSettings):
     """Settings of FedAUXfdp."""
 
     head: Literal["class-sums", "logistic"] = setting(
-        "class-sums", "what is released: class counts and sums at once, or the paper's score and class heads"
+        "class-sums",
+        "what is released: class counts and sums at once, or the paper's score and class heads",
+        site_limit=("class-sums", "logistic"),
     )
     score_epsilon: float = setting(
-        0.1, "privacy target of the score head (head=logistic); `inf`: no noise", above=0, infinite=True
+        0.1,
+        "privacy target of the score head (head=logistic); `inf`: no noise",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
     )
-    embedding: Literal["landmarks", "pca"] = setting("landmarks", "space of the class sums, fitted on the public pool")
+    embedding: Literal["landmarks", "pca"] = setting(
+        "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca")
+    )
     dimension: int = setting(
-        0, "coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records", low=0
+        0,
+        "coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records",
+        low=0,
+        site_limit=(0, 4096),
     )
     records: int = setting(
-        0, "about how many records a party holds (embedding=pca), public; 0: the mean of the partition", low=0
+        0,
+        "about how many records a party holds (embedding=pca), public; 0: the mean of the partition",
+        low=0,
+        site_limit=(0, 1_000_000),
     )
 
     def check(self) -> None:
@@ -99,13 +122,21 @@ class FedauxFSettings(FeddSettings):
     """Settings of FedAUX with a frozen extractor: private scores, class heads without noise."""
 
     client_models: tuple[str, ...] = setting(
-        ("linear-torch",), "learners of the agents' class heads, on frozen features"
+        ("linear-torch",), "learners of the agents' class heads, on frozen features", reads="site"
     )
-    epochs: int = setting(40, "epochs of a class head", low=0)
-    epsilon: float = setting(math.inf, "`inf`: the class head has no noise", above=0, infinite=True)
-    share: Literal["heads", "predictions"] = setting("predictions", "what a party tells: predictions")
-    weighting: Literal["probabilities", "logits"] = setting("probabilities", "what of the heads is averaged")
-    score_epsilon: float = setting(0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True)
+    epochs: int = setting(40, "epochs of a class head", low=0, site_limit=(1, 500))
+    epsilon: float = setting(
+        math.inf, "`inf`: the class head has no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
+    share: Literal["heads", "predictions"] = setting(
+        "predictions", "what a party tells: predictions", site_limit=("heads", "predictions")
+    )
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the heads is averaged", reads="server"
+    )
+    score_epsilon: float = setting(
+        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
 
     def check(self) -> None:
         super().check()
@@ -128,7 +159,6 @@ class FedauxFSettings(FeddSettings):
 
 
 A = TypeVar("A", bound=FedauxfdpSettings)
-Drawn = TypeVar("Drawn", npt.NDArray[np.float64], npt.NDArray[np.int64])
 
 
 @lru_cache(maxsize=4)
@@ -152,6 +182,13 @@ def class_axes(settings: FedauxfdpSettings, data: FederatedData, public: PublicF
     return fit_embedding(public.features, min(wanted, most))
 
 
+@dataclass(frozen=True, eq=False)
+class SumsQuestion(HeadQuestion):
+    """A request for class sums: where they are told."""
+
+    embedding: Embedding
+
+
 class FedauxfdpClient(HeadClient[A], Generic[A]):
     """A party of FedAUXfdp: class sums, or the paper's heads."""
 
@@ -159,17 +196,11 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
     def landmarked(self) -> bool:
         return self.party.settings.with_landmarks
 
-    def told(self, public: PublicFeatures, own: Examples, request: str, landmarks: FloatArray | None) -> list[Floats]:
-        """Heads or what they say of the public records, or class sums [(C, 1 + d)]."""
-        settings = self.party.settings
-        if settings.logistic:
-            return super().told(public, own, request, landmarks)
-        embedding = self.embedding(public, landmarks)
-        noisy = sums_mechanism(settings, len(self.party.data.classes), embedding.dimension)
-        if noisy is None:
-            z = embedding.transform(public.extractor.transform(own.x))
-            return [class_sums(z, own.y, len(self.party.data.classes))]
-        return [self.drawn(noisy, noisy.release, embedding, public, own, request)]
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
+        asked = super().question(arrays, config)
+        if self.party.settings.logistic:
+            return asked
+        return SumsQuestion(asked.public, asked.landmarks, self.embedding(asked.public, asked.landmarks))
 
     def embedding(self, public: PublicFeatures, landmarks: FloatArray | None) -> Embedding:
         """Where the class sums are told."""
@@ -182,39 +213,63 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
             raise Refusal("request", f"a request must hold {shape[0]} landmarks in {shape[1]} components")
         return replace(axes, landmarks=landmarks)
 
-    def drawn(
-        self,
-        noisy: ClassSums,
-        release: Callable[[FloatArray, npt.NDArray[np.integer], NoiseSource], Drawn],
-        embedding: Embedding,
-        public: PublicFeatures,
-        own: Examples,
-        request: str,
-    ) -> Drawn:
-        """A release of class sums from the ledger: charged before its noise is drawn."""
+    def sums(self, question: SumsQuestion) -> ClassSums | None:
+        """Noise of the class sums; None: they have none."""
+        return sums_mechanism(self.party.settings, self.classes, question.embedding.dimension)
 
-        def embedded() -> FloatArray:
-            return embedding.transform(public.extractor.transform(own.x))
+    def terms(self, question: HeadQuestion) -> Terms:
+        if not isinstance(question, SumsQuestion):
+            return super().terms(question)
+        noisy = self.sums(question)
+        return record_terms(self.party.settings, [noisy.cost()] if noisy else [])
 
-        request = f"{request}/sums"
-        ledger = self.open([noisy.cost()])
-        z = embedded() if ledger.stored(request) is None else None  # before the charge: what fails costs nothing
-        noise = self.noise(request)
+    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
+        if not isinstance(question, SumsQuestion):
+            return super().parts(question, unit)
+        noisy, classes = self.sums(question), self.classes
+        if noisy is None:
+            return {"sums": Part(None, lambda own, _: class_sums(own[0], own[1], classes))}
+        return {"sums": Part(noisy.cost(), lambda own, noise: noisy.release(own[0], own[1], noise))}
 
-        def draw() -> dict[str, Drawn]:
-            return {"release": release(embedded() if z is None else z, own.y, noise)}
+    def exact(self, question: HeadQuestion) -> dict[str, Any]:
+        """With class sums: the embedded records (n, d) and their labels (n,)."""
+        if not isinstance(question, SumsQuestion):
+            return super().exact(question)
+        own = self.party.private()
+        return {"sums": (embedded(question, own.x), own.y)}
 
-        kept = ledger.release(request, noisy.cost(), draw, seeded=not noise.private)
-        return cast(Drawn, kept["release"])
+    def blank(self, question: HeadQuestion) -> dict[str, Any]:
+        if not isinstance(question, SumsQuestion):
+            return super().blank(question)
+        return {"sums": (np.zeros((0, question.embedding.dimension), np.float32), np.zeros(0, np.int64))}
+
+    def pack(self, question: HeadQuestion, release: Release) -> Arrays:
+        """Heads or what they say of the public records, or class sums [(C, 1 + d)]."""
+        if not isinstance(question, SumsQuestion):
+            return super().pack(question, release)
+        return pack([release["sums"]], self.party.settings)
+
+
+def embedded(question: SumsQuestion, x: npt.NDArray[np.generic]) -> FloatArray:
+    """Embeddings (n, d) of private records; one that has none, for its numbers are too large, counts as 0."""
+    with np.errstate(all="ignore"):
+        z = question.embedding.transform(question.public.extractor.total(x))
+    return np.where(np.isfinite(z).all(axis=1, keepdims=True), z, np.float32(0))
 
 
 class FedauxFClient(HeadClient[FedauxFSettings]):
     """A party of FedAUX with a frozen extractor: its class head is any learner, trained without noise."""
 
-    def told(self, public: PublicFeatures, own: Examples, request: str, landmarks: FloatArray | None) -> list[Floats]:
-        """Predictions of the class learner on the public records (Q, C), and private scores (Q,)."""
-        party, settings, features = self.party, self.party.settings, Features(public, own)
-        names = settings.client_models
+    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
+        return {"scores": super().mechanisms(question)["scores"]}
+
+    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
+        return {"predictions": Part(None, lambda logits, _: logits), **super().parts(question, unit)}
+
+    def exact(self, question: HeadQuestion) -> dict[str, Any]:
+        """Predictions of the class learner on the public records (Q, C), and the score head (2, p)."""
+        party, settings = self.party, self.party.settings
+        features, names = Features(question.public, party.private()), settings.client_models
         learner = make_learner(
             names[party.agent % len(names)],
             n_classes=len(party.data.classes),
@@ -225,10 +280,15 @@ class FedauxFClient(HeadClient[FedauxFSettings]):
             batch_size=settings.batch_size,
             lr=settings.lr,
             role="teacher",
-        ).fit(features.private.astype(np.float32), own.y)
+        ).fit(features.private.astype(np.float32), features.own.y)
         if settings.evaluate_agents:
             test = features.prepared(np.asarray(party.data.test_x[:EVALUATED])).astype(np.float32)
             self.note(learner.predict_logits(test).argmax(axis=1))
-        logits = learner.predict_logits(features.distil.astype(np.float32)).astype(np.float64)
-        scores = score(features.distil, self.score_head(features, request))
-        return [logits - logits.mean(axis=1, keepdims=True), scores]
+        logits = learner.predict_logits(distil_rows(question.public).astype(np.float32)).astype(np.float64)
+        return {"predictions": logits, "scores": fit_score_head(features, settings.lam)}
+
+    def pack(self, question: HeadQuestion, release: Release) -> Arrays:
+        """Predictions (Q, C) and private scores (Q,)."""
+        logits, pair = release["predictions"], release["scores"]
+        scores = score(distil_rows(question.public), pair[1] - pair[0])
+        return pack([logits - logits.mean(axis=1, keepdims=True), scores], self.party.settings)

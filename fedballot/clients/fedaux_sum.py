@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from flwr.common import Scalar
-
-from fedballot.clients.base import Arrays, Refusal
+from fedballot.clients.base import Arrays, Part, Release, Terms
 from fedballot.clients.fedaux import FedauxfdpClient, FedauxfdpSettings
-from fedballot.clients.frozen import public_features
+from fedballot.clients.private_heads import HeadQuestion, record_terms
 from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.errors import SettingsError
 from fedballot.privacy.class_sums import ClassSums
+from fedballot.privacy.guarantee import Unit
 from fedballot.secagg import Form
 from fedballot.settings import setting
 
@@ -29,8 +27,10 @@ from fedballot.settings import setting
 class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
     """Settings of FedAUXfdp with one noise for all parties."""
 
-    epsilon: float = setting(0.5, "privacy target of the sum over parties", above=0)
-    records: int = setting(0, "most records that a party holds, public; 0: the largest of the partition", low=0)
+    epsilon: float = setting(0.5, "privacy target of the sum over parties", above=0, site_limit=(1e-3, 1000.0))
+    records: int = setting(
+        0, "most records that a party holds, public; 0: the largest of the partition", low=0, site_limit=(0, 1_000_000)
+    )
 
     def check(self) -> None:
         super().check()
@@ -76,19 +76,20 @@ class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], FedauxfdpClient[Fed
     def form(self) -> Form:
         return sums_form(self.party.settings, self.party.data)
 
-    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
-        """Check the request, and extract the public features."""
-        network, landmarks = self.asked(arrays)
-        self.embedding(public_features(self.party.settings, self.party.data, self.party.device, network), landmarks)
+    def terms(self, question: Any) -> Terms:
+        settings = self.party.settings
+        return record_terms(settings, [shared_mechanism(settings, self.classes).cost()])
 
-    def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
-        """Counts and sums (C, 1 + d) with a share of the noise, in grid steps; the same for the same request."""
-        party, own = self.party, self.party.private()
-        network, landmarks = self.asked(arrays)
-        public = public_features(party.settings, party.data, party.device, network)
-        noisy = shared_mechanism(party.settings, len(party.data.classes))
-        most = most_records(party.settings, party.data)
-        if len(own.y) > most:
-            raise Refusal("records", f"this party holds more than records={most}")
-        embedding = self.embedding(public, landmarks)
-        return self.drawn(noisy, noisy.steps, embedding, public, own, str(config["request"]))
+    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
+        """Counts and sums (C, 1 + d) with a share of the noise, in grid steps."""
+        noisy = shared_mechanism(self.party.settings, self.classes)
+        return {"sums": Part(noisy.cost(), lambda own, noise: noisy.steps(own[0], own[1], noise))}
+
+    def exact(self, question: HeadQuestion) -> dict[str, Any]:
+        """The first records only, where the party holds more than the largest number that was agreed on."""
+        z, y = super().exact(question)["sums"]
+        most = most_records(self.party.settings, self.party.data)
+        return {"sums": (z[:most], y[:most])}
+
+    def pack(self, question: Any, release: Release) -> Arrays:
+        return SummedClient.pack(self, question, release)

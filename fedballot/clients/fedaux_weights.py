@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, Refusal
-from fedballot.clients.frozen import public_features
-from fedballot.clients.private_heads import Features, HeadClient, HeadSettings
-from fedballot.clients.weights import WeightsClient, WeightsSettings
+from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
+from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, HeadSettings, fit_score_head
+from fedballot.clients.weights import Start, WeightsClient, WeightsSettings
 from fedballot.errors import SettingsError
-from fedballot.settings import setting
+from fedballot.privacy.heads import PrivateHead
+from fedballot.settings import EXTRACTORS, setting
 from fedballot.wire import pack_halves
 
 
@@ -26,16 +25,24 @@ from fedballot.wire import pack_halves
 class FedauxSettings(WeightsSettings, HeadSettings):
     """Settings of FedAUX; with `extractor = "simclr-M"`, M the clients' model, all models begin as the extractor."""
 
-    client_models: tuple[str, ...] = setting(("resnet8-gn",), "the one learner that all train")
-    server_model: str = setting("logistic-regression", "not used: the server trains the clients' learner")
-    extractor: str = setting("simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M")
-    rounds: int = setting(5, "rounds of training, averaging and distillation", low=1)
-    precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
-        "float32", "how the difference of the weights is sent"
+    client_models: tuple[str, ...] = setting(("resnet8-gn",), "the one learner that all train", reads="site")
+    server_model: str = setting(
+        "logistic-regression", "not used: the server trains the clients' learner", reads="server"
     )
-    epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True)
-    score_epsilon: float = setting(0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True)
-    weighting: Literal["probabilities", "logits"] = setting("probabilities", "what of the models is averaged")
+    extractor: str = setting(
+        "simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M", site_limit=EXTRACTORS
+    )
+    rounds: int = setting(5, "rounds of training, averaging and distillation", low=1, site_limit=(1, 1000))
+    precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
+        "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
+    )
+    epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0))
+    score_epsilon: float = setting(
+        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the models is averaged", reads="server"
+    )
 
     def check(self) -> None:
         super().check()
@@ -53,16 +60,41 @@ class FedauxSettings(WeightsSettings, HeadSettings):
         return self.score_epsilon
 
 
+class ScoreClient(HeadClient[FedauxSettings]):
+    """The score head of a party, by itself."""
+
+    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
+        return {"scores": super().mechanisms(question)["scores"]}
+
+    def exact(self, question: HeadQuestion) -> dict[str, Any]:
+        return {"scores": fit_score_head(Features(question.public, self.party.private()), self.party.settings.lam)}
+
+
+@dataclass(frozen=True, eq=False)
+class FedauxQuestion:
+    """A request: the weights to start from, and what the score head is asked under."""
+
+    weights: Start
+    scores: HeadQuestion
+    asked: Asked
+
+
 class FedauxClient(WeightsClient[FedauxSettings]):
     """A party of FedAUX: it tells the difference of its weights, and its score head, which is paid for once."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """Difference of the weights (d,), and the score head (p,), the same in every round of a run."""
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
         if len(arrays) not in (1, 2):
             raise Refusal("request", "a request must hold the weights, and those of the extractor where there are any")
-        party = self.party
-        network = np.asarray(arrays[1], dtype=np.float32) if len(arrays) == 2 else None
-        public = public_features(party.settings, party.data, party.device, network)
-        run = str(config["request"]).rpartition("/")[0]
-        head = HeadClient(party).score_head(Features(public, party.private()), run)
-        return [*super().answer(arrays[:1], config), pack_halves(head)]
+        scores = ScoreClient(self.party)
+        run = {**config, "request": f"{request_name(config).rpartition('/')[0]}/scores", "round": 0}
+        asked = scores.asked(arrays[1:], run)
+        return FedauxQuestion(super().question(arrays[:1], config), scores.question(arrays[1:], run), asked)
+
+    def exact(self, question: FedauxQuestion) -> dict[str, Any]:
+        """Difference of the weights (d,), and the score head (2, p), the same in every round of a run."""
+        scores = ScoreClient(self.party).release(question.scores, question.asked)["scores"]
+        return {**super().exact(question.weights), "scores": scores}
+
+    def pack(self, question: FedauxQuestion, release: Release) -> Arrays:
+        pair = release["scores"]
+        return [*super().pack(question.weights, release), pack_halves(pair[1] - pair[0])]

@@ -6,13 +6,14 @@ Paper: Zhu et al. 2021, "Data-free knowledge distillation for heterogeneous fede
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, Refusal
+from fedballot.clients.base import Arrays, Refusal, Release
 from fedballot.clients.fedkd import class_counts
-from fedballot.clients.weights import WeightsClient, WeightsSettings
+from fedballot.clients.weights import Start, WeightsClient, WeightsSettings
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner, Replay
 from fedballot.settings import setting
@@ -23,10 +24,14 @@ from fedballot.wire import WireError, unpack_singles
 class FedgenSettings(WeightsSettings):
     """Settings of FedGen; the generator trains with ``server_batch_size`` and ``server_lr``."""
 
-    generator_steps: int = setting(200, "steps of the generator's training after each round", low=0)
-    replay: float = setting(1.0, "how much generated features count in local training, beside own records", low=0)
+    generator_steps: int = setting(200, "steps of the generator's training after each round", low=0, reads="server")
+    replay: float = setting(
+        1.0, "how much generated features count in local training, beside own records", low=0, site_limit=(0.0, 10.0)
+    )
     label_counts: bool = setting(
-        True, "agents tell how many records of each class they have, which weighs them; false: all weigh the same"
+        True,
+        "agents tell how many records of each class they have, which weighs them; false: all weigh the same",
+        site_limit=(False, True),
     )
 
     def check(self) -> None:
@@ -38,18 +43,33 @@ class FedgenSettings(WeightsSettings):
             )
 
 
+@dataclass(frozen=True, eq=False)
+class FedgenQuestion(Start):
+    """A request: the weights to start from, and what generates features; None in the first round."""
+
+    replay: Replay | None
+
+
 class FedgenClient(WeightsClient[FedgenSettings]):
     """One party. It keeps nothing between rounds."""
 
     _replay: Replay | None = None
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """Difference (d,) of the weights, and the class counts (C,) where the settings say that they are told."""
-        self._replay = self.received(arrays[1:]) if self._round(config) > 1 else None
-        difference = super().answer(arrays[:1], config)
-        if not self.party.settings.label_counts:
-            return difference
-        return [*difference, class_counts(self.party.private().y, len(self.party.data.classes)).astype(np.int32)]
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> FedgenQuestion:
+        replay = self.received(arrays[1:]) if self._round(config) > 1 else None
+        start = super().question(arrays[:1], config)
+        return FedgenQuestion(start.round, start.weights, replay)
+
+    def exact(self, question: FedgenQuestion) -> dict[str, Any]:
+        """Difference (d,) of the weights, and the class counts (C,)."""
+        self._replay = question.replay
+        counts = class_counts(self.party.private().y, len(self.party.data.classes))
+        return {**super().exact(question), "counts": counts}
+
+    def pack(self, question: FedgenQuestion, release: Release) -> Arrays:
+        """The difference, and the class counts where the settings say that they are told."""
+        counts = [release["counts"].astype(np.int32)] if self.party.settings.label_counts else []
+        return [*super().pack(question, release), *counts]
 
     def train(self, learner: Learner, number: int) -> None:
         """Train towards equation 5; in the first round there is no generator yet."""

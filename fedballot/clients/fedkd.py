@@ -13,15 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, PartyClient, query_rows
+from fedballot.clients.base import EVALUATED, Arrays, Part, PartyClient, Release, Terms, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
-from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.logits import NoisyLogits
 from fedballot.privacy.quantise import Quantiser
-from fedballot.privacy.randomness import secret_noise
 from fedballot.secagg import Form
 from fedballot.settings import CommonSettings, setting
 from fedballot.wire import WireError, pack_labels, unpack_labels, unpack_singles
@@ -34,15 +33,22 @@ Indices = npt.NDArray[np.int64]
 class EnsembleSettings(CommonSettings):
     """What both kinds of FedKD share: what is asked, and how the server learns from it."""
 
-    queries: int = setting(0, "public records that parties answer; 0: the whole pool", low=0)
+    queries: int = setting(0, "public records that parties answer; 0: the whole pool", low=0, site_limit=(0, 1_000_000))
     answers: int = setting(
-        1, "answers to each public image, all but the first to shifted copies; each is a query of its own", low=1
+        1,
+        "answers to each public image, all but the first to shifted copies; each is a query of its own",
+        low=1,
+        site_limit=(1, 100),
     )
     distill_loss: Literal["l2", "mae", "kl"] = setting(
-        "l2", "loss of the server; l2 and mae compare logits (equation 7), kl probabilities (equation 5)"
+        "l2",
+        "loss of the server; l2 and mae compare logits (equation 7), kl probabilities (equation 5)",
+        reads="server",
     )
-    temperature: float = setting(3.0, "temperature of distill_loss=kl, tau", above=0)
-    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+    temperature: float = setting(3.0, "temperature of distill_loss=kl, tau", above=0, reads="server")
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()
@@ -67,14 +73,25 @@ class FedkdSettings(EnsembleSettings):
     """Settings of FedKD as printed; S and gamma in the paper are levels and gamma."""
 
     levels: int = setting(
-        200, "quantisation levels S; up to 256 take a byte per logit, up to 16 half", low=2, high=65536
+        200,
+        "quantisation levels S; up to 256 take a byte per logit, up to 16 half",
+        low=2,
+        high=65536,
+        site_limit=(2, 65536),
     )
-    gamma: float = setting(1.0, "the server's Laplace noise has scale 1/gamma; `inf`: no noise", above=0, infinite=True)
+    gamma: float = setting(
+        1.0, "the server's Laplace noise has scale 1/gamma; `inf`: no noise", above=0, infinite=True, reads="server"
+    )
     weights: Literal["class-counts", "equal"] = setting(
-        "class-counts", "how parties count (equation 1); class-counts: by their exact counts, which must be public"
+        "class-counts",
+        "how parties count (equation 1); class-counts: by their exact counts, which must be public",
+        site_limit=("class-counts", "equal"),
     )
     logit_bound: float = setting(
-        0.0, "public bound of the quantiser, larger logits are cut; 0: a party's own largest logit, told too", low=0
+        0.0,
+        "public bound of the quantiser, larger logits are cut; 0: a party's own largest logit, told too",
+        low=0,
+        site_limit=(0.0, 1e6),
     )
 
 
@@ -82,10 +99,16 @@ class FedkdSettings(EnsembleSettings):
 class FedkdDpSettings(EnsembleSettings, SummedSettings):
     """Settings of the sound variant: clipped logits, equal weights, Gaussian noise on the sum."""
 
-    queries: int = setting(200, "public records that parties answer; noise grows with their root; 0: all", low=0)
-    epsilon: float = setting(8.0, "privacy target", above=0)
-    delta: float = setting(1e-5, "probability that the epsilon does not hold", above=0, below=1)
-    logit_bound: float = setting(1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0)
+    queries: int = setting(
+        200, "public records that parties answer; noise grows with their root; 0: all", low=0, site_limit=(0, 1_000_000)
+    )
+    epsilon: float = setting(8.0, "privacy target", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-5, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    logit_bound: float = setting(
+        1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
 
 
 S = TypeVar("S", bound=EnsembleSettings)
@@ -166,7 +189,7 @@ class EnsembleClient(PartyClient[S], Generic[S]):
 
     _learner: Learner | None = None
 
-    def queries(self, arrays: Arrays) -> Indices:
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Indices:
         """The public rows asked about."""
         settings = self.party.settings
         check_images(self.party.data.public_x.shape[1:], settings.answers)
@@ -202,39 +225,36 @@ class EnsembleClient(PartyClient[S], Generic[S]):
 class FedkdClient(EnsembleClient[FedkdSettings]):
     """One party of Algorithm 1 as printed: quantised logits and exact class counts, without a guarantee."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """Levels of this party's logits, its largest one and its class counts; the same for the same request."""
-        rows = self.queries(arrays)
+    def exact(self, question: Indices) -> dict[str, Any]:
         counts = class_counts(self.party.private().y, len(self.party.data.classes))
-        return pack_answer(self.logits(rows), counts, self.party.settings)
+        return {"logits": self.logits(question), "counts": counts}
+
+    def pack(self, question: Indices, release: Release) -> Arrays:
+        """Levels of this party's logits, its largest one and its class counts."""
+        return pack_answer(release["logits"], release["counts"], self.party.settings)
 
 
 class FedkdDpClient(SummedClient[FedkdDpSettings], EnsembleClient[FedkdDpSettings]):
-    """One party of the sound variant: clipped logits plus a noise share, charged before they leave."""
+    """One party of the sound variant: clipped logits plus a noise share, charged before they are made."""
+
+    @property
+    def mechanism(self) -> NoisyLogits:
+        """The noisy sum of logits."""
+        return mechanism(self.party.settings, len(self.party.data.classes))
 
     def form(self) -> Form:
         return ballot_form(self.party.settings, len(self.party.data.classes))
 
-    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
-        """Check the queries and train; the ledger is asked when the logits are."""
-        self.queries(arrays)
-        self.model()
+    def terms(self, question: Any) -> Terms:
+        delta = self.party.settings.delta
+        return Terms("agent", "zero-out", self.mechanism.cost().epsilon(delta), delta)
 
-    def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
-        """Logits (Q, C) with noise, in steps of the mechanism's grid; the same for the same request."""
-        rows, settings = self.queries(arrays), self.party.settings
-        noisy = mechanism(settings, len(self.party.data.classes))
-        request, ledger = str(config["request"]), self._ledger(noisy)
-        if ledger.stored(request) is None:
-            self.model()  # before the charge: a training that fails costs nothing
-        noise = secret_noise(settings.noise_seed, self.party.agent)
+    def parts(self, question: Indices, unit: Unit) -> dict[str, Part]:
+        """Logits (Q, C) with noise, in steps of the mechanism's grid."""
+        return {"logits": Part(self.mechanism.cost(), self.mechanism.release)}
 
-        def draw() -> dict[str, npt.NDArray[Any]]:
-            return {"release": noisy.release(self.logits(rows), noise)}
+    def exact(self, question: Indices) -> dict[str, Any]:
+        return {"logits": self.logits(question)}
 
-        return ledger.release(request, noisy.cost(), draw, seeded=not noise.private)["release"]
-
-    def _ledger(self, noisy: NoisyLogits) -> Ledger:
-        settings = self.party.settings
-        budget = noisy.cost().epsilon(settings.delta)  # what this run costs, and not a second one
-        return self.party.open_ledger("agent", "zero-out", budget, settings.delta)
+    def blank(self, question: Indices) -> dict[str, Any]:
+        return {"logits": np.zeros((self.party.settings.query_count, len(self.party.data.classes)))}

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from flwr.common import Scalar
 from scipy.special import softmax
 
-from fedballot.clients.base import Arrays, PartyClient, Refusal
+from fedballot.clients.base import Arrays, PartyClient, Refusal, Release, request_name
 from fedballot.datasets.examples import Examples
 from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
@@ -43,23 +43,36 @@ PRETRAINING = 3  # stream of the run's seed: all parties with the same kind of n
 class FedmdSettings(CommonSettings):
     """Settings of FedMD; R, T1, T2, T3 in the paper are rounds, epochs, digest_epochs, revisit_epochs."""
 
-    rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1)
-    queries: int = setting(5000, "public records per round; the whole pool where it holds fewer", low=1)
+    rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1, site_limit=(1, 1000))
+    queries: int = setting(
+        5000, "public records per round; the whole pool where it holds fewer", low=1, site_limit=(1, 1_000_000)
+    )
     pretrain_epochs: int = setting(
-        20, "epochs on the labelled public pool before all else; 0: the pool's labels are not used", low=0
+        20,
+        "epochs on the labelled public pool before all else; 0: the pool's labels are not used",
+        low=0,
+        site_limit=(0, 500),
     )
     public_batch_size: int = setting(
-        256, "batch size of pretraining and digest; the own records have batch_size", low=1
+        256, "batch size of pretraining and digest; the own records have batch_size", low=1, site_limit=(1, 4096)
     )
-    digest_epochs: int = setting(2, "epochs towards the consensus each round, T2", low=0)
-    revisit_epochs: int = setting(1, "epochs on the own records each round, T3", low=0)
-    share: Literal["logits", "softmax", "argmax"] = setting("argmax", "what a party tells about each public record")
-    precision: Literal["float16", "int8"] = setting("float16", "how logits and probabilities are sent; int8: 1 byte")
+    digest_epochs: int = setting(2, "epochs towards the consensus each round, T2", low=0, site_limit=(0, 100))
+    revisit_epochs: int = setting(1, "epochs on the own records each round, T3", low=0, site_limit=(0, 100))
+    share: Literal["logits", "softmax", "argmax"] = setting(
+        "argmax", "what a party tells about each public record", site_limit=("logits", "softmax", "argmax")
+    )
+    precision: Literal["float16", "int8"] = setting(
+        "float16", "how logits and probabilities are sent; int8: 1 byte", site_limit=("float16", "int8")
+    )
     digest_loss: Literal["cross-entropy", "mae", "l2"] = setting(
-        "cross-entropy", "loss of the digest; mae and l2 compare logits, as the original FedMD does"
+        "cross-entropy",
+        "loss of the digest; mae and l2 compare logits, as the original FedMD does",
+        site_limit=("cross-entropy", "mae", "l2"),
     )
     weights: Literal["equal", "size", "confidence"] = setting(
-        "equal", "how parties count in the consensus; size: by their number of records, which must be public"
+        "equal",
+        "how parties count in the consensus; size: by their number of records, which must be public",
+        reads="server",
     )
 
     def check(self) -> None:
@@ -130,26 +143,38 @@ class Task:
 class FedmdClient(PartyClient[S], Generic[S]):
     """One party of Algorithm 1; without noise or sampling, so without a guarantee."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """Predictions on the public records asked about; the same request always gets the same answer."""
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Task:
+        """What to predict on, and the last consensus.
+
+        Raises
+        ------
+        Refusal
+            If it is no request of this method, or the party is past its round.
+        """
         task = self._task(arrays, config)
-        learner = self._trained(task)
-        return self.release(task, learner.predict_logits(self.party.data.public_x[task.asked]))
+        done = max(self._states(task), default=0)
+        if done > task.round:
+            raise Refusal("stale", f"the party is past round {task.round}: it has taken part in round {done}")
+        return task
+
+    def exact(self, question: Task) -> dict[str, Any]:
+        """Logits (Q, C) of the public records asked about."""
+        return {"predictions": self._trained(question).predict_logits(self.party.data.public_x[question.asked])}
 
     def own(self) -> Examples:
         """The records that the party trains on."""
         return self.party.private()
 
-    def release(self, task: Task, logits: Floats) -> Arrays:
+    def pack(self, question: Task, release: Release) -> Arrays:
         """What is told of logits (Q, C)."""
-        settings = self.party.settings
+        settings, logits = self.party.settings, release["predictions"]
         if settings.share == "argmax":
             return [pack_labels(logits.argmax(axis=1), logits.shape[1])]
         return pack_predictions(logits if settings.share == "logits" else softmax(logits, axis=1), settings)
 
     def _task(self, arrays: Arrays, config: dict[str, Scalar]) -> Task:
         settings, n_classes = self.party.settings, len(self.party.data.classes)
-        number, request = config.get("round"), str(config["request"])
+        number, request = config.get("round"), request_name(config)
         if not isinstance(number, int) or not 1 <= number <= settings.rounds + 1:
             raise Refusal("request", f"round {number!r} is not one of 1..{settings.rounds + 1}")
         if number == 1:
@@ -179,12 +204,8 @@ class FedmdClient(PartyClient[S], Generic[S]):
 
         A party that missed rounds goes on from where it was, with the newest consensus.
         """
-        party = self.party
-        folder = states_folder(party.folder, task.request)
-        states = {int(path.name.removeprefix("model-")): path for path in folder.glob("model-[0-9]*")}
+        party, states = self.party, self._states(task)
         done = max(states, default=0)
-        if done > task.round:
-            raise Refusal("stale", f"the party is past round {task.round}: it has taken part in round {done}")
         own = self.own()  # also for a request answered before: a sample stands in the ledger, and is looked up there
         learner = party.own_learner()
         if done:
@@ -194,11 +215,16 @@ class FedmdClient(PartyClient[S], Generic[S]):
                 self._begin(learner, own)
             if task.rows is not None and task.consensus is not None:
                 self._go_on(learner, own, task.rows, task.consensus)
-            learner.save(folder / f"model-{task.round}")
+            learner.save(states_folder(party.folder, task.request) / f"model-{task.round}")
             for path in states.values():
                 path.unlink()
         self._note(task.round, learner)
         return learner
+
+    def _states(self, task: Task) -> dict[int, Path]:
+        """The party's models on disk, by the last round that each has behind it."""
+        folder = states_folder(self.party.folder, task.request)
+        return {int(path.name.removeprefix("model-")): path for path in folder.glob("model-[0-9]*")}
 
     def _begin(self, learner: Learner, own: Examples) -> None:
         """Lines 2-5: the public labels first, then the own records."""

@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.base import Arrays, Refusal
+from fedballot.clients.base import Arrays, Asked, Part, Refusal, Release, Terms, refusals
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings, Floats, Indices, Task
 from fedballot.datasets.examples import Examples
+from fedballot.datasets.own import SITES
 from fedballot.errors import SettingsError
 from fedballot.privacy import accounting, gaussian
 from fedballot.privacy.accounting import Accountant
+from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.laplace import NoisyValues
-from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.nfdp import NfdpSample
-from fedballot.privacy.randomness import secret_noise
+from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.privacy.vectors import NoisyVector, clip_rows
 from fedballot.settings import setting
 
@@ -33,21 +34,37 @@ from fedballot.settings import setting
 class NfdpSettings(FedmdSettings):
     """Settings of FedMD-NFDP."""
 
-    k: int = setting(300, "records that each party draws, once and for all, and trains on", low=1)
-    replacement: bool = setting(True, "draw with replacement: the more private, for it uses fewer different records")
-    noise_seed: int | None = setting(None, "seed the draw, for tests; the guarantee is then stamped: not private")
+    k: int = setting(
+        300, "records that each party draws, once and for all, and trains on", low=1, site_limit=(1, 1_000_000)
+    )
+    replacement: bool = setting(
+        True, "draw with replacement: the more private, for it uses fewer different records", site_limit=(False, True)
+    )
+    noise_seed: int | None = setting(
+        None, "seed the draw, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
 
 
 @dataclass(frozen=True)
 class LdpSettings(FedmdSettings):
     """Settings of FedMD-LDP."""
 
-    share: Literal["logits", "softmax", "argmax"] = setting("softmax", "what a party tells about each public record")
-    noise: Literal["gaussian", "laplace"] = setting("gaussian", "noise on each prediction that is told")
-    epsilon: float = setting(1.0, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
-    logit_bound: float = setting(10.0, "largest norm of the logits told of a record; larger ones are cut", above=0)
-    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+    share: Literal["logits", "softmax", "argmax"] = setting(
+        "softmax", "what a party tells about each public record", site_limit=("logits", "softmax", "argmax")
+    )
+    noise: Literal["gaussian", "laplace"] = setting(
+        "gaussian", "noise on each prediction that is told", site_limit=("gaussian", "laplace")
+    )
+    epsilon: float = setting(1.0, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    logit_bound: float = setting(
+        10.0, "largest norm of the logits told of a record; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()
@@ -56,29 +73,48 @@ class LdpSettings(FedmdSettings):
 
 
 class NfdpClient(FedmdClient[NfdpSettings]):
-    """A party that trains on its sample; the rest of its partition is never read."""
+    """A party that trains on its sample; the rest of its partition is never read.
+
+    Whatever is computed from the sample, and how it fails, costs nothing beyond it.
+    """
+
+    @property
+    def sampling(self) -> NfdpSample:
+        """How the sample is drawn: from the party's records, and from empty seats where they are fewer than agreed."""
+        settings = self.party.settings
+        return NfdpSample(max(self.party.records, settings.min_size), settings.k, settings.replacement)
+
+    @property
+    def charge(self) -> NfdpSample:
+        """What is charged: at a site, whose number of records is its own affair, the sample of the fewest agreed on."""
+        settings = self.party.settings
+        return replace(self.sampling, n=settings.min_size) if settings.dataset == SITES else self.sampling
+
+    def terms(self, question: Any) -> Terms:
+        return Terms("record", "add-remove", 0.0, self.charge.delta, also=[("record", "replace-one")])
+
+    def release(self, question: Task, asked: Asked) -> Release:
+        """Logits of a model that has seen the sample alone, which is drawn and charged once."""
+        self.sample()
+        return self.exact(question)
 
     def own(self) -> Examples:
         """The sampled records, duplicates included where drawn with replacement."""
-        party = self.party
-        rows = party.data.parts[party.agent]
-        if rows.size == 0:
-            raise Refusal("empty", "the party has no private records")
-        if rows.size < party.settings.min_size:
-            raise Refusal("size", "the party holds fewer records than min_size, on which the guarantee rests")
-        chosen = rows[self.sample(rows.size)]
-        everything = party.data.private
+        party, drawn = self.party, self.sample()
+        filled = drawn[drawn < party.records]
+        if filled.size == 0:
+            raise Refusal("empty", "no seat of the sample is filled")
+        if party.read is not None:
+            everything = party.read()
+            return Examples(x=np.asarray(everything.x[filled]), y=np.asarray(everything.y[filled]))
+        chosen, everything = party.data.parts[party.agent][filled], party.data.private
         return Examples(x=np.asarray(everything.x[chosen]), y=np.asarray(everything.y[chosen]))
 
-    def sample(self, n: int) -> Indices:
-        """The k of n indices, sorted; in the ledger before the first epoch, and the same ever after."""
-        party, settings = self.party, self.party.settings
-        sample = NfdpSample(n, settings.k, settings.replacement)
-        # named by its size: a fingerprint would read records outside the sample; an exchange costs what a removal does
-        ledger = party.open_ledger(
-            "record", "add-remove", 0.0, sample.delta, also=[("record", "replace-one")], data=f"{n} records"
-        )
-        return ledger.sample(sample, secret_noise(settings.noise_seed, party.agent))
+    def sample(self) -> Indices:
+        """The sampled seats, sorted; in the ledger before the first epoch, and the same ever after."""
+        ledger, noise = self.party.open_ledger(self.terms(None)), self.noise("sample", None)
+        with refusals():
+            return ledger.sample(self.sampling, noise, self.charge.cost(), version=self.party.version)
 
 
 @dataclass(frozen=True)
@@ -135,33 +171,37 @@ def noisy_predictions(settings: LdpSettings, n_classes: int) -> NoisyPredictions
 class LdpClient(FedmdClient[LdpSettings]):
     """A party that trains on all its records and adds noise to what it tells."""
 
-    def release(self, task: Task, logits: Floats) -> Arrays:
-        """Noisy predictions, float32 (Q, C): charged before they are drawn, and the same for the same request."""
-        party, settings = self.party, self.party.settings
-        noisy = noisy_predictions(settings, logits.shape[1])
-        noise = secret_noise(settings.noise_seed, party.agent, task.round)
-        ledger = self._ledger(noisy)
+    @property
+    def mechanism(self) -> NoisyPredictions:
+        """The noise on predictions."""
+        return noisy_predictions(self.party.settings, len(self.party.data.classes))
 
-        def draw() -> dict[str, npt.NDArray[np.float32]]:
-            values = bounded(logits, settings)
-            drawn = noisy.mechanism.release(values, noise)
-            grid = noisy.mechanism.grid if isinstance(noisy.mechanism, NoisyVector) else 1.0
-            return {"release": (drawn * grid).astype(np.float32)}
+    def terms(self, question: Any) -> Terms:
+        noisy, delta = self.mechanism, self.party.settings.delta
+        # a blank answer lies within the bound, and one record moves no more than the whole party
+        also: list[tuple[Unit, Adjacency]] = [("agent", "zero-out"), ("record", "replace-one")]
+        budget = accounting.least_budget([noisy.mechanism.cost()] * noisy.releases, delta, noisy.accountant)
+        return Terms("agent", "replace-one", budget, delta, noisy.accountant, also)
 
-        kept = ledger.release(task.request, noisy.mechanism.cost(), draw, seeded=not noise.private)
-        return [kept["release"]]
+    def parts(self, question: Task, unit: Unit) -> dict[str, Part]:
+        noisy = self.mechanism.mechanism
+        grid = noisy.grid if isinstance(noisy, NoisyVector) else 1.0
 
-    def _ledger(self, noisy: NoisyPredictions) -> Ledger:
-        delta = self.party.settings.delta
-        return self.party.open_ledger(
-            "agent",
-            "replace-one",
-            noisy.epsilon(delta),
-            delta,
-            noisy.accountant,
-            # a blank answer lies within the bound, and one record moves no more than the whole party
-            also=[("agent", "zero-out"), ("record", "replace-one")],
-        )
+        def release(logits: Floats, noise: NoiseSource) -> Floats:
+            return np.asarray(noisy.release(bounded(logits, self.party.settings), noise) * grid, dtype=np.float32)
+
+        return {"predictions": Part(noisy.cost(), release)}
+
+    def blank(self, question: Task) -> dict[str, Any]:
+        return {"predictions": np.zeros((len(question.asked), len(self.party.data.classes)), np.float32)}
+
+    def pack(self, question: Task, release: Release) -> Arrays:
+        """Noisy predictions, float32 (Q, C)."""
+        return [release["predictions"]]
+
+    def noise(self, part: str, question: Task) -> NoiseSource:
+        """Each round has a stream of its own."""
+        return secret_noise(self.party.settings.noise_seed, self.party.agent, question.round)
 
 
 def bounded(logits: Floats, settings: LdpSettings) -> npt.NDArray[np.float64]:

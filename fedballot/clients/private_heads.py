@@ -6,24 +6,24 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", sect
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
+from fedballot.clients.base import EVALUATED, Arrays, Part, PartyClient, Refusal, Release, Terms
 from fedballot.clients.frozen import FrozenSettings, PublicFeatures, public_features
 from fedballot.datasets.examples import Examples
 from fedballot.learners.base import FloatArray
 from fedballot.metrics import confusion_matrix
 from fedballot.privacy import accounting, papers
 from fedballot.privacy.costs import Cost
+from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.heads import Head, PrivateHead, fit_head, prepare
-from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.settings import setting
 from fedballot.strategies.certainty import score
@@ -36,18 +36,34 @@ Floats = npt.NDArray[np.float64]
 class HeadSettings(FrozenSettings):
     """Settings of methods whose parties tell a private class head; those of the averaging baseline."""
 
-    client_models: tuple[str, ...] = setting(("logistic-regression",), "not used: every party trains a linear head")
-    server_model: str = setting("logistic-regression", "learner that the server trains on the frozen features")
+    client_models: tuple[str, ...] = setting(
+        ("logistic-regression",), "not used: every party trains a linear head", reads="site"
+    )
+    server_model: str = setting(
+        "logistic-regression", "learner that the server trains on the frozen features", reads="server"
+    )
     epsilon: float = setting(
-        0.5, "privacy target of the class release; `inf`: no noise, no guarantee", above=0, infinite=True
+        0.5,
+        "privacy target of the class release; `inf`: no noise, no guarantee",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
     )
-    delta: float = setting(1e-5, "probability that the epsilon of a release does not hold", above=0, below=1)
-    lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0)
+    delta: float = setting(
+        1e-5, "probability that the epsilon of a release does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
     mechanism: Literal["tight", "paper"] = setting(
-        "tight", "noise of logistic heads: the least that is proved, or the paper's formula"
+        "tight",
+        "noise of logistic heads: the least that is proved, or the paper's formula",
+        site_limit=("tight", "paper"),
     )
-    precision: Literal["float16", "int8"] = setting("float16", "how a release is sent; int8: 1 byte a number")
-    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+    precision: Literal["float16", "int8"] = setting(
+        "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
+    )
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
 
     @property
     def logistic(self) -> bool:
@@ -75,9 +91,13 @@ class FeddSettings(HeadSettings):
     """Settings of ensemble distillation from private heads, without scores."""
 
     share: Literal["heads", "predictions"] = setting(
-        "heads", "what a party tells: its private head, or what the head says of the public records"
+        "heads",
+        "what a party tells: its private head, or what the head says of the public records",
+        site_limit=("heads", "predictions"),
     )
-    weighting: Literal["probabilities", "logits"] = setting("probabilities", "what of the heads is averaged")
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the heads is averaged", reads="server"
+    )
 
     @property
     def told(self) -> Literal["heads", "predictions"]:
@@ -117,12 +137,20 @@ def score_mechanism(settings: HeadSettings, records: int, features: int) -> Priv
     )
 
 
-def costs_of(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> list[Cost]:
-    """What the releases of a party with logistic heads cost: class head, score head, as far as they have noise."""
-    heads = [class_mechanism(settings, records, features, classes)]
+def head_mechanisms(
+    settings: HeadSettings, records: int, negatives: int, features: int, classes: int
+) -> dict[str, PrivateHead | None]:
+    """The noise of each head that a party with logistic heads tells; None: it has none."""
+    found = {"classes": class_mechanism(settings, records, features, classes)}
     if settings.with_scores:
-        heads.append(score_mechanism(settings, records + negatives, features))
-    return [head.cost() for head in heads if head is not None]
+        found["scores"] = score_mechanism(settings, records + negatives, features)
+    return found
+
+
+def head_costs(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> dict[str, Cost]:
+    """What each head costs, as far as it has noise."""
+    found = head_mechanisms(settings, records, negatives, features, classes)
+    return {name: noisy.cost() for name, noisy in found.items() if noisy}
 
 
 def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, float]:
@@ -170,13 +198,8 @@ class Features:
 
     @cached_property
     def private(self) -> Floats:
-        """The party's records."""
-        return self.prepared(self.own.x)
-
-    @property
-    def distil(self) -> Floats:
-        """Public records that are distilled on."""
-        return prepare(self.public.features[self.public.distil], self.public.bound)
+        """The party's records; what is no number counts as 0."""
+        return prepare(self.public.extractor.total(self.own.x), self.public.bound)
 
     @property
     def negatives(self) -> Floats:
@@ -184,58 +207,75 @@ class Features:
         return prepare(self.public.features[self.public.auxiliary], self.public.bound)
 
 
+@dataclass(frozen=True, eq=False)
+class HeadQuestion:
+    """A request: the public features that it leads to, and what else it brings."""
+
+    public: PublicFeatures
+    landmarks: FloatArray | None
+
+
 class HeadClient(PartyClient[S], Generic[S]):
     """A party that tells a private class head, and a score head where the method has one."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """The heads, or what they say of the public records; the same request always gets the same answer."""
-        party, settings, request = self.party, self.party.settings, str(config["request"])
-        network, landmarks = self.asked(arrays)
-        public = public_features(settings, party.data, party.device, network)
-        return pack(self.told(public, party.private(), request, landmarks), settings)
-
-    def asked(self, arrays: Arrays) -> tuple[FloatArray | None, FloatArray | None]:
-        """The weights of the extractor and the landmarks in a request, as far as it holds them."""
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
+        """The request's weights of the extractor and landmarks, as far as it holds them, and the public features."""
         kinds = [array.ndim for array in arrays]
         sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays)
         if not sound or kinds not in ([], [1], *([[2], [1, 2]] if self.landmarked else [])):
             raise Refusal("request", "a request must hold nothing, or the weights of the extractor, float32")
         found = {array.ndim: np.asarray(array, dtype=np.float32) for array in arrays}
-        return found.get(1), found.get(2)
+        public = public_features(self.party.settings, self.party.data, self.party.device, found.get(1))
+        return HeadQuestion(public, found.get(2))
 
     @property
     def landmarked(self) -> bool:
         """Whether requests bring landmarks."""
         return False
 
-    def told(self, public: PublicFeatures, own: Examples, request: str, landmarks: FloatArray | None) -> list[Floats]:
-        """What leaves, before it is packed: heads [(C, p), (p,)], or predictions [(Q, C), (Q,)]."""
-        settings, features = self.party.settings, Features(public, own)
-        heads = [self.class_head(features, request)]
+    @property
+    def classes(self) -> int:
+        """Size of the global label set, C."""
+        return len(self.party.data.classes)
+
+    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
+        """The noise of each head that is told; None: it has none."""
+        width, negatives = question.public.features.shape[1] + 1, len(question.public.auxiliary)
+        return head_mechanisms(self.party.settings, max(1, self.party.records), negatives, width, self.classes)
+
+    def terms(self, question: HeadQuestion) -> Terms:
+        costs = [noisy.cost() for noisy in self.mechanisms(question).values() if noisy]
+        return record_terms(self.party.settings, costs)
+
+    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
+        return {name: head_part(noisy) for name, noisy in self.mechanisms(question).items()}
+
+    def exact(self, question: HeadQuestion) -> dict[str, Any]:
+        """Class head (C, p), and score head (2, p): own records against the public negatives."""
+        settings, features = self.party.settings, Features(question.public, self.party.private())
+        heads = {"classes": self._fitted(features)}
         if settings.with_scores:
-            heads.append(self.score_head(features, request))
+            heads["scores"] = fit_score_head(features, settings.lam)
+        return heads
+
+    def blank(self, question: HeadQuestion) -> dict[str, Any]:
+        return {
+            name: Head(np.zeros((self.classes if name == "classes" else 2, question.public.features.shape[1] + 1)), 0.0)
+            for name in self.mechanisms(question)
+        }
+
+    def pack(self, question: HeadQuestion, release: Release) -> Arrays:
+        """Heads [(C, p), (p,)], or what they say of the public records [(Q, C), (Q,)]."""
+        settings = self.party.settings
+        heads = [release["classes"]]
+        if settings.with_scores:
+            heads.append(release["scores"][1] - release["scores"][0])
         if settings.told == "heads":
-            return heads
-        logits = features.distil @ heads[0].T
-        return [logits - logits.mean(axis=1, keepdims=True), *(score(features.distil, head) for head in heads[1:])]
-
-    def class_head(self, features: Features, request: str) -> Floats:
-        """The class head (C, p), charged before its noise is drawn."""
-        records, classes = len(features.own.y), len(self.party.data.classes)
-        noisy = class_mechanism(self.party.settings, records, features.width, classes)
-        return self._drawn(f"{request}/classes", noisy, features, lambda: self._fitted(features))
-
-    def score_head(self, features: Features, request: str) -> Floats:
-        """The score head (p,): own records against the public negatives, charged before its noise is drawn."""
-        settings, records, negatives = self.party.settings, len(features.own.y), len(features.public.auxiliary)
-
-        def fit() -> Head:
-            both = np.vstack([features.private, features.negatives])
-            return fit_head(both, np.repeat([1, 0], [records, negatives]), 2, 2 * settings.lam)
-
-        noisy = score_mechanism(settings, records + negatives, features.width)
-        pair = self._drawn(f"{request}/scores", noisy, features, fit)
-        return np.asarray(pair[1] - pair[0])
+            return pack(heads, settings)
+        rows = distil_rows(question.public)
+        logits = rows @ heads[0].T
+        told = [logits - logits.mean(axis=1, keepdims=True), *(score(rows, head) for head in heads[1:])]
+        return pack(told, settings)
 
     def _fitted(self, features: Features) -> Head:
         """The party's class head before noise; how well it does stays in the party's folder."""
@@ -252,27 +292,30 @@ class HeadClient(PartyClient[S], Generic[S]):
         matrix = confusion_matrix(data.test_y[:EVALUATED], predicted, len(data.classes))
         self.party.folder.note({"confusion": matrix.tolist()})
 
-    def _drawn(self, request: str, noisy: PrivateHead | None, features: Features, fit: Callable[[], Head]) -> Floats:
-        """A head with noise from the ledger; without noise where the settings ask for none."""
-        if noisy is None:
-            return fit().weights
-        records, negatives = len(features.own.y), len(features.public.auxiliary)
-        classes = len(self.party.data.classes)
-        ledger = self.open(costs_of(self.party.settings, records, negatives, features.width, classes))
-        # before the charge: a fit that fails costs nothing
-        head = noisy.certify(fit()) if ledger.stored(request) is None else None
-        noise = self.noise(request)
-
-        def draw() -> dict[str, Floats]:
-            return {"release": noisy.release(head or fit(), noise)}
-
-        return ledger.release(request, noisy.cost(), draw, seeded=not noise.private)["release"]
-
-    def open(self, costs: Sequence[Cost]) -> Ledger:
-        """The party's ledger, with room for these costs."""
-        return self.party.open_ledger("record", "replace-one", *together(self.party.settings, costs))
-
-    def noise(self, request: str) -> NoiseSource:
-        """Noise of a release: each has a stream of its own."""
-        stream = ("classes", "scores", "sums").index(request.rpartition("/")[2])
+    def noise(self, part: str, question: Any) -> NoiseSource:
+        """Noise of a part: each has a stream of its own."""
+        stream = ("classes", "scores", "sums").index(part) if part in ("classes", "scores", "sums") else 0
         return secret_noise(self.party.settings.noise_seed, self.party.agent, stream)
+
+
+def head_part(noisy: PrivateHead | None) -> Part:
+    """A head with its noise; without noise where the settings ask for none."""
+    return Part(noisy.cost(), noisy.release) if noisy else Part(None, lambda head, _: head.weights)
+
+
+def record_terms(settings: HeadSettings, costs: Sequence[Cost]) -> Terms:
+    """Of methods whose releases protect single records, how many there are being public."""
+    delta = settings.delta * max(1, len(costs))
+    return Terms("record", "replace-one", accounting.least_budget(costs, delta, "exact"), delta)
+
+
+def fit_score_head(features: Features, lam: float) -> Head:
+    """Own records against the public negatives: two classes and 2 lambda are one head."""
+    both = np.vstack([features.private, features.negatives])
+    labels = np.repeat([1, 0], [len(features.private), len(features.negatives)])
+    return fit_head(both, labels, 2, 2 * lam)
+
+
+def distil_rows(public: PublicFeatures) -> Floats:
+    """Public records that are distilled on, as heads take them (Q, p)."""
+    return prepare(public.features[public.distil], public.bound)

@@ -18,7 +18,7 @@ from fedballot.learners.base import FloatArray
 from fedballot.learners.extractors import Extractor, make_extractor, split_steps
 from fedballot.learners.neighbours import nearest, neighbour_votes
 from fedballot.metrics import confusion_matrix
-from fedballot.settings import setting
+from fedballot.settings import EXTRACTORS, setting
 
 FULL_VOTES = 0.95
 
@@ -27,9 +27,16 @@ FULL_VOTES = 0.95
 class KnnSettings(VotingSettings):
     """Settings of Private-kNN-FL."""
 
-    unit: Literal["agent", "record"] = setting("record", "whom the target protects")
-    k: int = setting(10, "nearest private records of each agent that vote on a query; public, the same for all", low=1)
-    extractor: str = setting("auto", "public features in which records are compared: steps such as hog+pca+l2")
+    unit: Literal["agent", "record"] = setting("record", "whom the target protects", site_limit=("agent", "record"))
+    k: int = setting(
+        10,
+        "nearest private records of each agent that vote on a query; public, the same for all",
+        low=1,
+        site_limit=(1, 10_000),
+    )
+    extractor: str = setting(
+        "auto", "public features in which records are compared: steps such as hog+pca+l2", site_limit=EXTRACTORS
+    )
 
     def check(self) -> None:
         super().check()
@@ -69,12 +76,12 @@ class KnnClient(VotingClient[KnnSettings]):
     def records(self) -> tuple[FloatArray, npt.NDArray[np.int64]]:
         """Features (line 3) and labels of the agent's own records."""
         private = self.party.private()
-        return self.extractor.transform(private.x), private.y
+        return self.extractor.total(private.x), private.y
 
-    def get_ready(self) -> None:
-        """Compute the features; measure the agent's own neighbours on test records, for its folder only."""
-        party, (_, labels) = self.party, self.records
-        if party.settings.evaluate_agents and len(labels) and party.folder.figures() is None:
+    def measure(self) -> None:
+        """Measure the agent's own neighbours on test records, for its folder only."""
+        party = self.party
+        if party.settings.evaluate_agents and party.folder.figures() is None:
             counts = self._counts(np.asarray(party.data.test_x[:EVALUATED]))
             truth = party.data.test_y[:EVALUATED]
             matrix = confusion_matrix(truth, counts.argmax(axis=1), counts.shape[1])
@@ -85,6 +92,7 @@ class KnnClient(VotingClient[KnnSettings]):
 
         An agent with fewer than k records counts them all, so that replacing one still moves one count by one.
         """
+        self.measure()
         return self._counts(np.asarray(self.party.data.public_x[queries]))
 
     def _counts(self, x: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
 from fedballot import secagg
-from fedballot.clients.base import Arrays, PartyClient, Refusal
+from fedballot.clients.base import Arrays, PartyClient, Refusal, Release, Terms, refusals, request_name, split_parts
 from fedballot.errors import SettingsError
 from fedballot.secagg import Form, Plan
 from fedballot.settings import CommonSettings, setting
@@ -23,13 +23,25 @@ class SummedSettings(CommonSettings):
     """Settings of every method whose ballots are added up; ``min_agents`` is the fewest whose sum may be opened."""
 
     secure_aggregation: bool = setting(
-        False, "add ballots up under masks, so that the server sees the sum only; `fedballot submit` sets it"
+        False,
+        "add ballots up under masks, so that the server sees the sum only; `fedballot submit` sets it",
+        site_limit=(False, True),
     )
-    colluders: int = setting(0, "agents that may pool what they know with the server: noise, shares of keys", low=0)
+    colluders: int = setting(
+        0,
+        "agents that may pool what they know with the server: noise, shares of keys",
+        low=0,
+        site_limit=(0, 1_000_000),
+    )
     mask_neighbours: int = setting(
-        0, "agents with which each one shares masks, an even number; 0: as few as are safe", low=0
+        0,
+        "agents with which each one shares masks, an even number; 0: as few as are safe",
+        low=0,
+        site_limit=(0, 1_000_000),
     )
-    share_threshold: int = setting(0, "shares that open an agent's mask; 0: as few as are safe", low=0)
+    share_threshold: int = setting(
+        0, "shares that open an agent's mask; 0: as few as are safe", low=0, site_limit=(0, 1_000_000)
+    )
 
     def check(self) -> None:
         super().check()
@@ -52,26 +64,33 @@ S = TypeVar("S", bound=SummedSettings)
 
 
 class SummedClient(PartyClient[S], Generic[S]):
-    """A party whose ballot is an array of integers.
+    """A party whose ballot is an array of integers: the one part of its release.
 
-    A method says what form it has (:meth:`form`) and what it is (:meth:`integers`); what can be done before anything
-    is charged, such as training, goes into :meth:`prepare`, so that a party that fails does so at the first exchange.
+    Under masks a request has four exchanges. In the first it is bound to its digest, and refused if rules or budget do
+    not allow it; keys and shares are made from no data. The third charges it, and only then looks at records.
     """
+
+    @property
+    def trusts_server(self) -> bool:  # type: ignore[override]
+        """Without masks the server sees each ballot."""
+        return not self.party.settings.secure_aggregation
 
     @abstractmethod
     def form(self) -> Form:
         """Shape and largest magnitude of the ballot."""
 
     @abstractmethod
-    def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
-        """The ballot: charged before it is made, and the same for the same request."""
+    def terms(self, question: Any) -> Terms:
+        """See :meth:`PartyClient.terms`; also without noise, for the ledger knows which sums were opened."""
 
-    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
-        """Check the request and do the work that may fail."""
+    def ballot(self, release: Release) -> npt.NDArray[np.integer]:
+        """The integers in a release."""
+        (integers,) = release.values()
+        return integers
 
-    def plain(self, ballot: npt.NDArray[np.integer]) -> Arrays:
-        """The ballot as arrays, where it is sent in the clear."""
-        return [pack_integers(ballot)]
+    def pack(self, question: Any, release: Release) -> Arrays:
+        """The ballot as it is sent in the clear."""
+        return [pack_integers(self.ballot(release))]
 
     def tells_of_data(self, config: dict[str, Scalar]) -> bool:
         """Keys, and shares of masks, are made from none."""
@@ -83,16 +102,34 @@ class SummedClient(PartyClient[S], Generic[S]):
         if not settings.secure_aggregation:
             if stage is not None:
                 raise Refusal("stage", "a message of secure aggregation, which the settings do not ask for")
-            return self.plain(self.integers(arrays, config))
+            return super().answer(arrays, config)
         if stage not in secagg.STAGES:
             raise Refusal("stage", "the settings ask for secure aggregation: no ballot leaves without masks")
+        request = request_name(config)
         if stage == secagg.KEYS:
-            self.prepare(arrays, config)
+            self._admit(arrays, config)
+        ledger = self.party.open_ledger(self.terms(None))
+        known = ledger.digest(request)
+        if known is None or known.partition(".")[0] != self.settings_digest(config):
+            raise Refusal("request", "an exchange about a request that this party was not asked in these words")
+
+        def integers(kept: Arrays) -> npt.NDArray[np.integer]:
+            question = self.question(kept, config)
+            return self.ballot(self.release(question, self.asked(kept, config)))
+
         folder = self.party.folder.path / "secagg"
-        holder = secagg.Holder(
-            settings.plan, self.party.agent, folder, str(config["request"]), str(config.get("session"))
-        )
+        holder = secagg.Holder(settings.plan, self.party.agent, folder, request, str(config.get("session")))
         try:
-            return holder.answer(str(stage), arrays, self.form(), lambda kept: self.integers(kept, config))
+            return holder.answer(str(stage), arrays, self.form(), integers)
         except secagg.SecaggError as error:
             raise Refusal(error.reason, str(error)) from error
+
+    def _admit(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+        """Refuse at the first exchange what the third would refuse, and bind the request to its digest."""
+        question, asked = self.question(arrays, config), self.asked(arrays, config)
+        ledger = self.party.open_ledger(self.terms(question))
+        costs, uncharged = split_parts(self.parts(question, ledger.account.unit))
+        self.refuse_uncharged(uncharged)
+        with refusals():
+            ledger.check(asked.name, costs, asked.digest)
+            ledger.bind(asked.name, asked.digest)

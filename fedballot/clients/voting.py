@@ -10,46 +10,69 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, query_rows
+from fedballot.clients.base import Arrays, Part, Release, Terms, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.errors import SettingsError
 from fedballot.learners.extractors import split_steps
-from fedballot.privacy.guarantee import Adjacency
-from fedballot.privacy.ledger import Ledger
-from fedballot.privacy.randomness import secret_noise
+from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.votes import NoisyVotes
 from fedballot.secagg import Form
 from fedballot.settings import setting
 from fedballot.wire import pack_integers, pack_labels
+
+ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one"}  # what the costs of votes speak of
 
 
 @dataclass(frozen=True)
 class VotingSettings(SummedSettings):
     """Settings of every method whose agents vote; each piece of the server's recipe can be switched off on its own."""
 
-    queries: int = setting(0, "public records that agents vote on; 0: the whole pool", low=0)
-    epsilon: float = setting(4.3, "privacy target; `inf`: votes without noise, no guarantee", above=0, infinite=True)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
-    unit: Literal["agent", "record"] = setting("agent", "whom the target protects")
+    queries: int = setting(0, "public records that agents vote on; 0: the whole pool", low=0, site_limit=(0, 1_000_000))
+    epsilon: float = setting(
+        4.3,
+        "privacy target; `inf`: votes without noise, no guarantee",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
+    )
+    delta: float = setting(
+        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    unit: Literal["agent", "record"] = setting("agent", "whom the target protects", site_limit=("agent", "record"))
     sigma: float = setting(
-        0.0, "standard deviation of the noise on each sum, in full votes of an agent; 0: solve it", low=0
+        0.0,
+        "standard deviation of the noise on each sum, in full votes of an agent; 0: solve it",
+        low=0,
+        site_limit=(0.0, 1e6),
     )
-    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
     student: Literal["argmax", "propagated", "self-train"] = setting(
-        "self-train", "how the server learns: the paper's argmax labels, propagated labels, or those and self-training"
+        "self-train",
+        "how the server learns: the paper's argmax labels, propagated labels, or those and self-training",
+        reads="server",
     )
-    passes: int = setting(1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2)
-    neighbours: int = setting(5, "neighbours of a record in the propagation graph", low=1)
-    spread: float = setting(0.99, "share of a record's label that comes from its neighbours", low=0, below=1)
-    graph_features: str = setting("auto", "what the graph compares: an extractor such as deskew (upright digits)")
-    components: int = setting(64, "principal components of the step pca of any extractor", low=1)
-    server_features: str = setting("", "extractor whose features the server's model learns from; empty: the records")
+    passes: int = setting(
+        1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2, reads="server"
+    )
+    neighbours: int = setting(5, "neighbours of a record in the propagation graph", low=1, reads="server")
+    spread: float = setting(
+        0.99, "share of a record's label that comes from its neighbours", low=0, below=1, reads="server"
+    )
+    graph_features: str = setting(
+        "auto", "what the graph compares: an extractor such as deskew (upright digits)", reads="server"
+    )
+    components: int = setting(64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096))
+    server_features: str = setting(
+        "", "extractor whose features the server's model learns from; empty: the records", reads="server"
+    )
 
     def check(self) -> None:
         super().check()
@@ -124,53 +147,38 @@ class VotingClient(SummedClient[V], Generic[V]):
     """One agent of Algorithms 1 and 2; a method says how it comes by its votes."""
 
     @abstractmethod
-    def get_ready(self) -> None:
-        """Do the work that may fail, before the charge: a failure then costs nothing."""
-
-    @abstractmethod
     def votes(self, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.integer]:
         """The agent's votes (Q, C) before noise (line 5's first term)."""
 
     def form(self) -> Form:
         return ballot_form(self.party.settings, len(self.party.data.classes))
 
-    def prepare(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
-        query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size)
-        self.get_ready()
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.int64]:
+        """The public rows that are voted on."""
+        return query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size)
 
-    def plain(self, ballot: npt.NDArray[np.integer]) -> Arrays:
-        """Single votes without noise as labels, all else as integers."""
-        settings = self.party.settings
-        labels = mechanism(settings) is None and not settings.votes_per_query
-        return [pack_ballots(ballot) if labels else pack_integers(ballot)]
-
-    def integers(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.integer]:
-        """This agent's votes plus its noise share, shape (Q, C); the same request always gets the same answer."""
-        settings = self.party.settings
-        queries = query_rows(arrays, settings.query_count, settings.public_size)
-        noisy = mechanism(settings)
-        if noisy is None:
-            return self.votes(queries)
-        request, ledger = str(config["request"]), self._ledger(noisy)
-        if ledger.stored(request) is None:
-            self.get_ready()
-        noise = secret_noise(settings.noise_seed, self.party.agent)
-        cost = noisy.cost(ledger.account.unit)
-
-        def draw() -> dict[str, npt.NDArray[np.int32]]:
-            return {"release": noisy.release(self.votes(queries), noise)}
-
-        return ledger.release(request, cost, draw, seeded=not noise.private)["release"]
-
-    def _ledger(self, noisy: NoisyVotes) -> Ledger:
-        settings = self.party.settings
-        budget = noisy.epsilon(settings.delta, settings.unit)  # what this run costs, and not a second one
-        adjacency: Adjacency = "zero-out" if settings.unit == "agent" else "replace-one"
-        # the charge is made for the unit that the ledger is about
-        return self.party.open_ledger(
+    def terms(self, question: Any) -> Terms:
+        settings, noisy = self.party.settings, mechanism(self.party.settings)
+        return Terms(
             settings.unit,
-            adjacency,
-            budget,
+            ADJACENCY[settings.unit],
+            noisy.epsilon(settings.delta, settings.unit) if noisy else 0.0,  # what this run costs, and not a second one
             settings.delta,
-            also=[("agent", "zero-out"), ("record", "replace-one")],
+            also=tuple(ADJACENCY.items()),
         )
+
+    def parts(self, question: Any, unit: Unit) -> dict[str, Part]:
+        noisy = mechanism(self.party.settings)
+        return {"votes": Part(noisy.cost(unit), noisy.release) if noisy else Part(None, lambda votes, _: votes)}
+
+    def exact(self, question: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.integer]]:
+        return {"votes": self.votes(question)}
+
+    def blank(self, question: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.integer]]:
+        return {"votes": np.zeros((len(question), len(self.party.data.classes)), dtype=np.int8)}
+
+    def pack(self, question: npt.NDArray[np.int64], release: Release) -> Arrays:
+        """Single votes without noise as labels, all else as integers."""
+        settings, votes = self.party.settings, self.ballot(release)
+        labels = mechanism(settings) is None and not settings.votes_per_query
+        return [pack_ballots(votes) if labels else pack_integers(votes)]

@@ -6,15 +6,14 @@ ClientUpdate. These are the baselines of the papers: the project's own methods s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal
+from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal, Release
 from fedballot.datasets.own import SITES
 from fedballot.errors import DataError, SettingsError
 from fedballot.learners.base import Learner
@@ -29,15 +28,24 @@ Floats = npt.NDArray[np.float32]
 class WeightsSettings(CommonSettings):
     """Settings of every method that shares weights; the model that all train is the one name in ``client_models``."""
 
-    rounds: int = setting(20, "rounds of training and averaging", low=1)
-    epochs: int = setting(2, "epochs of local training in each round", low=1)
-    participation: float = setting(1.0, "share of the agents that are asked in each round", above=0, high=1)
-    precision: Literal["float32", "float16"] = setting("float32", "how the difference of the weights is sent")
+    rounds: int = setting(20, "rounds of training and averaging", low=1, site_limit=(1, 1000))
+    epochs: int = setting(2, "epochs of local training in each round", low=1, site_limit=(1, 500))
+    participation: float = setting(
+        1.0, "share of the agents that are asked in each round", above=0, high=1, site_limit=(0.0, 1.0)
+    )
+    precision: Literal["float32", "float16"] = setting(
+        "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
+    )
     weights: Literal["equal", "size"] = setting(
-        "equal", "how parties count in the average; size: by their number of records, which must be public"
+        "equal",
+        "how parties count in the average; size: by their number of records, which must be public",
+        reads="server",
     )
     domain_adaptation: float = setting(
-        0.0, "strength of domain-adversarial local training towards the public pool (`+DA`)", low=0
+        0.0,
+        "strength of domain-adversarial local training towards the public pool (`+DA`)",
+        low=0,
+        site_limit=(0.0, 10.0),
     )
 
     def check(self) -> None:
@@ -75,22 +83,35 @@ def unpack_difference(array: npt.NDArray[np.generic], size: int, settings: Weigh
     return (unpack_halves if settings.precision == "float16" else unpack_singles)(array, (size,))
 
 
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A request: the round, and the weights (d,) that training starts from."""
+
+    round: int
+    weights: Floats
+
+
 class WeightsClient(PartyClient[S], Generic[S]):
     """One party of FederatedAveraging. It keeps nothing: the same request gets the same answer from the same data."""
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+        """The round and the weights that the server sent."""
+        number = self._round(config)
+        return Start(number, self._start(arrays, self.learner(number)))
+
+    def exact(self, question: Any) -> dict[str, Any]:
         """Difference (d,) between the party's weights after training and those that the server sent."""
-        number, settings = self._round(config), self.party.settings
-        learner = self.learner(number)
-        start = self._start(arrays, learner)
+        start, settings = question, self.party.settings
+        learner = self.learner(start.round)
+        learner.set_weights(unflatten(start.weights, [w.shape for w in learner.get_weights()]))
+        self.train(learner, start.round)
+        if settings.evaluate_agents and start.round == settings.rounds:
+            self.party.folder.note({"confusion": self.party.confusion(learner, EVALUATED).tolist()})
+        return {"difference": flatten(learner.get_weights()) - start.weights}
 
-        def difference() -> Floats:
-            self.train(learner, number)
-            if settings.evaluate_agents and number == settings.rounds:
-                self.party.folder.note({"confusion": self.party.confusion(learner, EVALUATED).tolist()})
-            return flatten(learner.get_weights()) - start
-
-        return self.release(str(config["request"]), start.size, difference)
+    def pack(self, question: Any, release: Release) -> Arrays:
+        """The difference, in the precision that the settings name."""
+        return pack_difference(release["difference"], self.party.settings)
 
     def learner(self, number: int) -> Learner:
         """An untrained learner whose batches and augmentation are those of round ``number``."""
@@ -114,10 +135,6 @@ class WeightsClient(PartyClient[S], Generic[S]):
         target = np.asarray(self.party.data.public_x) if strength else None
         learner.fit(own.x, own.y, pull=self.pull, target=target, adaptation=strength)
 
-    def release(self, request: str, size: int, difference: Callable[[], Floats]) -> Arrays:
-        """What is told of the difference (d,), which is made by training when it is called for."""
-        return pack_difference(difference(), self.party.settings)
-
     def _round(self, config: dict[str, Scalar]) -> int:
         number, rounds = config.get("round"), self.party.settings.rounds
         if not isinstance(number, int) or not 1 <= number <= rounds:
@@ -125,7 +142,7 @@ class WeightsClient(PartyClient[S], Generic[S]):
         return number
 
     def _start(self, arrays: Arrays, learner: Learner) -> Floats:
-        """Give the learner the weights (d,) that the server sent, and return them."""
+        """The weights (d,) that the server sent, if they fit the learner."""
         if len(arrays) != 1:
             raise Refusal("request", "a request must hold one vector of weights")
         own = learner.get_weights()
@@ -141,7 +158,9 @@ class WeightsClient(PartyClient[S], Generic[S]):
 class ProxSettings(WeightsSettings):
     """Settings of FedProx."""
 
-    mu: float = setting(0.1, "strength of the pull of local training towards the server's weights", above=0)
+    mu: float = setting(
+        0.1, "strength of the pull of local training towards the server's weights", above=0, site_limit=(0.0, 100.0)
+    )
 
 
 class ProxClient(WeightsClient[ProxSettings]):
@@ -159,5 +178,5 @@ class ProxClient(WeightsClient[ProxSettings]):
 class MomentumSettings(WeightsSettings):
     """Settings of FedAvgM."""
 
-    momentum: float = setting(0.9, "share of the last step that the server keeps", low=0, below=1)
-    server_step: float = setting(1.0, "length of the server's step", above=0)
+    momentum: float = setting(0.9, "share of the last step that the server keeps", low=0, below=1, reads="server")
+    server_step: float = setting(1.0, "length of the server's step", above=0, reads="server")

@@ -6,7 +6,7 @@ Papers: McMahan et al. 2018, "Learning differentially private recurrent language
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -14,11 +14,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays
-from fedballot.clients.weights import Floats, MomentumSettings, WeightsClient, WeightsSettings, pack_difference
-from fedballot.errors import SettingsError
+from fedballot.clients.base import Arrays, Part, Release, Terms
+from fedballot.clients.weights import MomentumSettings, Start, WeightsClient, WeightsSettings, pack_difference
+from fedballot.errors import DataError, SettingsError
 from fedballot.learners.base import Learner
-from fedballot.privacy.guarantee import Adjacency
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Accountant
+from fedballot.privacy.costs import GaussianCost
+from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.privacy.subsampled import SubsampledGaussian
 from fedballot.settings import setting
@@ -28,17 +31,28 @@ from fedballot.settings import setting
 class DpFedavgSettings(MomentumSettings):
     """Settings of DP-FedAvg."""
 
-    momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1)
-    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
-    clip: float = setting(0.3, "largest norm of an agent's difference; longer ones are cut", above=0)
+    momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1, reads="server")
+    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    clip: float = setting(
+        0.3, "largest norm of an agent's difference; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
     noise_multiplier: float = setting(
-        0.0, "standard deviation of the noise on a round's sum, over clip; 0: solve it for epsilon", low=0
+        0.0,
+        "standard deviation of the noise on a round's sum, over clip; 0: solve it for epsilon",
+        low=0,
+        site_limit=(0.0, 1e6),
     )
     sampling: Literal["poisson", "fixed"] = setting(
-        "poisson", "how participation draws a cohort: each agent by itself, or exactly so many"
+        "poisson",
+        "how participation draws a cohort: each agent by itself, or exactly so many",
+        site_limit=("poisson", "fixed"),
     )
-    noise_seed: int | None = setting(None, "seed noise and cohorts, for tests; the guarantee is then: not private")
+    noise_seed: int | None = setting(
+        None, "seed noise and cohorts, for tests; the guarantee is then: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()
@@ -68,16 +82,31 @@ class DpFedavgSettings(MomentumSettings):
 class DpFedsgdSettings(WeightsSettings):
     """Settings of DP-FedSGD; a party takes epochs / rate noisy steps in each round."""
 
-    batch_size: int = setting(64, "public number that a batch's sum is divided by; batches hold rate * records", low=1)
-    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
-    clip: float = setting(1.0, "largest norm of a record's gradient; longer ones are cut", above=0)
-    noise_multiplier: float = setting(
-        0.0, "standard deviation of the noise on a batch's sum, over clip; 0: solve it for epsilon", low=0
+    batch_size: int = setting(
+        64, "public number that a batch's sum is divided by; batches hold rate * records", low=1, site_limit=(1, 4096)
     )
-    rate: float = setting(0.1, "probability with which each record is in a batch", above=0, high=1)
-    lr: float = setting(0.5, "learning rate of the noisy steps (plain gradient descent)", above=0)
-    noise_seed: int | None = setting(None, "seed noise and batches, for tests; the guarantee is then: not private")
+    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    clip: float = setting(
+        1.0, "largest norm of a record's gradient; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
+    noise_multiplier: float = setting(
+        0.0,
+        "standard deviation of the noise on a batch's sum, over clip; 0: solve it for epsilon",
+        low=0,
+        site_limit=(0.0, 1e6),
+    )
+    rate: float = setting(
+        0.1, "probability with which each record is in a batch", above=0, high=1, site_limit=(1e-3, 1.0)
+    )
+    lr: float = setting(
+        0.5, "learning rate of the noisy steps (plain gradient descent)", above=0, site_limit=(1e-6, 10.0)
+    )
+    noise_seed: int | None = setting(
+        None, "seed noise and batches, for tests; the guarantee is then: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()
@@ -108,6 +137,11 @@ def record_mechanism(settings: DpFedsgdSettings, size: int) -> SubsampledGaussia
     return _mechanism(settings, size, population=1, rate=float(settings.rate), steps=steps)
 
 
+def round_mechanism(settings: DpFedsgdSettings, size: int) -> SubsampledGaussian:
+    """The same in one round."""
+    return replace(record_mechanism(settings, size), steps=settings.steps)
+
+
 def _mechanism(
     settings: DpFedavgSettings | DpFedsgdSettings, size: int, *, population: int, rate: float | int, steps: int
 ) -> SubsampledGaussian:
@@ -125,34 +159,79 @@ def _mechanism(
 
 
 class DpFedavgClient(WeightsClient[DpFedavgSettings]):
-    """A party of DP-FedAvg: it trusts the server to clip, to add the noise, and to show nothing but the result."""
+    """A party of DP-FedAvg: it trusts the server to clip, to add the noise, and to show nothing but the result.
 
-    def release(self, request: str, size: int, difference: Callable[[], Floats]) -> Arrays:
-        """The difference as it is. The whole run is charged before the first of them: who takes part when is secret."""
-        settings = self.party.settings
-        mechanism = agent_mechanism(settings, size)
-        epsilon, delta = mechanism.epsilon(settings.delta), settings.delta
-        ledger = self.party.open_ledger("agent", settings.adjacency, epsilon, delta, mechanism.accountant)
-        joined, seeded = {"joined": np.ones(1, dtype=np.int8)}, settings.noise_seed is not None
-        ledger.release(request.rpartition("/")[0], mechanism.cost(), lambda: joined, seeded=seeded)
-        return super().release(request, size, difference)
+    It is charged for each round in which it is drawn, without amplification: it, and whoever knows that it was drawn,
+    cannot count on the draw being secret. A party that is not drawn pays nothing, for nothing of it is in that sum.
+    """
+
+    trusts_server = True
+    _difference: npt.NDArray[Any] | None = None
+
+    def mechanism(self, question: Start) -> SubsampledGaussian:
+        """The server's noise."""
+        return agent_mechanism(self.party.settings, question.weights.size)
+
+    def terms(self, question: Start) -> Terms:
+        settings, mechanism = self.party.settings, self.mechanism(question)
+        costs = [mechanism.cost_if_drawn()] * settings.rounds
+        budget = accounting.least_budget(costs, settings.delta, "exact")
+        return Terms("agent", settings.adjacency, budget, settings.delta)
+
+    def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
+        """The difference as it is; the server adds the noise that is charged."""
+        return {"difference": Part(self.mechanism(question).cost_if_drawn(), lambda told, _: told)}
+
+    def noisy(self, question: Start, parts: Mapping[str, Part], exact: Mapping[str, Any]) -> Release:
+        """Whether there is one: it may be large, and the same request makes the same one again."""
+        self._difference = exact["difference"]
+        if not np.isfinite(self._difference).all():
+            raise DataError("the difference of the weights is not finite")
+        return {"difference": np.array([self._difference.any()], dtype=np.int8)}
+
+    def blank(self, question: Start) -> dict[str, Any]:
+        return {"difference": np.zeros(question.weights.size, np.float32)}
+
+    def pack(self, question: Start, release: Release) -> Arrays:
+        difference = self._difference
+        if difference is None:
+            there = bool(release["difference"][0])
+            difference = (self.exact(question) if there else self.blank(question))["difference"]
+        return pack_difference(difference, self.party.settings)
 
 
 class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
     """A party of DP-FedSGD: what it tells is private already, whoever reads it."""
 
-    def release(self, request: str, size: int, difference: Callable[[], Floats]) -> Arrays:
-        """The difference, charged before training and stored: the same request never draws noise twice."""
+    def mechanism(self, question: Start) -> SubsampledGaussian:
+        """The noise of all rounds."""
+        return record_mechanism(self.party.settings, question.weights.size)
+
+    def terms(self, question: Start) -> Terms:
         settings = self.party.settings
-        mechanism = record_mechanism(settings, size)
-        epsilon, delta = mechanism.epsilon(settings.delta), settings.delta
-        ledger = self.party.open_ledger("record", "add-remove", epsilon, delta, mechanism.accountant)
-        cost = replace(mechanism, steps=settings.steps).cost()
+        cost = round_mechanism(settings, question.weights.size).cost()
+        accountant: Accountant = "exact" if isinstance(cost, GaussianCost) else "rdp"  # the one that knows sampling
+        budget = accounting.least_budget([cost] * settings.rounds, settings.delta, accountant)
+        return Terms("record", "add-remove", budget, settings.delta, accountant)
 
-        def draw() -> dict[str, npt.NDArray[Any]]:
-            return {"difference": pack_difference(difference(), settings)[0]}
+    def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
+        """The difference, whose noise is in every step that led to it."""
+        cost = round_mechanism(self.party.settings, question.weights.size).cost()
+        return {"difference": Part(cost, lambda told, _: pack_difference(told, self.party.settings)[0])}
 
-        return [ledger.release(request, cost, draw, seeded=settings.noise_seed is not None)["difference"]]
+    def blank(self, question: Start) -> dict[str, Any]:
+        """The same steps without a record in any of their batches."""
+        mechanism, settings = self.mechanism(question), self.party.settings
+        noise, nobody = self.noise("difference", question), np.zeros((0, question.weights.size))
+        steps = sum(mechanism.release(nobody, noise) for _ in range(settings.steps))
+        return {"difference": np.asarray(-settings.lr / settings.batch_size * steps, dtype=np.float32)}
+
+    def pack(self, question: Start, release: Release) -> Arrays:
+        return [release["difference"]]
+
+    def noise(self, part: str, question: Start) -> NoiseSource:
+        """Each round has a stream of its own."""
+        return secret_noise(self.party.settings.noise_seed, self.party.agent, question.round)
 
     def train(self, learner: Learner, number: int) -> None:
         """Noisy steps on Poisson batches of the party's own records."""

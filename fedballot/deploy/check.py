@@ -13,10 +13,13 @@ from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import OwnRecords, load_own
 from fedballot.datasets.sources import load
 from fedballot.deploy.pki import check_certificate, check_site_key
-from fedballot.deploy.rules import SiteLedger, has_ledger
-from fedballot.deploy.site_file import Site, check_modes, read_site
+from fedballot.deploy.rules import limits_of
+from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
+from fedballot.deploy.site_ledger import SiteLedger, has_ledger
 from fedballot.errors import FedballotError, SettingsError
 from fedballot.learners.registry import make_learner
+from fedballot.methods import METHODS, Method
+from fedballot.privacy.ledger import Version
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Finding:
 
 
 def check_site(path: Path) -> list[Finding]:
-    """Test a site's file, data, public source, model, key, certificate, file modes and ledger.
+    """Test a site's file, data, public source, model, key, certificate, file modes and ledger, and list its limits.
 
     Raises
     ------
@@ -45,6 +48,8 @@ def check_site(path: Path) -> list[Finding]:
     _note(findings, "authority", lambda: f"{site.ca}, valid to {check_certificate(site.ca):%Y-%m-%d}")
     _note(findings, "file modes", lambda: _modes(site))
     _note(findings, "budget", lambda: _budget(site, own) if own else None)
+    findings.append(Finding("limits", True, _common_limits(site.allowed)))
+    findings += [Finding(f"limits of {name}", True, _limits(site, METHODS[name])) for name in site.allowed.methods]
     return findings
 
 
@@ -120,9 +125,28 @@ def _modes(site: Site) -> str:
 def _budget(site: Site, own: OwnRecords) -> str:
     if not has_ledger(site):
         return f"epsilon {site.budget.epsilon:g}, nothing spent; {site.budget.ledger} is made by the first request"
-    ledger = SiteLedger(site, own.fingerprint)
-    lines = ledger.verify()
+    ledger, found = SiteLedger(site), Version(own.fingerprint, len(own.examples.y))
+    lines, known = ledger.verify(), ledger.version()
+    if known not in (None, found):
+        raise SettingsError(
+            f"{site.data.private} holds {found.records} records, {found.fingerprint}, but the ledger is about "
+            f"{known.records} records, {known.fingerprint}: the same people in another version?"
+        )
     return (
         f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {site.budget.delta:g} "
         f"({site.budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"
     )
+
+
+def _common_limits(allowed: Allowed) -> str:
+    """What holds for every request."""
+    return (
+        f"at most {allowed.queries} queries; epsilon {allowed.smallest_epsilon:g} to {allowed.largest_epsilon:g} for a "
+        f"release; answers of at least {allowed.least_agents} sites (min_agents; 0 asks for nine in ten); "
+        f"{allowed.longest_training_s:g} s"
+    )
+
+
+def _limits(site: Site, method: Method) -> str:
+    """What the server may set of a method; what it sets beyond that is refused, or has no effect here."""
+    return "; ".join(f"{name}: {limit.words}" for name, limit in sorted(limits_of(site, method).items()))

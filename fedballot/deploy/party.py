@@ -14,14 +14,19 @@ from flwr.client import NumPyClient
 from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, Party, PartyClient, Refusal
+from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.datasets.own import OwnRecords, load_own
+from fedballot.datasets.own import load_own
 from fedballot.datasets.sources import load
-from fedballot.deploy.rules import SiteLedger, check_request
+from fedballot.deploy.rules import check_request, check_weights, party_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
+from fedballot.deploy.site_ledger import SiteLedger
+from fedballot.deploy.time_limit import GRACE_S, time_limit
 from fedballot.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
-from fedballot.errors import FedballotError
+from fedballot.errors import DataError, FedballotError, RunError
+from fedballot.files import read_json, write_json
 from fedballot.methods import Method
+from fedballot.privacy.ledger import Version
 from fedballot.runfolder import AgentFolder
 from fedballot.settings import CommonSettings
 
@@ -30,52 +35,89 @@ logger = logging.getLogger("flwr")  # what the SuperNode writes to
 REASON_STAYS = "`fedballot site check` says why"  # at the site: the text may name its files or values
 
 
-def own_settings(site: Site, settings: CommonSettings) -> CommonSettings:
-    """The run's settings with what the site decides itself: its model, and where its copy of the public source is."""
-    return dataclasses.replace(settings, client_models=(site.model,), public_dataset=str(site.data.public))
-
-
-def own_view(site: Site, settings: CommonSettings, own: OwnRecords) -> FederatedData:
-    """The federation's data as the site sees them: all public ones, and its own records as its part."""
-    rows = np.arange(len(own.examples.y), dtype=np.int64)
+def own_view(site: Site, settings: CommonSettings, records: int) -> FederatedData:
+    """The federation's data as the site sees them: all public ones, and as many records of its own as it has."""
     shared = federated_data(settings)
-    parts = tuple(rows if index == site.number else part for index, part in enumerate(shared.parts))
-    return dataclasses.replace(shared, private=own.examples, parts=parts)
+    parts = tuple(np.arange(records if index == site.number else 0) for index in range(len(shared.parts)))
+    return dataclasses.replace(shared, parts=parts)
 
 
-def run_state(site: Site, method: Method, settings: CommonSettings, own: OwnRecords) -> AgentFolder:
+def run_state(site: Site, method: Method, settings: CommonSettings, version: Version) -> AgentFolder:
     """Where the site keeps its model for these settings and records: another run must never find it by chance."""
-    named = json.dumps([method.name, settings.to_dict(), own.fingerprint], sort_keys=True)
+    named = json.dumps([method.name, settings.to_dict(), version.fingerprint], sort_keys=True)
     return AgentFolder(site.state / "runs" / hashlib.sha256(named.encode()).hexdigest()[:16])
 
 
-def make_party(site: Site, method: Method, asked: CommonSettings) -> tuple[PartyClient[Any], SiteLedger]:
-    """The method's client on the site's own records, and the ledger that it must charge.
+def own_version(site: Site, ledger: SiteLedger) -> Version:
+    """Which version of its data the site answers with, as its ledger has it; registered here if it has none.
+
+    Records that cannot be read count as none: a site answers for them in the same words, and its own log says why.
 
     Raises
     ------
     Refusal
-        If the site's file does not allow the request.
+        If the records are others than those registered, or gone.
+    """
+    if not site.data.private.exists():
+        raise Refusal("site", f"the site's records are not there: {REASON_STAYS}")
+    known, seen = ledger.version(), site.state / "version.json"
+    stamp = _stamp(site.data.private)
+    if known is not None and seen.exists() and read_json(seen) == [known.fingerprint, stamp]:
+        return known
+    try:
+        own = load_own(site.data.private, load(str(site.data.public)))
+        version = Version(own.fingerprint, len(own.examples.y))
+    except DataError as error:
+        logger.warning("fedballot: the site's records cannot be used, so it answers blank: %s", error)
+        version = Version("unreadable", 0)
+    if known is None:
+        ledger.register(version, "as first found")
+    elif known != version:
+        raise Refusal("site", f"the site's records are not the version that its ledger is about: {REASON_STAYS}")
+    write_json(seen, [version.fingerprint, stamp])
+    return version
+
+
+def _stamp(path: Path) -> list[int]:
+    """By which a file or folder is known to be unchanged, without reading it."""
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ino]
+
+
+def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLedger) -> PartyClient[Any]:
+    """The method's client on the site's own records, which it reads behind its charge, if at all.
+
+    Raises
+    ------
+    Refusal
+        If the site's records are not those that its ledger is about.
     FedballotError
         If the site's files cannot be used.
     """
-    check_request(site, method, asked)
-    check_modes(site)
-    settings = own_settings(site, asked)
+    settings = party_settings(site, asked)
     models = (site.model, *torch_extractors(settings))
     prepare_worker(needs_torch(models))
-    site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    own = load_own(site.data.private, load(str(site.data.public)))
-    ledger = SiteLedger(site, own.fingerprint)
+    version = own_version(site, ledger)
+
+    def read() -> Examples:
+        own = load_own(site.data.private, load(str(site.data.public)))
+        if own.fingerprint != version.fingerprint:
+            raise RunError(f"{site.data.private} has changed since the request was charged")
+        return own.examples
+
     party = Party(
         agent=site.number,
         settings=settings,
-        data=own_view(site, settings, own),
-        folder=run_state(site, method, settings, own),
+        data=own_view(site, settings, version.records),
+        folder=run_state(site, method, settings, version),
         device=resolve_device(settings, models),
         ledger=ledger,
+        read=read,
+        version=version.fingerprint,
+        masks_only=site.allowed.secure_aggregation,
+        limit=lambda: time_limit(site.allowed.longest_training_s, grace_s=GRACE_S),
     )
-    return method.client(party), ledger
+    return method.client(party)
 
 
 class SiteClient(NumPyClient):
@@ -89,8 +131,19 @@ class SiteClient(NumPyClient):
         site: Site | None = None
         try:
             site = read_site(self.site_file)
-            client, ledger = make_party(site, self.method, self.settings)
+            check_request(site, self.method, self.settings)
+            check_weights(site, self.settings, parameters)
+            check_modes(site)
+            site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ledger = SiteLedger(site)
+            client = make_party(site, self.method, self.settings, ledger)
             arrays, one, metrics = client.fit(parameters, config)
+            if client.failed:
+                logger.warning(
+                    "fedballot: the site's own work for %s failed, so its answer is blank, and charged; %s says why",
+                    config["request"],
+                    client.party.folder.path / "errors.txt",
+                )
             for private in ("began", "compute_s"):  # how long training takes tells of the number of records
                 metrics.pop(private, None)
             if not metrics["refused"]:

@@ -72,6 +72,13 @@ class Extractor(Protocol):
         """
         ...
 
+    def total(self, x: Inputs) -> FloatArray:
+        """As ``transform``, but no record makes it raise: its row (d,) is 0 where a value or feature is not finite.
+
+        For private records, for what is refused because of one of them tells of it.
+        """
+        ...
+
 
 class Chain:
     """Steps one after the other. Build it with ``make_extractor``."""
@@ -110,6 +117,16 @@ class Chain:
         check_inputs(x, self.input_shape)
         return self._run(x, len(self.steps))
 
+    def total(self, x: Inputs) -> FloatArray:
+        """See ``Extractor.total``."""
+        bad = ~np.isfinite(_flat(x)).all(axis=1)
+        if bad.any():
+            x = np.where(bad.reshape(-1, *[1] * (x.ndim - 1)), np.zeros((), x.dtype), x)
+        check_inputs(x, self.input_shape)
+        with np.errstate(all="ignore"):
+            rows = self._run(x, len(self.steps), total=True)
+        return np.where(bad[:, None] | ~np.isfinite(rows).all(axis=1, keepdims=True), np.float32(0), rows)
+
     def _contrast(self, public_x: Inputs, network: FloatArray | None) -> None:
         """Train the network of the first step, once per machine, or take it over."""
         contrastive = _contrastive(self.steps[0])
@@ -125,21 +142,24 @@ class Chain:
         net = contrastive.load_vector(contrastive.backbone(kind, self.input_shape), network)
         self.network, self._module = network, _Module(self.steps[0], net, self._device)
 
-    def _run(self, x: Inputs, stop: int) -> FloatArray:
+    def _run(self, x: Inputs, stop: int, total: bool = False) -> FloatArray:
         """Features after the first ``stop`` steps, from the cache where that is worth it."""
         worth = self._module is not None or any(step in _CACHED for step in self.steps[:stop])
         if not worth or stop == 0:
-            return self._computed(x, stop)
-        made = cache.cached("features", [*self._key(stop), fingerprint(x)], lambda: {"x": self._computed(x, stop)})
+            return self._computed(x, stop, total)
+        key = [*self._key(stop), fingerprint(x), *(["total"] if total else [])]
+        made = cache.cached("features", key, lambda: {"x": self._computed(x, stop, total)})
         return np.asarray(made["x"])
 
-    def _computed(self, x: Inputs, stop: int) -> FloatArray:
+    def _computed(self, x: Inputs, stop: int, total: bool = False) -> FloatArray:
         rows: NDArray[Any] = x
         for index, step in enumerate(self.steps[:stop]):
+            if total and step == "hellinger":
+                rows = np.maximum(_flat(rows), 0)
             rows = self._apply(index, step, rows)
         rows = np.ascontiguousarray(_flat(rows), dtype=np.float32)
         finite = np.isfinite(rows).all(axis=1)
-        if not finite.all():
+        if not (total or finite.all()):
             raise SettingsError(
                 f"extractor {'+'.join(self.steps)!r}: the features of row {int(finite.argmin())} are not finite"
             )
@@ -251,6 +271,27 @@ def split_steps(name: str) -> tuple[str, ...]:
                 "'+', or first 'package.module:factory' for a torch module"
             )
     return steps
+
+
+def chain_name(name: str) -> str:
+    """The one way to write an extractor's name: its steps joined by ``+``, without blanks.
+
+    Raises
+    ------
+    SettingsError
+        For a step that does not exist.
+    """
+    return "+".join(split_steps(name))
+
+
+def takes_network(name: str) -> bool:
+    """Whether the extractor's first step is a network whose weights another machine may have trained."""
+    return split_steps(name)[0].startswith(SIMCLR)
+
+
+def network_digest(network: NDArray[np.generic]) -> str:
+    """``sha256:`` and the digest of weights (k,) as little-endian float32, the form in which they are loaded."""
+    return f"sha256:{hashlib.sha256(np.ascontiguousarray(network, dtype='<f4').tobytes()).hexdigest()}"
 
 
 def _fits(step: str, input_shape: tuple[int, ...]) -> bool:

@@ -1,7 +1,8 @@
-"""A party's privacy ledger for one data set: what was spent, on its own disk, and what it got for it.
+"""A party's privacy ledger: what was spent about one population, on its own disk, and what it got for it.
 
 A charge is on disk before its release exists, and a release is on disk before anybody sees it. So a crash can waste
-budget but never hide spending, and asking twice returns what was said the first time instead of a second draw.
+budget but never hide spending, and asking twice returns what was said the first time instead of a second draw. A
+request is bound to a digest of all that it asks: under another digest the same name is refused.
 
 Files in the ledger's folder: `ledger.jsonl`, one JSON object per line, each with the hash of the one before;
 `releases/`, arrays by request; `ledger.lock`. Lines are only ever added, by replacing the whole file in one step, so
@@ -14,7 +15,7 @@ import hashlib
 import io
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -28,14 +29,24 @@ from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.files import write_atomic
 from fedballot.privacy import accounting, gaussian
 from fedballot.privacy.accounting import Accountant
-from fedballot.privacy.costs import Cost, from_plain, to_plain
+from fedballot.privacy.costs import Cost, DeltaCost, from_plain, to_plain
 from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.nfdp import NfdpSample
 from fedballot.privacy.randomness import NoiseSource
 
 Arrays = dict[str, NDArray[Any]]
+Costs = Mapping[str, Cost]
 SAMPLE = "nfdp sample"  # request under which the index set is kept
+FORMAT = 2  # of the lines; a ledger of another format is refused, never guessed at
 _START = "0" * 64
+
+
+class BudgetError(SettingsError):
+    """A charge that the budget does not allow; nothing was charged."""
+
+
+class RequestError(SettingsError):
+    """A request whose name stands in the ledger for another question; nothing was charged."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +55,18 @@ class Account:
 
     Parameters
     ----------
-    party, data : str
-        Names; `data` is the fingerprint of the private data.
+    party, population : str
+        Names; `population` says whose data these are, in whatever version: one ledger is about one population.
     unit, adjacency : str
         As in `Guarantee`.
     epsilon, delta : float
         The budget.
-    accountant : {"exact", "pld", "rdp"}
+    accountant : {"exact", "rdp"}
+        Of which a filter is known: whoever asks chooses each request in the light of earlier answers.
     """
 
     party: str
-    data: str
+    population: str
     unit: Unit
     adjacency: Adjacency
     epsilon: float
@@ -64,9 +76,18 @@ class Account:
     def __post_init__(self) -> None:
         gaussian.check_epsilon(self.epsilon)
         gaussian.check_delta(self.delta)
+        accounting.Filter(self.epsilon, self.delta, self.accountant)
         for name, allowed in (("unit", Unit), ("adjacency", Adjacency), ("accountant", Accountant)):
             if getattr(self, name) not in get_args(allowed):
                 raise SettingsError(f"{name} = {getattr(self, name)!r}: allowed are {', '.join(get_args(allowed))}.")
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a population's data: its fingerprint, and how many records it has."""
+
+    fingerprint: str
+    records: int
 
 
 class Ledger:
@@ -83,9 +104,9 @@ class Ledger:
     Raises
     ------
     SettingsError
-        If the ledger is about another party, data set, unit, adjacency, budget or accountant.
+        If the ledger is about another party, population, unit, adjacency, budget or accountant.
     DataError
-        If the file is torn or edited.
+        If the file is torn or edited, or of another format.
     """
 
     def __init__(self, folder: Path, account: Account | None = None, *, wait: float = 60.0) -> None:
@@ -101,13 +122,13 @@ class Ledger:
                 if not self.path.exists():
                     if any((self.folder / "releases").iterdir()):
                         raise self._broken(0, "is gone, but its releases are there")
-                    self._append([], {"kind": "open", **asdict(account)})
+                    self._append([], {"kind": "open", "format": FORMAT, **asdict(account)})
         known = self._account(self._read())
         for name, value in asdict(account or known).items():
             if getattr(known, name) != value:
                 raise SettingsError(
                     f"{self.path}: {name} is {getattr(known, name)!r} in this ledger, not {value!r}. One ledger is "
-                    "about one party's use of one data set; use another folder, or change the budget with set_budget."
+                    "about one party's use of one population's data; change the budget with set_budget."
                 )
 
     @property
@@ -144,10 +165,9 @@ class Ledger:
         return _costs(self._read())
 
     def spent(self) -> float:
-        """Return epsilon of all charges at the ledger's delta."""
+        """Return the least budget that takes all charges; infinite where none does."""
         lines = self._read()
-        account = self._account(lines)
-        return accounting.epsilon(_costs(lines), account.delta, account.accountant)
+        return _filter(lines).spent(_costs(lines))
 
     def set_budget(self, epsilon: float) -> None:
         """Record another budget; a smaller one than was spent stops all further releases."""
@@ -155,20 +175,59 @@ class Ledger:
         with self._locked():
             self._append(self._read(), {"kind": "budget", "epsilon": epsilon})
 
+    def bind(self, request: str, digest: str) -> None:
+        """Note what a request asks, before anything is charged for it.
+
+        Raises
+        ------
+        RequestError
+            If the request was bound to another digest.
+        """
+        with self._locked():
+            lines = self._read()
+            self._check_digest(lines, request, digest)
+            if self._digest(lines, request) is None:
+                self._append(lines, {"kind": "request", "request": request, "digest": digest})
+
+    def digest(self, request: str) -> str | None:
+        """Return what a request is bound to, or None: it was never asked."""
+        return self._digest(self._read(), request)
+
+    def check(self, request: str, costs: Costs, digest: str) -> None:
+        """Look whether :meth:`release` would charge this; changes nothing.
+
+        Raises
+        ------
+        BudgetError, RequestError
+            As :meth:`release`.
+        """
+        self._admit(self._read(), request, costs, digest)
+
     def release(
-        self, request: str, cost: Cost, draw: Callable[[], Mapping[str, NDArray[Any]]], *, seeded: bool = False
+        self,
+        request: str,
+        costs: Costs,
+        draw: Callable[[], Mapping[str, NDArray[Any]]],
+        *,
+        digest: str,
+        uncharged: Sequence[str] = (),
+        seeded: bool = False,
     ) -> Arrays:
         """Charge, then draw, store and return a release; or return the stored one if this request was answered before.
 
         Parameters
         ----------
         request : str
-            The same request must always mean the same question.
-        cost : Cost
+        costs : mapping of str to Cost
+            What each part of the release costs, by its name.
         draw : callable
-            Makes the release; called at most once per process and request, only after the charge is on disk.
+            Makes the parts; called at most once per process and request, only after the charge is on disk.
+        digest : str
+            Of all that the request asks.
+        uncharged : sequence of str
+            Parts that are released as they are, without a guarantee; noted beside the charge.
         seeded : bool
-            Whether its noise comes from a seed, so that the cost protects nobody; noted beside the charge.
+            Whether the noise comes from a seed, so that the costs protect nobody; noted beside the charge.
 
         Returns
         -------
@@ -176,59 +235,160 @@ class Ledger:
 
         Raises
         ------
-        SettingsError
-            If the charge would exceed the budget, or the request was charged with another cost.
+        BudgetError
+            If the charge would exceed the budget.
+        RequestError
+            If the request was asked with another digest, or charged with other costs.
         RunError
-            If another process holds the ledger for too long.
+            If another process holds the ledger for too long, or a part comes out that was not named.
         """
         with self._locked():
             lines = self._read()
-            stored = self.stored(request)
-            charged = [line for line in lines if line["kind"] == "charge" and line["request"] == request]
-            if charged and from_plain(charged[0]["cost"]) != cost:
-                raise SettingsError(
-                    f"{self.path}: request {request!r} was charged as {charged[0]['cost']}, not as {to_plain(cost)}; "
-                    "another question needs another request."
-                )
+            self._admit(lines, request, costs, digest)
+            stored = self._stored(lines, request)
             if stored is not None:
                 return stored
-            if not charged:
-                self._check_budget(lines, request, cost)
-                note = {"seeded": True} if seeded else {}
-                lines = self._append(lines, {"kind": "charge", "request": request, "cost": to_plain(cost), **note})
-            path = self._file(request)
-            if not path.exists():  # it exists if the process died between storing and noting it
-                _write(path, _pack(draw()))
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            lines = self._append(lines, {"kind": "release", "request": request, "sha256": digest})
+            if self._charge(lines, request) is None:
+                plain = {part: to_plain(cost) for part, cost in costs.items()}
+                note = ({"uncharged": list(uncharged)} if uncharged else {}) | ({"seeded": True} if seeded else {})
+                body = {"kind": "charge", "request": request, "digest": digest, "costs": plain, **note}
+                self._append(lines, body)
+        path, drawn = self._file(request), None
+        if not path.exists():  # it exists if the process died between storing and noting it
+            drawn = draw()  # not under the lock: it may train for hours
+            if set(drawn) != {*costs, *uncharged}:
+                raise RunError(
+                    f"{self.path}: request {request!r} was charged for {', '.join(costs) or 'nothing'}, but "
+                    f"{', '.join(drawn) or 'nothing'} came out; it is not released."
+                )
+        with self._locked():
+            lines = self._read()
+            stored = self._stored(lines, request)
+            if stored is not None:  # by another process, meanwhile: only the first draw is ever told
+                return stored
+            if drawn is not None and not path.exists():
+                _write(path, _pack(drawn))
+            sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+            lines = self._append(lines, {"kind": "release", "request": request, "sha256": sha256})
             return self._load(lines[-1])
+
+    def version(self) -> Version | None:
+        """Return which version of the data the charges from now on are about, or None: none was registered."""
+        found = [line for line in self._read() if line["kind"] == "data"]
+        return Version(found[-1]["fingerprint"], found[-1]["records"]) if found else None
+
+    def register(self, version: Version, note: str = "") -> None:
+        """Note that from now on charges are about another version of the population's data; what was spent stays.
+
+        Parameters
+        ----------
+        version : Version
+        note : str
+            Why it differs from the one before, in the words of whoever decided it.
+        """
+        with self._locked():
+            self._append(self._read(), {"kind": "data", **asdict(version), "note": note})
+
+    def opened(self, request: str) -> str | None:
+        """Return the session in which this party helped to open the sum of a request, or None."""
+        found = [line for line in self._read() if line["kind"] == "opened" and line["request"] == request]
+        return str(found[0]["session"]) if found else None
+
+    def open(self, request: str, session: str) -> None:
+        """Note that this party helps to open the sum of a request, once and for all.
+
+        Raises
+        ------
+        RequestError
+            If it helped to open it in another session.
+        """
+        with self._locked():
+            known = self.opened(request)
+            if known is None:
+                self._append(self._read(), {"kind": "opened", "request": request, "session": session})
+            elif known != session:
+                raise RequestError(f"{self.path}: the sum of request {request!r} was opened before.")
 
     def stored(self, request: str) -> Arrays | None:
         """Return the release that answers this request already, or None; charges nothing."""
-        found = [line for line in self._read() if line["kind"] == "release" and line["request"] == request]
-        return self._load(found[0]) if found else None
+        return self._stored(self._read(), request)
 
-    def sample(self, sample: NfdpSample, noise: NoiseSource) -> NDArray[np.int64]:
-        """Return the data set's one NFDP index set, drawn and charged at the first call, the same ever after."""
-        drawn = self.release(
-            SAMPLE,
-            sample.cost(),
-            lambda: {"indices": sample.draw(noise), "n_k": np.array([sample.n, sample.k, sample.replacement])},
+    def sample(
+        self, sample: NfdpSample, noise: NoiseSource, cost: DeltaCost | None = None, *, version: str = ""
+    ) -> NDArray[np.int64]:
+        """Return the one NFDP index set of these records, drawn and charged at the first call, the same ever after.
+
+        Parameters
+        ----------
+        sample : NfdpSample
+        noise : NoiseSource
+        cost : DeltaCost, optional
+            What it is charged as, no less than its own cost, which it is by default.
+        version : str
+            Of the records: others have a sample of their own, at a charge of its own.
+
+        Raises
+        ------
+        SettingsError
+            If the cost is too small.
+        BudgetError
+            If it would exceed the budget.
+        RequestError
+            If a sample of another size is kept here.
+        """
+        charged = sample.cost() if cost is None else cost
+        if charged.delta < sample.delta:
+            raise SettingsError(f"cost = {charged.delta:g}: the sample's own is {sample.delta:g}.")
+        return self.release(
+            f"{SAMPLE} {version}".rstrip(),
+            {"sample": charged},
+            lambda: {"sample": sample.draw(noise)},
+            digest=f"n={sample.n} k={sample.k} replacement={sample.replacement}",
             seeded=not noise.private,
-        )
-        if drawn["n_k"].tolist() != [sample.n, sample.k, sample.replacement]:
-            raise SettingsError(f"{self.path}: the sample kept here is (n, k, replacement) = {drawn['n_k'].tolist()}.")
-        return drawn["indices"]
+        )["sample"]
 
-    def _check_budget(self, lines: list[dict[str, Any]], request: str, cost: Cost) -> None:
-        account = self._account(lines)
-        before = _costs(lines)
-        after = accounting.epsilon([*before, cost], account.delta, account.accountant)
-        if not after <= account.epsilon:
-            spent = accounting.epsilon(before, account.delta, account.accountant)
-            raise SettingsError(
-                f"{self.path}: request {request!r} would bring epsilon from {spent:.6g} to {after:.6g} at delta = "
-                f"{account.delta:g}; the budget is {account.epsilon:g}. Nothing was released."
+    def _admit(self, lines: list[dict[str, Any]], request: str, costs: Costs, digest: str) -> None:
+        """Refuse a charge that the ledger must not make; one that it has made before is fine."""
+        self._check_digest(lines, request, digest)
+        charge = self._charge(lines, request)
+        if charge is None:
+            self._check_budget(lines, request, [*costs.values()])
+            return
+        known = {part: from_plain(cost) for part, cost in charge["costs"].items()}
+        if known != dict(costs):
+            raise RequestError(
+                f"{self.path}: request {request!r} was charged as {charge['costs']}, not as "
+                f"{ {part: to_plain(cost) for part, cost in costs.items()} }; another question needs another request."
+            )
+
+    def _check_digest(self, lines: list[dict[str, Any]], request: str, digest: str) -> None:
+        known = self._digest(lines, request)
+        if known is not None and known != digest:
+            raise RequestError(
+                f"{self.path}: request {request!r} was asked before as {known}, now as {digest}; another question "
+                "needs another request."
+            )
+
+    @staticmethod
+    def _digest(lines: list[dict[str, Any]], request: str) -> str | None:
+        named = (line for line in lines if line["kind"] in ("request", "charge") and line["request"] == request)
+        return next((str(line["digest"]) for line in named), None)
+
+    @staticmethod
+    def _charge(lines: list[dict[str, Any]], request: str) -> dict[str, Any] | None:
+        return next((line for line in lines if line["kind"] == "charge" and line["request"] == request), None)
+
+    def _stored(self, lines: list[dict[str, Any]], request: str) -> Arrays | None:
+        found = next((line for line in lines if line["kind"] == "release" and line["request"] == request), None)
+        return self._load(found) if found else None
+
+    def _check_budget(self, lines: list[dict[str, Any]], request: str, costs: Sequence[Cost]) -> None:
+        account, before, rule = self._account(lines), _costs(lines), _filter(lines)
+        if not rule.fits([*before, *costs], account.epsilon):
+            raise BudgetError(
+                f"{self.path}: request {request!r} would bring epsilon from {rule.spent(before):.6g} to "
+                f"{rule.spent([*before, *costs]):.6g} at delta = {account.delta:g}; the budget is {account.epsilon:g}. "
+                "Nothing was released."
             )
 
     def _account(self, lines: list[dict[str, Any]]) -> Account:
@@ -258,6 +418,11 @@ class Ledger:
             lines.append({**line, "hash": told})
         if not text.endswith("\n") or not lines or lines[0].get("kind") != "open":
             raise self._broken(len(lines), "is torn, or the beginning is missing")
+        if lines[0].get("format") != FORMAT:
+            raise DataError(
+                f"{self.path}: format {lines[0].get('format', 1)}, but this version writes and reads {FORMAT}. What it "
+                "holds is spent: read it with the version that wrote it, and lower the new ledger's budget by that."
+            )
         known = {self._file(line["request"]).name for line in lines if line["kind"] == "charge"}
         strangers = released - known
         if strangers:
@@ -307,8 +472,13 @@ class Ledger:
             yield  # closing the handle frees the lock, also when the process dies
 
 
+def _filter(lines: list[dict[str, Any]]) -> accounting.Filter:
+    """The rule by which the ledger stops, fixed by the budget that it was opened with."""
+    return accounting.Filter(lines[0]["epsilon"], lines[0]["delta"], lines[0]["accountant"])
+
+
 def _costs(lines: list[dict[str, Any]]) -> list[Cost]:
-    return [from_plain(line["cost"]) for line in lines if line["kind"] == "charge"]
+    return [from_plain(cost) for line in lines if line["kind"] == "charge" for cost in line["costs"].values()]
 
 
 def _hash(previous: str, line: Mapping[str, Any]) -> str:
