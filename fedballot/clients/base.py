@@ -114,6 +114,8 @@ class Party(Generic[S]):
         Reads its records; None: its part of the federation's data.
     version
         Of its records: a request that was asked about others is another one.
+    records_per_person
+        Most records of one person among its own; 0: nobody says whose record each is.
     limit
         Context in which it works on its records; ends work that takes too long by an error.
     """
@@ -126,6 +128,7 @@ class Party(Generic[S]):
     ledger: Ledger | None = None
     read: Callable[[], Examples] | None = None
     version: str = ""
+    records_per_person: int = 0
     limit: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from fedballot.errors import SettingsError
 
-Unit = Literal["record", "agent"]
+Unit = Literal["record", "agent", "person"]
 Adjacency = Literal["add-remove", "replace-one", "zero-out"]
 View = Literal["output only", "server's view", "network"]
 Status = Literal["proved", "paper's claim", "seeded", "none"]
