@@ -132,8 +132,8 @@ def ledger_restore(
     lost_head: Annotated[
         list[str] | None, typer.Option(help="A head of the ledger that is gone, as the site's log names it.")
     ] = None,
-    limit: Annotated[float, typer.Option(help="Its limit, if that was ever above what the backup knows.")] = 0.0,
-    delta: Annotated[float, typer.Option(help="The delta of its statement, likewise.")] = 0.0,
+    limit: Annotated[float, typer.Option(min=0, help="Its limit, if ever above what the backup knows.")] = 0.0,
+    delta: Annotated[float, typer.Option(min=0, max=1, help="The delta of its statement, likewise.")] = 0.0,
 ) -> None:
     """Put a backup back: what was released since it was made is charged at the worst that the limit allowed."""
     from fedballot.ledger_view import restoration_words

@@ -196,7 +196,10 @@ class SiteClient(NumPyClient):
         except Refusal as refusal:
             reason, detail = refusal.reason, str(refusal)
         except LedgerGoneError as error:
-            reason, detail = "ledger", "lines of this site's ledger are missing; its own log says what to do"
+            reason, detail = (
+                "ledger",
+                "this site's ledger is not the one that was used last; its own log says what to do",
+            )
             logger.warning("fedballot: %s", error)
         except FedballotError as error:
             reason, detail = "site", f"{type(error).__name__}: {REASON_STAYS}"
