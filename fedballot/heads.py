@@ -15,12 +15,13 @@ import fcntl
 import hashlib
 import hmac
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedballot.errors import DataError
+from fedballot.errors import DataError, RunError
 from fedballot.files import read_json, write_json
 
 SENT = "heads"  # in a request's config: JSON, see `Heads.read`
@@ -80,7 +81,12 @@ class Heads:
         ------
         DataError
             If the file is damaged.
+        RunError
+            If heads could not be kept there: better no run than one after which older ledgers go unnoticed.
         """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.path.parent, os.W_OK):
+            raise RunError(f"{self.path}: cannot be written, but the heads of the sites' ledgers are kept there")
         if not self.path.exists():
             return {}
         known = read_json(self.path)
@@ -103,8 +109,11 @@ class Heads:
             return
         place = place_of(tag)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_name(f".{self.path.name}.lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
             known = self.read()
             kept = [one for one in known.get(place, []) if one not in sent.get(place, []) and one != head]
             write_json(self.path, {**known, place: [*kept, head]})
+        finally:
+            os.close(folder)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from fedballot.errors import DataError
+from fedballot.errors import DataError, RunError
 from fedballot.heads import SHOWN, TAG, Heads, heads_for, ledger_tag, place_of
 
 A, B, C = ("a" * 64, "b" * 64, "c" * 64)
@@ -69,6 +70,16 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         (tmp_path / "heads.json").write_text(content)
         with pytest.raises(DataError, match=r"heads\.json"):
             Heads(tmp_path / "heads.json").read()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_folder_that_cannot_be_written_is_named_before_anybody_is_asked(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(RunError, match="cannot be written"):
+            Heads(tmp_path / "heads.json").read()
+    finally:
+        tmp_path.chmod(0o700)
 
 
 def test_runs_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
