@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 FEDBALLOT := $(BIN)/fedballot
 
-.PHONY: demo test test-faults test-flwr-1.42 check clean
+.PHONY: demo test mutants test-faults test-flwr-1.42 check clean
 
 demo: .venv/demo
 	rm -rf runs/demo
@@ -12,6 +12,10 @@ demo: .venv/demo
 # two workers, each with processes of one thread
 test: .venv/test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+
+# one fault after the other in the private methods, and the tests that must notice it; `make test` has them too
+mutants: .venv/test
+	$(BIN)/python -m tests.privacy.mutants.runner
 
 # ten minutes of killed processes, cut links and full disks, one at a time: beside other tests they starve two cores
 test-faults: .venv/test

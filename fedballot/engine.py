@@ -29,6 +29,7 @@ from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
 from fedballot.methods import METHODS, Method, get_method
 from fedballot.metrics import accuracy, mean_and_std, mean_auc
+from fedballot.privacy.reconcile import reconcile
 from fedballot.progress import Progress
 from fedballot.runfolder import RunFolder, agent_folder
 from fedballot.settings import CommonSettings
@@ -221,8 +222,21 @@ class Recorder:
         write_json(self.folder.result, self.result)
 
     def done(self, strategy: BallotStrategy[Any]) -> None:
-        """The run is done: the whole result."""
-        outcome = strategy.outcome()
+        """The run is done: the whole result, if its agents' ledgers hold what it promises.
+
+        Raises
+        ------
+        RunError
+            If they do not.
+        """
+        outcome, guarantees = strategy.outcome(), strategy.guarantees()
+        if strategy.agents is not None:
+            folders = {int(path.parent.name): path for path in strategy.agents.glob("*/ledger")}
+            answered: dict[str, int] = {}
+            for record in strategy.round_records:
+                name = strategy.charged_as(record["round"])
+                answered[name] = max(answered.get(name, 0), record["answered"])
+            reconcile(folders, strategy.charge, answered, guarantees)
         strategy.save(self.folder)
         self._per_round(strategy.round_records)
         counts = strategy.counts
@@ -233,8 +247,8 @@ class Recorder:
             "status": "done",
             "metrics": {**self._agents(), **outcome["metrics"]},
             "rounds": strategy.round_records,
-            "guarantees": outcome["guarantees"],
-            "warnings": outcome.get("warnings", []),
+            "guarantees": [guarantee.worded() for guarantee in guarantees],
+            "warnings": [*outcome.get("warnings", []), *_blank_words(strategy)],
             "aggregation": strategy.aggregation,
             "communication": {
                 "bytes_up": counts.bytes_up,
@@ -281,6 +295,16 @@ class Recorder:
                 record["metrics"] |= {"client_accuracy": mean_and_std(known), "client_accuracy_per_agent": values}
 
 
+def _blank_words(strategy: BallotStrategy[Any]) -> list[str]:
+    blank = strategy.blank()
+    if not blank:
+        return []
+    return [
+        f"the work of {len(blank)} agents failed behind their charge, so they answered blank; agents/{blank[0]:05d}/"
+        "errors.txt says why"
+    ]
+
+
 def versions() -> dict[str, str]:
     """Versions of what a result may depend on; packages that are not installed are left out."""
     names = ("flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch")
@@ -318,6 +342,8 @@ def make_server(
         progress=progress,
     )
     strategy.take_up(folder.checkpoint)
+    if settings.dataset != SITES:
+        strategy.agents = folder.path / "agents"
     recorder = Recorder(folder, method, settings, data, workers)
 
     def finish(error: BaseException | None) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedballot.planning import COUNTED, times_left
+from fedballot.planning import COUNTED, repeated
 from fedballot.privacy import accounting
 from fedballot.privacy.costs import (
     CohortCost,
@@ -139,7 +139,7 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
         If it was cut or edited.
     """
     account, lines = ledger.account, ledger.lines()
-    spending = Spending(account)
+    spending = Spending(ledger.rule)
     repeatable: tuple[str, Cost] | None = None
     entries, spent, seeded, charges, versions = [], 0.0, 0, 0, 0
     progress.start("ledger lines", len(lines))
@@ -172,10 +172,12 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
     progress.stop()
     again = None
     if repeatable is not None:
-        limit = account.epsilon - math.fsum(lost.epsilon for lost in spending.lost)
-        again = times_left([*spending.costs], repeatable[1], limit, account.delta, account.accountant)
+        one, counted = repeatable[1], COUNTED[account.accountant]
+        again = accounting.largest_count(lambda n: spending.epsilon(repeated(one, n)) <= account.epsilon, counted)
     spans = (f" over {versions} versions of the data" if versions > 1 else "") + _lost_words(spending)
-    guarantee = None if not charges and not spending.lost else _guarantee(spending, charges, spans, seeded, spent)
+    guarantee = None
+    if charges or spending.lost:
+        guarantee = _guarantee(account, spending, charges, spans, seeded, spent)
     last = repeatable[0] if repeatable else ""
     return LedgerView(account, tuple(entries), guarantee, last, again, lines[-1]["hash"])
 
@@ -227,9 +229,8 @@ def restoration_words(plan: Restoration) -> list[str]:
     ]
 
 
-def _guarantee(spending: Spending, charges: int, spans: str, seeded: int, spent: float) -> Guarantee:
+def _guarantee(account: Account, spending: Spending, charges: int, spans: str, seeded: int, spent: float) -> Guarantee:
     """The statement that holds for every charge: towards whoever sees what is published."""
-    account = spending.account
     charged = "1 charge" if charges == 1 else f"{charges} charges"
     noise = f"with seeded noise in {seeded} of them" if seeded else "whose noise was secret"
     return Guarantee(

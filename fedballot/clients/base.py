@@ -116,6 +116,8 @@ class Party(Generic[S]):
         Of its records: a request that was asked about others is another one.
     records_per_person
         Most records of one person among its own; 0: nobody says whose record each is.
+    masks_only
+        Whether what protects it only in a sum never leaves in the clear.
     limit
         Context in which it works on its records; ends work that takes too long by an error.
     """
@@ -129,6 +131,7 @@ class Party(Generic[S]):
     read: Callable[[], Examples] | None = None
     version: str = ""
     records_per_person: int = 0
+    masks_only: bool = False
     limit: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
@@ -221,6 +224,7 @@ class PartyClient(NumPyClient, Generic[S]):
     """
 
     failed = False  # whether the party's own work failed, so that its answer is blank
+    trusts_server = False  # whether the guarantee needs a server that adds up, adds noise, and shows no single answer
 
     def __init__(self, party: Party[S]) -> None:
         self.party = party
@@ -350,6 +354,8 @@ class PartyClient(NumPyClient, Generic[S]):
             expected, own = str(config["fingerprint"]), self.party.data.public_fingerprint
             if expected != own:
                 raise Refusal("fingerprint", f"the server's public set is {expected}, this party's is {own}")
+            if self.trusts_server and self.party.masks_only:
+                raise Refusal("policy", "answers that need a trusted server: what leaves this site leaves under masks")
             out = self.answer(parameters, config)
         except Refusal as refusal:
             refused, detail = refusal.reason, str(refusal)

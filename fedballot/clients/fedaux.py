@@ -51,17 +51,31 @@ class FedauxfdpSettings(FeddSettings):
     """Settings of FedAUXfdp."""
 
     head: Literal["class-sums", "logistic"] = setting(
-        "class-sums", "what is released: class counts and sums at once, or the paper's score and class heads"
+        "class-sums",
+        "what is released: class counts and sums at once, or the paper's score and class heads",
+        site_limit=("class-sums", "logistic"),
     )
     score_epsilon: float = setting(
-        0.1, "privacy target of the score head (head=logistic); `inf`: no noise", above=0, infinite=True
+        0.1,
+        "privacy target of the score head (head=logistic); `inf`: no noise",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
     )
-    embedding: Literal["landmarks", "pca"] = setting("landmarks", "space of the class sums, fitted on the public pool")
+    embedding: Literal["landmarks", "pca"] = setting(
+        "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca")
+    )
     dimension: int = setting(
-        0, "coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records", low=0
+        0,
+        "coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records",
+        low=0,
+        site_limit=(0, 4096),
     )
     records: int = setting(
-        0, "about how many records a party holds (embedding=pca), public; 0: the mean of the partition", low=0
+        0,
+        "about how many records a party holds (embedding=pca), public; 0: the mean of the partition",
+        low=0,
+        site_limit=(0, 1_000_000),
     )
 
     def check(self) -> None:
@@ -108,13 +122,21 @@ class FedauxFSettings(FeddSettings):
     """Settings of FedAUX with a frozen extractor: private scores, class heads without noise."""
 
     client_models: tuple[str, ...] = setting(
-        ("linear-torch",), "learners of the agents' class heads, on frozen features"
+        ("linear-torch",), "learners of the agents' class heads, on frozen features", reads="site"
     )
-    epochs: int = setting(40, "epochs of a class head", low=0)
-    epsilon: float = setting(math.inf, "`inf`: the class head has no noise", above=0, infinite=True)
-    share: Literal["heads", "predictions"] = setting("predictions", "what a party tells: predictions")
-    weighting: Literal["probabilities", "logits"] = setting("probabilities", "what of the heads is averaged")
-    score_epsilon: float = setting(0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True)
+    epochs: int = setting(40, "epochs of a class head", low=0, site_limit=(1, 500))
+    epsilon: float = setting(
+        math.inf, "`inf`: the class head has no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
+    share: Literal["heads", "predictions"] = setting(
+        "predictions", "what a party tells: predictions", site_limit=("heads", "predictions")
+    )
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the heads is averaged", reads="server"
+    )
+    score_epsilon: float = setting(
+        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
 
     def check(self) -> None:
         super().check()

@@ -27,8 +27,10 @@ from fedballot.settings import setting
 class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
     """Settings of FedAUXfdp with one noise for all parties."""
 
-    epsilon: float = setting(0.5, "privacy target of the sum over parties", above=0)
-    records: int = setting(0, "most records that a party holds, public; 0: the largest of the partition", low=0)
+    epsilon: float = setting(0.5, "privacy target of the sum over parties", above=0, site_limit=(1e-3, 1000.0))
+    records: int = setting(
+        0, "most records that a party holds, public; 0: the largest of the partition", low=0, site_limit=(0, 1_000_000)
+    )
 
     def check(self) -> None:
         super().check()

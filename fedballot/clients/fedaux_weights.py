@@ -17,7 +17,7 @@ from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, 
 from fedballot.clients.weights import Start, WeightsClient, WeightsSettings
 from fedballot.errors import SettingsError
 from fedballot.privacy.heads import PrivateHead
-from fedballot.settings import setting
+from fedballot.settings import EXTRACTORS, setting
 from fedballot.wire import pack_halves
 
 
@@ -25,16 +25,24 @@ from fedballot.wire import pack_halves
 class FedauxSettings(WeightsSettings, HeadSettings):
     """Settings of FedAUX; with `extractor = "simclr-M"`, M the clients' model, all models begin as the extractor."""
 
-    client_models: tuple[str, ...] = setting(("resnet8-gn",), "the one learner that all train")
-    server_model: str = setting("logistic-regression", "not used: the server trains the clients' learner")
-    extractor: str = setting("simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M")
-    rounds: int = setting(5, "rounds of training, averaging and distillation", low=1)
-    precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
-        "float32", "how the difference of the weights is sent"
+    client_models: tuple[str, ...] = setting(("resnet8-gn",), "the one learner that all train", reads="site")
+    server_model: str = setting(
+        "logistic-regression", "not used: the server trains the clients' learner", reads="server"
     )
-    epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True)
-    score_epsilon: float = setting(0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True)
-    weighting: Literal["probabilities", "logits"] = setting("probabilities", "what of the models is averaged")
+    extractor: str = setting(
+        "simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M", site_limit=EXTRACTORS
+    )
+    rounds: int = setting(5, "rounds of training, averaging and distillation", low=1, site_limit=(1, 1000))
+    precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
+        "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
+    )
+    epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0))
+    score_epsilon: float = setting(
+        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the models is averaged", reads="server"
+    )
 
     def check(self) -> None:
         super().check()

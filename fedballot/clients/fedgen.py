@@ -24,10 +24,14 @@ from fedballot.wire import WireError, unpack_singles
 class FedgenSettings(WeightsSettings):
     """Settings of FedGen; the generator trains with ``server_batch_size`` and ``server_lr``."""
 
-    generator_steps: int = setting(200, "steps of the generator's training after each round", low=0)
-    replay: float = setting(1.0, "how much generated features count in local training, beside own records", low=0)
+    generator_steps: int = setting(200, "steps of the generator's training after each round", low=0, reads="server")
+    replay: float = setting(
+        1.0, "how much generated features count in local training, beside own records", low=0, site_limit=(0.0, 10.0)
+    )
     label_counts: bool = setting(
-        True, "agents tell how many records of each class they have, which weighs them; false: all weigh the same"
+        True,
+        "agents tell how many records of each class they have, which weighs them; false: all weigh the same",
+        site_limit=(False, True),
     )
 
     def check(self) -> None:

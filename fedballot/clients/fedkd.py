@@ -33,15 +33,22 @@ Indices = npt.NDArray[np.int64]
 class EnsembleSettings(CommonSettings):
     """What both kinds of FedKD share: what is asked, and how the server learns from it."""
 
-    queries: int = setting(0, "public records that parties answer; 0: the whole pool", low=0)
+    queries: int = setting(0, "public records that parties answer; 0: the whole pool", low=0, site_limit=(0, 1_000_000))
     answers: int = setting(
-        1, "answers to each public image, all but the first to shifted copies; each is a query of its own", low=1
+        1,
+        "answers to each public image, all but the first to shifted copies; each is a query of its own",
+        low=1,
+        site_limit=(1, 100),
     )
     distill_loss: Literal["l2", "mae", "kl"] = setting(
-        "l2", "loss of the server; l2 and mae compare logits (equation 7), kl probabilities (equation 5)"
+        "l2",
+        "loss of the server; l2 and mae compare logits (equation 7), kl probabilities (equation 5)",
+        reads="server",
     )
-    temperature: float = setting(3.0, "temperature of distill_loss=kl, tau", above=0)
-    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+    temperature: float = setting(3.0, "temperature of distill_loss=kl, tau", above=0, reads="server")
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()
@@ -66,14 +73,25 @@ class FedkdSettings(EnsembleSettings):
     """Settings of FedKD as printed; S and gamma in the paper are levels and gamma."""
 
     levels: int = setting(
-        200, "quantisation levels S; up to 256 take a byte per logit, up to 16 half", low=2, high=65536
+        200,
+        "quantisation levels S; up to 256 take a byte per logit, up to 16 half",
+        low=2,
+        high=65536,
+        site_limit=(2, 65536),
     )
-    gamma: float = setting(1.0, "the server's Laplace noise has scale 1/gamma; `inf`: no noise", above=0, infinite=True)
+    gamma: float = setting(
+        1.0, "the server's Laplace noise has scale 1/gamma; `inf`: no noise", above=0, infinite=True, reads="server"
+    )
     weights: Literal["class-counts", "equal"] = setting(
-        "class-counts", "how parties count (equation 1); class-counts: by their exact counts, which must be public"
+        "class-counts",
+        "how parties count (equation 1); class-counts: by their exact counts, which must be public",
+        site_limit=("class-counts", "equal"),
     )
     logit_bound: float = setting(
-        0.0, "public bound of the quantiser, larger logits are cut; 0: a party's own largest logit, told too", low=0
+        0.0,
+        "public bound of the quantiser, larger logits are cut; 0: a party's own largest logit, told too",
+        low=0,
+        site_limit=(0.0, 1e6),
     )
 
 
@@ -81,10 +99,16 @@ class FedkdSettings(EnsembleSettings):
 class FedkdDpSettings(EnsembleSettings, SummedSettings):
     """Settings of the sound variant: clipped logits, equal weights, Gaussian noise on the sum."""
 
-    queries: int = setting(200, "public records that parties answer; noise grows with their root; 0: all", low=0)
-    epsilon: float = setting(8.0, "privacy target", above=0)
-    delta: float = setting(1e-5, "probability that the epsilon does not hold", above=0, below=1)
-    logit_bound: float = setting(1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0)
+    queries: int = setting(
+        200, "public records that parties answer; noise grows with their root; 0: all", low=0, site_limit=(0, 1_000_000)
+    )
+    epsilon: float = setting(8.0, "privacy target", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-5, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    logit_bound: float = setting(
+        1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
 
 
 S = TypeVar("S", bound=EnsembleSettings)

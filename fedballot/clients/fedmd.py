@@ -43,23 +43,36 @@ PRETRAINING = 3  # stream of the run's seed: all parties with the same kind of n
 class FedmdSettings(CommonSettings):
     """Settings of FedMD; R, T1, T2, T3 in the paper are rounds, epochs, digest_epochs, revisit_epochs."""
 
-    rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1)
-    queries: int = setting(5000, "public records per round; the whole pool where it holds fewer", low=1)
+    rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1, site_limit=(1, 1000))
+    queries: int = setting(
+        5000, "public records per round; the whole pool where it holds fewer", low=1, site_limit=(1, 1_000_000)
+    )
     pretrain_epochs: int = setting(
-        20, "epochs on the labelled public pool before all else; 0: the pool's labels are not used", low=0
+        20,
+        "epochs on the labelled public pool before all else; 0: the pool's labels are not used",
+        low=0,
+        site_limit=(0, 500),
     )
     public_batch_size: int = setting(
-        256, "batch size of pretraining and digest; the own records have batch_size", low=1
+        256, "batch size of pretraining and digest; the own records have batch_size", low=1, site_limit=(1, 4096)
     )
-    digest_epochs: int = setting(2, "epochs towards the consensus each round, T2", low=0)
-    revisit_epochs: int = setting(1, "epochs on the own records each round, T3", low=0)
-    share: Literal["logits", "softmax", "argmax"] = setting("argmax", "what a party tells about each public record")
-    precision: Literal["float16", "int8"] = setting("float16", "how logits and probabilities are sent; int8: 1 byte")
+    digest_epochs: int = setting(2, "epochs towards the consensus each round, T2", low=0, site_limit=(0, 100))
+    revisit_epochs: int = setting(1, "epochs on the own records each round, T3", low=0, site_limit=(0, 100))
+    share: Literal["logits", "softmax", "argmax"] = setting(
+        "argmax", "what a party tells about each public record", site_limit=("logits", "softmax", "argmax")
+    )
+    precision: Literal["float16", "int8"] = setting(
+        "float16", "how logits and probabilities are sent; int8: 1 byte", site_limit=("float16", "int8")
+    )
     digest_loss: Literal["cross-entropy", "mae", "l2"] = setting(
-        "cross-entropy", "loss of the digest; mae and l2 compare logits, as the original FedMD does"
+        "cross-entropy",
+        "loss of the digest; mae and l2 compare logits, as the original FedMD does",
+        site_limit=("cross-entropy", "mae", "l2"),
     )
     weights: Literal["equal", "size", "confidence"] = setting(
-        "equal", "how parties count in the consensus; size: by their number of records, which must be public"
+        "equal",
+        "how parties count in the consensus; size: by their number of records, which must be public",
+        reads="server",
     )
 
     def check(self) -> None:

@@ -34,21 +34,37 @@ from fedballot.settings import setting
 class NfdpSettings(FedmdSettings):
     """Settings of FedMD-NFDP."""
 
-    k: int = setting(300, "records that each party draws, once and for all, and trains on", low=1)
-    replacement: bool = setting(True, "draw with replacement: the more private, for it uses fewer different records")
-    noise_seed: int | None = setting(None, "seed the draw, for tests; the guarantee is then stamped: not private")
+    k: int = setting(
+        300, "records that each party draws, once and for all, and trains on", low=1, site_limit=(1, 1_000_000)
+    )
+    replacement: bool = setting(
+        True, "draw with replacement: the more private, for it uses fewer different records", site_limit=(False, True)
+    )
+    noise_seed: int | None = setting(
+        None, "seed the draw, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
 
 
 @dataclass(frozen=True)
 class LdpSettings(FedmdSettings):
     """Settings of FedMD-LDP."""
 
-    share: Literal["logits", "softmax", "argmax"] = setting("softmax", "what a party tells about each public record")
-    noise: Literal["gaussian", "laplace"] = setting("gaussian", "noise on each prediction that is told")
-    epsilon: float = setting(1.0, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
-    logit_bound: float = setting(10.0, "largest norm of the logits told of a record; larger ones are cut", above=0)
-    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+    share: Literal["logits", "softmax", "argmax"] = setting(
+        "softmax", "what a party tells about each public record", site_limit=("logits", "softmax", "argmax")
+    )
+    noise: Literal["gaussian", "laplace"] = setting(
+        "gaussian", "noise on each prediction that is told", site_limit=("gaussian", "laplace")
+    )
+    epsilon: float = setting(1.0, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    logit_bound: float = setting(
+        10.0, "largest norm of the logits told of a record; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()
@@ -164,7 +180,8 @@ class LdpClient(FedmdClient[LdpSettings]):
         noisy, delta = self.mechanism, self.party.settings.delta
         # a blank answer lies within the bound, and one record moves no more than the whole party
         also: list[tuple[Unit, Adjacency]] = [("agent", "zero-out"), ("record", "replace-one")]
-        return Terms("agent", "replace-one", noisy.epsilon(delta), delta, noisy.accountant, also)
+        budget = accounting.least_budget([noisy.mechanism.cost()] * noisy.releases, delta, noisy.accountant)
+        return Terms("agent", "replace-one", budget, delta, noisy.accountant, also)
 
     def parts(self, question: Task, unit: Unit) -> dict[str, Part]:
         noisy = self.mechanism.mechanism

@@ -16,7 +16,7 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.errors import SettingsError
 from fedballot.learners.base import FloatArray
 from fedballot.learners.extractors import Extractor, make_extractor, split_steps
-from fedballot.settings import CommonSettings, setting
+from fedballot.settings import EXTRACTORS, CommonSettings, setting
 
 Indices = npt.NDArray[np.int64]
 SPLIT = 7  # stream of the run's seed
@@ -27,13 +27,21 @@ class FrozenSettings(CommonSettings):
     """Settings of methods that train on the features of a frozen extractor."""
 
     extractor: str = setting(
-        "auto", "frozen features: steps such as hog+pca, simclr-resnet8, or package.module:factory for a torch module"
+        "auto",
+        "frozen features: steps such as hog+pca, simclr-resnet8, or package.module:factory for a torch module",
+        site_limit=EXTRACTORS,
     )
-    components: int = setting(256, "most principal components of a pca step", low=1)
+    components: int = setting(256, "most principal components of a pca step", low=1, site_limit=(1, 4096))
     pretrain_share: float = setting(
-        0.2, "share of the public pool that fits the extractor and is the scores' negatives", above=0, below=1
+        0.2,
+        "share of the public pool that fits the extractor and is the scores' negatives",
+        above=0,
+        below=1,
+        site_limit=(0.0, 1.0),
     )
-    pretrain_epochs: int = setting(100, "epochs of contrastive pretraining (simclr extractors)", low=0)
+    pretrain_epochs: int = setting(
+        100, "epochs of contrastive pretraining (simclr extractors)", low=0, site_limit=(0, 500)
+    )
 
     def check(self) -> None:
         super().check()

@@ -25,14 +25,19 @@ FEW_VOTES = 0.1
 class PateSettings(VotingSettings):
     """Settings of PATE-FL."""
 
-    abstain: bool = setting(True, "teachers also learn a class `unknown` from the public pool, and then do not vote")
+    abstain: bool = setting(
+        True,
+        "teachers also learn a class `unknown` from the public pool, and then do not vote",
+        site_limit=(False, True),
+    )
     domain_adaptation: float = setting(
         0.0,
         "strength of domain-adversarial training of teachers towards the public pool (`+DA`); needs abstain=false",
         low=0,
+        site_limit=(0.0, 10.0),
     )
     vote_fraction: float = setting(
-        0.55, "most queries an agent may vote on, as a share; the surest ones", above=0, high=1
+        0.55, "most queries an agent may vote on, as a share; the surest ones", above=0, high=1, site_limit=(0.0, 1.0)
     )
 
     def check(self) -> None:

@@ -36,18 +36,34 @@ Floats = npt.NDArray[np.float64]
 class HeadSettings(FrozenSettings):
     """Settings of methods whose parties tell a private class head; those of the averaging baseline."""
 
-    client_models: tuple[str, ...] = setting(("logistic-regression",), "not used: every party trains a linear head")
-    server_model: str = setting("logistic-regression", "learner that the server trains on the frozen features")
+    client_models: tuple[str, ...] = setting(
+        ("logistic-regression",), "not used: every party trains a linear head", reads="site"
+    )
+    server_model: str = setting(
+        "logistic-regression", "learner that the server trains on the frozen features", reads="server"
+    )
     epsilon: float = setting(
-        0.5, "privacy target of the class release; `inf`: no noise, no guarantee", above=0, infinite=True
+        0.5,
+        "privacy target of the class release; `inf`: no noise, no guarantee",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
     )
-    delta: float = setting(1e-5, "probability that the epsilon of a release does not hold", above=0, below=1)
-    lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0)
+    delta: float = setting(
+        1e-5, "probability that the epsilon of a release does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
     mechanism: Literal["tight", "paper"] = setting(
-        "tight", "noise of logistic heads: the least that is proved, or the paper's formula"
+        "tight",
+        "noise of logistic heads: the least that is proved, or the paper's formula",
+        site_limit=("tight", "paper"),
     )
-    precision: Literal["float16", "int8"] = setting("float16", "how a release is sent; int8: 1 byte a number")
-    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+    precision: Literal["float16", "int8"] = setting(
+        "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
+    )
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
 
     @property
     def logistic(self) -> bool:
@@ -75,9 +91,13 @@ class FeddSettings(HeadSettings):
     """Settings of ensemble distillation from private heads, without scores."""
 
     share: Literal["heads", "predictions"] = setting(
-        "heads", "what a party tells: its private head, or what the head says of the public records"
+        "heads",
+        "what a party tells: its private head, or what the head says of the public records",
+        site_limit=("heads", "predictions"),
     )
-    weighting: Literal["probabilities", "logits"] = setting("probabilities", "what of the heads is averaged")
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the heads is averaged", reads="server"
+    )
 
     @property
     def told(self) -> Literal["heads", "predictions"]:
@@ -117,12 +137,20 @@ def score_mechanism(settings: HeadSettings, records: int, features: int) -> Priv
     )
 
 
-def costs_of(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> list[Cost]:
-    """What the releases of a party with logistic heads cost: class head, score head, as far as they have noise."""
-    heads = [class_mechanism(settings, records, features, classes)]
+def head_mechanisms(
+    settings: HeadSettings, records: int, negatives: int, features: int, classes: int
+) -> dict[str, PrivateHead | None]:
+    """The noise of each head that a party with logistic heads tells; None: it has none."""
+    found = {"classes": class_mechanism(settings, records, features, classes)}
     if settings.with_scores:
-        heads.append(score_mechanism(settings, records + negatives, features))
-    return [head.cost() for head in heads if head is not None]
+        found["scores"] = score_mechanism(settings, records + negatives, features)
+    return found
+
+
+def head_costs(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> dict[str, Cost]:
+    """What each head costs, as far as it has noise."""
+    found = head_mechanisms(settings, records, negatives, features, classes)
+    return {name: noisy.cost() for name, noisy in found.items() if noisy}
 
 
 def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, float]:
@@ -206,23 +234,14 @@ class HeadClient(PartyClient[S], Generic[S]):
         return False
 
     @property
-    def records(self) -> int:
-        """Records on which the noise of heads is calibrated."""
-        return max(1, self.party.records)
-
-    @property
     def classes(self) -> int:
         """Size of the global label set, C."""
         return len(self.party.data.classes)
 
     def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
         """The noise of each head that is told; None: it has none."""
-        settings, public = self.party.settings, question.public
-        width, negatives = public.features.shape[1] + 1, len(public.auxiliary)
-        found = {"classes": class_mechanism(settings, self.records, width, self.classes)}
-        if settings.with_scores:
-            found["scores"] = score_mechanism(settings, self.records + negatives, width)
-        return found
+        width, negatives = question.public.features.shape[1] + 1, len(question.public.auxiliary)
+        return head_mechanisms(self.party.settings, max(1, self.party.records), negatives, width, self.classes)
 
     def terms(self, question: HeadQuestion) -> Terms:
         costs = [noisy.cost() for noisy in self.mechanisms(question).values() if noisy]
@@ -286,8 +305,8 @@ def head_part(noisy: PrivateHead | None) -> Part:
 
 def record_terms(settings: HeadSettings, costs: Sequence[Cost]) -> Terms:
     """Of methods whose releases protect single records, how many there are being public."""
-    epsilon, delta = together(settings, costs) if costs else (0.0, settings.delta)
-    return Terms("record", "replace-one", epsilon, delta)
+    delta = settings.delta * max(1, len(costs))
+    return Terms("record", "replace-one", accounting.least_budget(costs, delta, "exact"), delta)
 
 
 def fit_score_head(features: Features, lam: float) -> Head:

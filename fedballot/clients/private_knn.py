@@ -18,7 +18,7 @@ from fedballot.learners.base import FloatArray
 from fedballot.learners.extractors import Extractor, make_extractor, split_steps
 from fedballot.learners.neighbours import nearest, neighbour_votes
 from fedballot.metrics import confusion_matrix
-from fedballot.settings import setting
+from fedballot.settings import EXTRACTORS, setting
 
 FULL_VOTES = 0.95
 
@@ -27,9 +27,16 @@ FULL_VOTES = 0.95
 class KnnSettings(VotingSettings):
     """Settings of Private-kNN-FL."""
 
-    unit: Literal["agent", "record"] = setting("record", "whom the target protects")
-    k: int = setting(10, "nearest private records of each agent that vote on a query; public, the same for all", low=1)
-    extractor: str = setting("auto", "public features in which records are compared: steps such as hog+pca+l2")
+    unit: Literal["agent", "record"] = setting("record", "whom the target protects", site_limit=("agent", "record"))
+    k: int = setting(
+        10,
+        "nearest private records of each agent that vote on a query; public, the same for all",
+        low=1,
+        site_limit=(1, 10_000),
+    )
+    extractor: str = setting(
+        "auto", "public features in which records are compared: steps such as hog+pca+l2", site_limit=EXTRACTORS
+    )
 
     def check(self) -> None:
         super().check()

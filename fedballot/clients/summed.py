@@ -23,13 +23,25 @@ class SummedSettings(CommonSettings):
     """Settings of every method whose ballots are added up; ``min_agents`` is the fewest whose sum may be opened."""
 
     secure_aggregation: bool = setting(
-        False, "add ballots up under masks, so that the server sees the sum only; `fedballot submit` sets it"
+        False,
+        "add ballots up under masks, so that the server sees the sum only; `fedballot submit` sets it",
+        site_limit=(False, True),
     )
-    colluders: int = setting(0, "agents that may pool what they know with the server: noise, shares of keys", low=0)
+    colluders: int = setting(
+        0,
+        "agents that may pool what they know with the server: noise, shares of keys",
+        low=0,
+        site_limit=(0, 1_000_000),
+    )
     mask_neighbours: int = setting(
-        0, "agents with which each one shares masks, an even number; 0: as few as are safe", low=0
+        0,
+        "agents with which each one shares masks, an even number; 0: as few as are safe",
+        low=0,
+        site_limit=(0, 1_000_000),
     )
-    share_threshold: int = setting(0, "shares that open an agent's mask; 0: as few as are safe", low=0)
+    share_threshold: int = setting(
+        0, "shares that open an agent's mask; 0: as few as are safe", low=0, site_limit=(0, 1_000_000)
+    )
 
     def check(self) -> None:
         super().check()
@@ -57,6 +69,11 @@ class SummedClient(PartyClient[S], Generic[S]):
     Under masks a request has four exchanges. In the first it is bound to its digest, and refused if rules or budget do
     not allow it; keys and shares are made from no data. The third charges it, and only then looks at records.
     """
+
+    @property
+    def trusts_server(self) -> bool:  # type: ignore[override]
+        """Without masks the server sees each ballot."""
+        return not self.party.settings.secure_aggregation
 
     @abstractmethod
     def form(self) -> Form:

@@ -33,23 +33,46 @@ ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one"
 class VotingSettings(SummedSettings):
     """Settings of every method whose agents vote; each piece of the server's recipe can be switched off on its own."""
 
-    queries: int = setting(0, "public records that agents vote on; 0: the whole pool", low=0)
-    epsilon: float = setting(4.3, "privacy target; `inf`: votes without noise, no guarantee", above=0, infinite=True)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
-    unit: Literal["agent", "record"] = setting("agent", "whom the target protects")
+    queries: int = setting(0, "public records that agents vote on; 0: the whole pool", low=0, site_limit=(0, 1_000_000))
+    epsilon: float = setting(
+        4.3,
+        "privacy target; `inf`: votes without noise, no guarantee",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
+    )
+    delta: float = setting(
+        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    unit: Literal["agent", "record"] = setting("agent", "whom the target protects", site_limit=("agent", "record"))
     sigma: float = setting(
-        0.0, "standard deviation of the noise on each sum, in full votes of an agent; 0: solve it", low=0
+        0.0,
+        "standard deviation of the noise on each sum, in full votes of an agent; 0: solve it",
+        low=0,
+        site_limit=(0.0, 1e6),
     )
-    noise_seed: int | None = setting(None, "seed the noise, for tests; the guarantee is then stamped: not private")
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
     student: Literal["argmax", "propagated", "self-train"] = setting(
-        "self-train", "how the server learns: the paper's argmax labels, propagated labels, or those and self-training"
+        "self-train",
+        "how the server learns: the paper's argmax labels, propagated labels, or those and self-training",
+        reads="server",
     )
-    passes: int = setting(1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2)
-    neighbours: int = setting(5, "neighbours of a record in the propagation graph", low=1)
-    spread: float = setting(0.99, "share of a record's label that comes from its neighbours", low=0, below=1)
-    graph_features: str = setting("auto", "what the graph compares: an extractor such as deskew (upright digits)")
-    components: int = setting(64, "principal components of the step pca of any extractor", low=1)
-    server_features: str = setting("", "extractor whose features the server's model learns from; empty: the records")
+    passes: int = setting(
+        1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2, reads="server"
+    )
+    neighbours: int = setting(5, "neighbours of a record in the propagation graph", low=1, reads="server")
+    spread: float = setting(
+        0.99, "share of a record's label that comes from its neighbours", low=0, below=1, reads="server"
+    )
+    graph_features: str = setting(
+        "auto", "what the graph compares: an extractor such as deskew (upright digits)", reads="server"
+    )
+    components: int = setting(64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096))
+    server_features: str = setting(
+        "", "extractor whose features the server's model learns from; empty: the records", reads="server"
+    )
 
     def check(self) -> None:
         super().check()

@@ -28,15 +28,24 @@ Floats = npt.NDArray[np.float32]
 class WeightsSettings(CommonSettings):
     """Settings of every method that shares weights; the model that all train is the one name in ``client_models``."""
 
-    rounds: int = setting(20, "rounds of training and averaging", low=1)
-    epochs: int = setting(2, "epochs of local training in each round", low=1)
-    participation: float = setting(1.0, "share of the agents that are asked in each round", above=0, high=1)
-    precision: Literal["float32", "float16"] = setting("float32", "how the difference of the weights is sent")
+    rounds: int = setting(20, "rounds of training and averaging", low=1, site_limit=(1, 1000))
+    epochs: int = setting(2, "epochs of local training in each round", low=1, site_limit=(1, 500))
+    participation: float = setting(
+        1.0, "share of the agents that are asked in each round", above=0, high=1, site_limit=(0.0, 1.0)
+    )
+    precision: Literal["float32", "float16"] = setting(
+        "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
+    )
     weights: Literal["equal", "size"] = setting(
-        "equal", "how parties count in the average; size: by their number of records, which must be public"
+        "equal",
+        "how parties count in the average; size: by their number of records, which must be public",
+        reads="server",
     )
     domain_adaptation: float = setting(
-        0.0, "strength of domain-adversarial local training towards the public pool (`+DA`)", low=0
+        0.0,
+        "strength of domain-adversarial local training towards the public pool (`+DA`)",
+        low=0,
+        site_limit=(0.0, 10.0),
     )
 
     def check(self) -> None:
@@ -149,7 +158,9 @@ class WeightsClient(PartyClient[S], Generic[S]):
 class ProxSettings(WeightsSettings):
     """Settings of FedProx."""
 
-    mu: float = setting(0.1, "strength of the pull of local training towards the server's weights", above=0)
+    mu: float = setting(
+        0.1, "strength of the pull of local training towards the server's weights", above=0, site_limit=(0.0, 100.0)
+    )
 
 
 class ProxClient(WeightsClient[ProxSettings]):
@@ -167,5 +178,5 @@ class ProxClient(WeightsClient[ProxSettings]):
 class MomentumSettings(WeightsSettings):
     """Settings of FedAvgM."""
 
-    momentum: float = setting(0.9, "share of the last step that the server keeps", low=0, below=1)
-    server_step: float = setting(1.0, "length of the server's step", above=0)
+    momentum: float = setting(0.9, "share of the last step that the server keeps", low=0, below=1, reads="server")
+    server_step: float = setting(1.0, "length of the server's step", above=0, reads="server")

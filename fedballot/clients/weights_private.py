@@ -19,6 +19,8 @@ from fedballot.clients.weights import MomentumSettings, Start, WeightsClient, We
 from fedballot.errors import DataError, SettingsError
 from fedballot.learners.base import Learner
 from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Accountant
+from fedballot.privacy.costs import GaussianCost
 from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.randomness import NoiseSource, secret_noise
 from fedballot.privacy.subsampled import SubsampledGaussian
@@ -29,17 +31,28 @@ from fedballot.settings import setting
 class DpFedavgSettings(MomentumSettings):
     """Settings of DP-FedAvg."""
 
-    momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1)
-    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
-    clip: float = setting(0.3, "largest norm of an agent's difference; longer ones are cut", above=0)
+    momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1, reads="server")
+    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    clip: float = setting(
+        0.3, "largest norm of an agent's difference; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
     noise_multiplier: float = setting(
-        0.0, "standard deviation of the noise on a round's sum, over clip; 0: solve it for epsilon", low=0
+        0.0,
+        "standard deviation of the noise on a round's sum, over clip; 0: solve it for epsilon",
+        low=0,
+        site_limit=(0.0, 1e6),
     )
     sampling: Literal["poisson", "fixed"] = setting(
-        "poisson", "how participation draws a cohort: each agent by itself, or exactly so many"
+        "poisson",
+        "how participation draws a cohort: each agent by itself, or exactly so many",
+        site_limit=("poisson", "fixed"),
     )
-    noise_seed: int | None = setting(None, "seed noise and cohorts, for tests; the guarantee is then: not private")
+    noise_seed: int | None = setting(
+        None, "seed noise and cohorts, for tests; the guarantee is then: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()
@@ -69,16 +82,31 @@ class DpFedavgSettings(MomentumSettings):
 class DpFedsgdSettings(WeightsSettings):
     """Settings of DP-FedSGD; a party takes epochs / rate noisy steps in each round."""
 
-    batch_size: int = setting(64, "public number that a batch's sum is divided by; batches hold rate * records", low=1)
-    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0)
-    delta: float = setting(1e-3, "probability that the epsilon does not hold", above=0, below=1)
-    clip: float = setting(1.0, "largest norm of a record's gradient; longer ones are cut", above=0)
-    noise_multiplier: float = setting(
-        0.0, "standard deviation of the noise on a batch's sum, over clip; 0: solve it for epsilon", low=0
+    batch_size: int = setting(
+        64, "public number that a batch's sum is divided by; batches hold rate * records", low=1, site_limit=(1, 4096)
     )
-    rate: float = setting(0.1, "probability with which each record is in a batch", above=0, high=1)
-    lr: float = setting(0.5, "learning rate of the noisy steps (plain gradient descent)", above=0)
-    noise_seed: int | None = setting(None, "seed noise and batches, for tests; the guarantee is then: not private")
+    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    delta: float = setting(
+        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
+    clip: float = setting(
+        1.0, "largest norm of a record's gradient; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
+    noise_multiplier: float = setting(
+        0.0,
+        "standard deviation of the noise on a batch's sum, over clip; 0: solve it for epsilon",
+        low=0,
+        site_limit=(0.0, 1e6),
+    )
+    rate: float = setting(
+        0.1, "probability with which each record is in a batch", above=0, high=1, site_limit=(1e-3, 1.0)
+    )
+    lr: float = setting(
+        0.5, "learning rate of the noisy steps (plain gradient descent)", above=0, site_limit=(1e-6, 10.0)
+    )
+    noise_seed: int | None = setting(
+        None, "seed noise and batches, for tests; the guarantee is then: not private", site_limit=()
+    )
 
     def check(self) -> None:
         super().check()
@@ -109,6 +137,11 @@ def record_mechanism(settings: DpFedsgdSettings, size: int) -> SubsampledGaussia
     return _mechanism(settings, size, population=1, rate=float(settings.rate), steps=steps)
 
 
+def round_mechanism(settings: DpFedsgdSettings, size: int) -> SubsampledGaussian:
+    """The same in one round."""
+    return replace(record_mechanism(settings, size), steps=settings.steps)
+
+
 def _mechanism(
     settings: DpFedavgSettings | DpFedsgdSettings, size: int, *, population: int, rate: float | int, steps: int
 ) -> SubsampledGaussian:
@@ -132,6 +165,7 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
     cannot count on the draw being secret. A party that is not drawn pays nothing, for nothing of it is in that sum.
     """
 
+    trusts_server = True
     _difference: npt.NDArray[Any] | None = None
 
     def mechanism(self, question: Start) -> SubsampledGaussian:
@@ -140,8 +174,9 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
 
     def terms(self, question: Start) -> Terms:
         settings, mechanism = self.party.settings, self.mechanism(question)
-        epsilon = accounting.epsilon([mechanism.cost_if_drawn()] * settings.rounds, settings.delta)
-        return Terms("agent", settings.adjacency, epsilon, settings.delta)
+        costs = [mechanism.cost_if_drawn()] * settings.rounds
+        budget = accounting.least_budget(costs, settings.delta, "exact")
+        return Terms("agent", settings.adjacency, budget, settings.delta)
 
     def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
         """The difference as it is; the server adds the noise that is charged."""
@@ -173,12 +208,15 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
         return record_mechanism(self.party.settings, question.weights.size)
 
     def terms(self, question: Start) -> Terms:
-        settings, costs = self.party.settings, [self.mechanism(question).cost()]
-        return Terms("record", "add-remove", accounting.epsilon(costs, settings.delta, "rdp"), settings.delta, "rdp")
+        settings = self.party.settings
+        cost = round_mechanism(settings, question.weights.size).cost()
+        accountant: Accountant = "exact" if isinstance(cost, GaussianCost) else "rdp"  # the one that knows sampling
+        budget = accounting.least_budget([cost] * settings.rounds, settings.delta, accountant)
+        return Terms("record", "add-remove", budget, settings.delta, accountant)
 
     def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
         """The difference, whose noise is in every step that led to it."""
-        cost = replace(self.mechanism(question), steps=self.party.settings.steps).cost()
+        cost = round_mechanism(self.party.settings, question.weights.size).cost()
         return {"difference": Part(cost, lambda told, _: pack_difference(told, self.party.settings)[0])}
 
     def blank(self, question: Start) -> dict[str, Any]:

@@ -14,10 +14,12 @@ from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import OwnRecords, load_own
 from fedballot.datasets.sources import load
 from fedballot.deploy.pki import check_certificate, check_site_key
-from fedballot.deploy.site_file import Site, check_modes, read_site
+from fedballot.deploy.rules import limits_of
+from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger
 from fedballot.errors import FedballotError, SettingsError
 from fedballot.learners.registry import make_learner
+from fedballot.methods import METHODS, Method
 from fedballot.privacy.ledger import Version
 
 LONGEST_NOTE = 500  # characters, which go into the ledger as they are
@@ -33,7 +35,7 @@ class Finding:
 
 
 def check_site(path: Path) -> list[Finding]:
-    """Test a site's file, data, public source, model, key, certificate, file modes and ledger.
+    """Test a site's file, data, public source, model, key, certificate, file modes and ledger, and list its limits.
 
     Raises
     ------
@@ -49,6 +51,8 @@ def check_site(path: Path) -> list[Finding]:
     _note(findings, "authority", lambda: f"{site.ca}, valid to {check_certificate(site.ca):%Y-%m-%d}")
     _note(findings, "file modes", lambda: _modes(site))
     _note(findings, "budget", lambda: _budget(site, own) if own else None)
+    findings.append(Finding("limits", True, _common_limits(site.allowed)))
+    findings += [Finding(f"limits of {name}", True, _limits(site, METHODS[name])) for name in site.allowed.methods]
     return findings
 
 
@@ -166,3 +170,17 @@ def _budget(site: Site, own: OwnRecords) -> str:
         f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {ledger.spending().delta:g} "
         f"({site.budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"
     )
+
+
+def _common_limits(allowed: Allowed) -> str:
+    """What holds for every request."""
+    return (
+        f"at most {allowed.queries} queries; epsilon {allowed.smallest_epsilon:g} to {allowed.largest_epsilon:g} for a "
+        f"release; answers of at least {allowed.least_agents} sites (min_agents; 0 asks for nine in ten); "
+        f"{allowed.longest_training_s:g} s"
+    )
+
+
+def _limits(site: Site, method: Method) -> str:
+    """What the server may set of a method; what it sets beyond that is refused, or has no effect here."""
+    return "; ".join(f"{name}: {limit.words}" for name, limit in sorted(limits_of(site, method).items()))

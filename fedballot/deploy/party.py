@@ -18,9 +18,10 @@ from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import OwnRecords, load_own, stamp
 from fedballot.datasets.sources import load
-from fedballot.deploy.rules import check_request
+from fedballot.deploy.rules import check_request, check_weights, party_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger
+from fedballot.deploy.time_limit import GRACE_S, time_limit
 from fedballot.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
 from fedballot.errors import DataError, FedballotError, RunError
 from fedballot.files import read_json, write_json
@@ -33,11 +34,6 @@ from fedballot.settings import CommonSettings
 logger = logging.getLogger("flwr")  # what the SuperNode writes to
 
 REASON_STAYS = "`fedballot site check` says why"  # at the site: the text may name its files or values
-
-
-def own_settings(site: Site, settings: CommonSettings) -> CommonSettings:
-    """The run's settings with what the site decides itself: its model, and where its copy of the public source is."""
-    return dataclasses.replace(settings, client_models=(site.model,), public_dataset=str(site.data.public))
 
 
 def own_view(site: Site, settings: CommonSettings, records: int) -> FederatedData:
@@ -129,7 +125,7 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
     FedballotError
         If the site's files cannot be used.
     """
-    settings = own_settings(site, asked)
+    settings = party_settings(site, asked)
     models = (site.model, *torch_extractors(settings))
     prepare_worker(needs_torch(models))
     version = own_version(site, ledger)
@@ -150,6 +146,8 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
         read=read,
         version=version.fingerprint,
         records_per_person=site.data.records_per_person,
+        masks_only=site.allowed.secure_aggregation,
+        limit=lambda: time_limit(site.allowed.longest_training_s, grace_s=GRACE_S),
     )
     return method.client(party)
 
@@ -166,6 +164,7 @@ class SiteClient(NumPyClient):
         try:
             site = read_site(self.site_file)
             check_request(site, self.method, self.settings)
+            check_weights(site, self.settings, parameters)
             check_modes(site)
             site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             ledger = open_ledger(site, config)

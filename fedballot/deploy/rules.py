@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedballot.clients.base import Refusal
+from fedballot.clients.frozen import FrozenSettings
+from fedballot.clients.weights import WeightsSettings
 from fedballot.datasets.own import SITES
-from fedballot.deploy.site_file import Site
+from fedballot.deploy.site_file import Allowed, Site, can_be_limited
+from fedballot.learners.extractors import chain_name, network_digest, takes_network
 from fedballot.methods import Method
-from fedballot.settings import CommonSettings
+from fedballot.settings import EXTRACTORS, CommonSettings
+
+S = TypeVar("S", bound=CommonSettings)
 
 
 def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
-    """Refuse what the site's file does not allow, before any data are read.
+    """Refuse what the site's file does not allow, before any data are read: a function of public facts alone.
 
     Raises
     ------
     Refusal
-        With reason ``policy`` and a sentence that names the rule; it holds nothing of the site's data.
+        With reason ``policy`` and a sentence that names the setting, its value and what the site allows; it holds
+        nothing of the site's data.
     """
     allowed, queries = site.allowed, getattr(settings, "query_count", settings.public_size)
     rules = (
@@ -25,6 +37,7 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
             method.name in allowed.methods,
             f"method {method.name!r} is not allowed here; allowed are {', '.join(allowed.methods)}",
         ),
+        (not method.one_party, f"method {method.name!r} is one party's on its own: no site takes part in it"),
         (settings.dataset == SITES, f"dataset={settings.dataset!r}: this site answers with its own records only"),
         (settings.agents == site.sites, f"agents={settings.agents}, but this site joined a federation of {site.sites}"),
         (queries <= allowed.queries, f"{queries} queries are more than the {allowed.queries} that this site allows"),
@@ -33,8 +46,131 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
             not allowed.secure_aggregation or getattr(settings, "secure_aggregation", True),
             "secure_aggregation=false: this site's ballots, where only their sum is needed, leave under masks only",
         ),
-        (not math.isinf(getattr(settings, "epsilon", 0.0)), "epsilon=inf: this site releases nothing without noise"),
+        (
+            settings.required_agents >= allowed.least_agents,
+            f"min_agents={settings.min_agents} asks for the answers of {settings.required_agents} sites; this site "
+            f"allows at least {allowed.least_agents}",
+        ),
+        *((False, f"{name}=inf: this site releases nothing without noise") for name in _infinite(settings)),
+        *_within_limits(allowed, settings),
     )
     for holds, words in rules:
         if not holds:
             raise Refusal("policy", words)
+
+
+def _infinite(settings: CommonSettings) -> list[str]:
+    """Names of all settings that are infinite, whoever reads them."""
+    values = ((field.name, getattr(settings, field.name)) for field in dataclasses.fields(settings))
+    return [name for name, value in values if isinstance(value, float) and not math.isfinite(value)]
+
+
+def _within_limits(allowed: Allowed, settings: CommonSettings) -> Iterator[tuple[bool, str]]:
+    """Whether each setting that parties read lies within the site's limit, and what to say if not."""
+    for field in dataclasses.fields(settings):
+        if field.metadata["reads"] == "party":
+            limit, value = limit_of(allowed, field), getattr(settings, field.name)
+            known = chain_name(value) if field.metadata["site_limit"] == EXTRACTORS else value
+            yield limit.holds(known), f"{field.name}={value!r}; this site allows {limit.words}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """What a site accepts of one setting: numbers from ``low`` to ``high``, or one of ``values``."""
+
+    low: float | None = None
+    high: float | None = None
+    values: tuple[Any, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The limit, for people."""
+        if self.low is not None and self.high is not None:
+            return " to ".join(str(end) if isinstance(end, int) else f"{end:g}" for end in (self.low, self.high))
+        first, *more = [_word(value) for value in self.values] or ["nothing"]
+        return " or ".join([", ".join([first, *more[:-1]]), more[-1]]) if more else f"{first} only"
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value lies within it."""
+        if self.low is not None and self.high is not None:
+            return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+        return value in self.values
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value) or "''"
+
+
+def limit_of(allowed: Allowed, field: dataclasses.Field[Any]) -> Limit:
+    """What a site accepts of a setting that parties read: its file's limit, the built-in one, or the default alone."""
+    declared = field.metadata["site_limit"]
+    if declared == EXTRACTORS:
+        return Limit(values=tuple(dict.fromkeys(entry.partition("@")[0] for entry in allowed.extractors)))
+    limit = allowed.settings.get(field.name, declared) if can_be_limited(field) else None
+    if limit is None:
+        return Limit(values=(field.default,))
+    if field.name == "secure_aggregation" and allowed.secure_aggregation:
+        return Limit(values=(True,))
+    if any(isinstance(one, bool | str) for one in limit):
+        return Limit(values=tuple(limit))
+    low, high = limit
+    return Limit(max(low, allowed.least_colluders) if field.name == "colluders" else low, high)
+
+
+def limits_of(site: Site, method: Method) -> dict[str, Limit]:
+    """What a site accepts of every setting of a method that parties read, by name."""
+    fields = dataclasses.fields(method.settings)
+    return {field.name: limit_of(site.allowed, field) for field in fields if field.metadata["reads"] == "party"}
+
+
+def party_settings(site: Site, asked: S) -> S:
+    """The settings as the site's client reads them: a server's words only where parties read them.
+
+    What the server, or each machine, reads for itself stands at its default, so that nothing depends on what was
+    asked; model and public source are the site's own. Two requests that differ in no more than that are the same.
+    """
+    changes: dict[str, Any] = {
+        field.name: field.default
+        for field in dataclasses.fields(asked)
+        if field.metadata["reads"] in ("server", "machine")
+    }
+    return dataclasses.replace(
+        asked, **{**changes, "client_models": (site.model,), "public_dataset": str(site.data.public)}
+    )
+
+
+def check_weights(site: Site, settings: CommonSettings, arrays: Sequence[NDArray[np.generic]]) -> None:
+    """Refuse weights of an extractor that the site's file does not list by their digest, before they are used.
+
+    Parameters
+    ----------
+    arrays
+        Of the request, as they came.
+
+    Raises
+    ------
+    Refusal
+        With reason ``policy``; the sentence tells the digest, and what to add to the file.
+    """
+    if not isinstance(settings, FrozenSettings):  # no other method takes any
+        return
+    for weights in _sent_weights(settings, arrays):
+        chain = chain_name(settings.extractor)
+        if not takes_network(chain):
+            raise Refusal("policy", f"the request holds weights, but extractor={chain!r} takes none")
+        entry = f"{chain}@{network_digest(weights)}"
+        if entry not in site.allowed.extractors:
+            raise Refusal(
+                "policy",
+                f"the request holds weights of extractor={chain!r} that this site does not allow; its officer, who has "
+                f"made sure of them, adds {entry!r} to extractors under [allowed]",
+            )
+
+
+def _sent_weights(settings: FrozenSettings, arrays: Sequence[NDArray[np.generic]]) -> list[NDArray[np.generic]]:
+    """The arrays of a request that a client would take for an extractor's weights."""
+    if isinstance(settings, WeightsSettings):  # the first are those of the model that all train
+        return list(arrays[1:])
+    return [array for array in arrays if array.ndim == 1 and np.issubdtype(array.dtype, np.floating)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import stat
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,11 +16,14 @@ from typing import Any, Literal
 from fedballot.datasets.own import Persons
 from fedballot.errors import SettingsError, did_you_mean
 from fedballot.files import with_home
+from fedballot.learners.extractors import chain_name, takes_network
 from fedballot.methods import METHODS
 from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.guarantee import Unit
+from fedballot.settings import EXTRACTORS
 
 OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO
+DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -59,16 +63,32 @@ class Budget:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the server may ask for: methods, queries in one request, and the epsilon that a single release may cost.
+    """What the server may ask for.
 
-    With ``secure_aggregation``, ballots of methods that need their sum only never leave without masks.
+    Attributes
+    ----------
+    methods : that this site takes part in.
+    extractors : chains that it runs, as `fedballot.learners.extractors.chain_name` writes them; with
+        ``@sha256:HEX``, such as network_digest tells, a chain with the weights of that digest, sent by the server.
+    queries : most public records in one request.
+    smallest_epsilon, largest_epsilon : that a single release may cost.
+    secure_aggregation : whether ballots of methods that need their sum only never leave without masks.
+    least_agents : fewest answers for a result (``min_agents``) that it joins in.
+    least_colluders : fewest colluders that the noise and the masks must bear.
+    longest_training_s : longest work on one request, in seconds.
+    settings : limits by setting, in place of the built-in ones: (lowest, highest) of a number, else what is accepted.
     """
 
     methods: tuple[str, ...]
+    extractors: tuple[str, ...]
     queries: int
     smallest_epsilon: float
     largest_epsilon: float
     secure_aggregation: bool
+    least_agents: int
+    least_colluders: int
+    longest_training_s: float
+    settings: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -129,7 +149,7 @@ def _table(path: Path, prefix: str, kind: type[Any], values: Any) -> Any:
         if key not in names:
             allowed = ", ".join(name for name in names if name != "path")
             raise SettingsError(f"{path}: unknown key '{prefix}{key}'{did_you_mean(key, names)}. Allowed: {allowed}")
-    optional = [field.name for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING]
+    optional = [field.name for field in dataclasses.fields(kind) if _has_default(field)]
     missing = [name for name in names if name not in values and name not in optional]
     if missing:
         raise SettingsError(f"{path}: key '{prefix}{missing[0]}' is missing; `fedballot site init` writes a whole file")
@@ -138,9 +158,15 @@ def _table(path: Path, prefix: str, kind: type[Any], values: Any) -> Any:
     )
 
 
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
 def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(kind):
         return _table(path, f"{key}.", typing.cast(type[Any], kind), value)
+    if key == "allowed.settings":
+        return _own_limits(path, value)
     if typing.get_origin(kind) is Literal:
         if value not in typing.get_args(kind):
             raise SettingsError(f"{path}: {key} = {value!r}; expected one of {', '.join(typing.get_args(kind))}")
@@ -155,16 +181,98 @@ def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
         return value
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
-    if kind == tuple[str, ...] and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-        return tuple(value)
+    if kind == tuple[str, ...] and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return _chains(path, value) if key == "allowed.extractors" else tuple(value)
     wanted = {Path: "a path", str: "a text", int: "a whole number", float: "a finite number", bool: "true or false"}
     raise SettingsError(f"{path}: {key} = {value!r}; expected {wanted.get(kind, 'a list of texts')}")
+
+
+def _chains(path: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Extractors that a site allows, each written in one way."""
+    found = []
+    for name in names:
+        chain, at, digest = name.partition("@")
+        try:
+            chain = chain_name(chain)
+            if at and not takes_network(chain):
+                raise SettingsError(f"{chain!r} takes no weights from a server, so it has no digest: leave '@' out")
+        except SettingsError as error:
+            raise SettingsError(f"{path}: allowed.extractors holds {name!r}: {error}") from error
+        if at and not DIGEST.fullmatch(digest):
+            raise SettingsError(
+                f"{path}: allowed.extractors holds {name!r}; expected {chain}@sha256: and 64 hex digits"
+            )
+        found.append(chain + at + digest)
+    return tuple(found)
+
+
+def _own_limits(path: Path, values: Any) -> dict[str, tuple[Any, ...]]:
+    """The table ``[allowed.settings]``: only what parties read from the server can be limited."""
+    if not isinstance(values, Mapping):
+        raise SettingsError(f"{path}: allowed.settings = {values!r} is not a table; expected [allowed.settings]")
+    fields: dict[str, list[tuple[dataclasses.Field[Any], Any]]] = {}
+    for method in METHODS.values():
+        kinds = typing.get_type_hints(method.settings)
+        for field in dataclasses.fields(method.settings):
+            fields.setdefault(field.name, []).append((field, kinds[field.name]))
+    limits = {}
+    for name, value in values.items():
+        if name not in fields:
+            near = did_you_mean(name, fields)
+            raise SettingsError(f"{path}: allowed.settings holds {name!r}{near}; `fedballot methods --settings METHOD`")
+        declared = [(field, kind) for field, kind in fields[name] if can_be_limited(field)]
+        if not declared:
+            raise SettingsError(f"{path}: allowed.settings holds {name!r}, which {_no_limit(*fields[name][0])}")
+        limits[name] = _limit(path, f"allowed.settings.{name}", [kind for _, kind in declared], value)
+    return limits
+
+
+def can_be_limited(field: dataclasses.Field[Any]) -> bool:
+    """Whether a site's file can say what it accepts of a setting."""
+    return field.metadata["reads"] == "party" and field.metadata["site_limit"] not in ((), EXTRACTORS)
+
+
+def _no_limit(field: dataclasses.Field[Any], kind: Any) -> str:
+    if field.metadata["reads"] != "party":
+        return "no site takes from the server: leave it out"
+    if field.metadata["site_limit"] == EXTRACTORS:
+        return "allowed.extractors limits: list it there"
+    return f"stays at {field.default!r} at every site: leave it out"
+
+
+def _limit(path: Path, key: str, kinds: Sequence[Any], value: Any) -> tuple[Any, ...]:
+    """(lowest, highest) of a number, or the words or truths that are accepted."""
+    literals = [kind for kind in kinds if typing.get_origin(kind) is Literal]
+    words = tuple(dict.fromkeys(word for kind in literals for word in typing.get_args(kind)))
+    if kinds[0] in (int, float):
+        good = (
+            _all_of(value, int | float) and len(value) == 2 and all(map(math.isfinite, value)) and value[0] <= value[1]
+        )
+        wanted = "[lowest, highest], two finite numbers"
+    elif kinds[0] is bool:
+        good = isinstance(value, list) and bool(value) and all(isinstance(one, bool) for one in value)
+        wanted = "a list of true, false or both"
+    else:
+        good = _all_of(value, str) and (not words or all(one in words for one in value))
+        wanted = f"a list of some of {', '.join(words)}" if words else "a list of texts"
+    if not good:
+        raise SettingsError(f"{path}: {key} = {value!r}; expected {wanted}")
+    return tuple(value)
+
+
+def _all_of(value: Any, kind: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, kind) and not isinstance(one, bool) for one in value)
+    )
 
 
 def _check(site: Site) -> None:
     limits = (
         ("sites", site.sites >= 1, "at least 1"),
         ("number", 0 <= site.number < site.sites, f"0 to {site.sites - 1}, as sites = {site.sites}"),
+        ("allowed.methods", bool(site.allowed.methods), "a list of texts that holds at least one"),
         ("allowed.queries", site.allowed.queries >= 1, "at least 1"),
         ("data.population", site.data.population.isprintable(), "one line of text"),
         ("data.id", site.data.id != "label", "the column that says whose record each is, not the label"),
@@ -178,6 +286,13 @@ def _check(site: Site) -> None:
             site.budget.unit != "person" or bool(site.data.id),
             '"agent" or "record", or data.id and data.records_per_person, which say whose record each is',
         ),
+        ("allowed.least_agents", 1 <= site.allowed.least_agents <= site.sites, f"1 to sites = {site.sites}"),
+        (
+            "allowed.least_colluders",
+            0 <= site.allowed.least_colluders < site.sites,
+            f"0 to {site.sites - 1}, as sites = {site.sites}",
+        ),
+        ("allowed.longest_training_s", site.allowed.longest_training_s > 0, "more than 0"),
         ("budget.epsilon", site.budget.epsilon > 0, "more than 0"),
         ("budget.delta", 0 < site.budget.delta < 1, "more than 0 and less than 1"),
         ("allowed.smallest_epsilon", site.allowed.smallest_epsilon >= 0, "at least 0"),

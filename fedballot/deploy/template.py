@@ -32,12 +32,25 @@ epsilon = 10.0                  # all that this site will ever spend on these da
 delta = 1e-3
 accountant = "exact"            # how costs add up: "exact" knows Gaussian noise only; "pld" and "rdp" also other kinds
 
-[allowed]
+[allowed]                       # what the server may ask for; all else is refused
 methods = ["pate-fl"]
+# feature extractors that may run here; "package.module:factory" is imported only if it is listed, and weights that the
+# server sends are used only with their digest: "simclr-resnet8@sha256:..." (the refusal tells it)
+extractors = ["auto", "none", "none+standardise", "pca", "pca+l2", "hog", "hog+pca", "hog+pca+l2", "deskew+hog+pca"]
 queries = 1000                  # most public records in one request
 smallest_epsilon = 0.1          # a release below is mostly noise: not worth a request
 largest_epsilon = 5.0           # most that one release may cost
 secure_aggregation = true       # votes leave under masks only: the server sees their sum, never this site's own
+least_agents = {least_agents}                # fewest sites in a sum: `min_agents` of a request must not be below
+least_colluders = 0             # fewest sites that may pool what they know with the server: nor `colluders`
+longest_training_s = 3600.0     # longest work on one request, in seconds
+
+# The server sets how this site trains, within limits that `fedballot site check` lists. Yours replace them here:
+# numbers as [lowest, highest], words as the list of those accepted.
+[allowed.settings]
+# epochs = [1, 200]
+# lr = [1e-5, 1.0]
+# share = ["argmax"]
 """
 
 
@@ -54,5 +67,7 @@ def init_site(folder: Path, *, number: int, sites: int, server: str) -> Path:
         raise SettingsError(f"{record}: already there; name another folder")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     public_key = make_site_key(folder / "site.key")
-    record.write_text(TEMPLATE.format(number=number, sites=sites, server=server))
+    # more than half: what secure aggregation needs in any case
+    text = TEMPLATE.format(number=number, sites=sites, server=server, least_agents=sites // 2 + 1)
+    record.write_text(text)
     return public_key

@@ -151,7 +151,7 @@ class Chain:
         made = cache.cached("features", key, lambda: {"x": self._computed(x, stop, total)})
         return np.asarray(made["x"])
 
-    def _computed(self, x: Inputs, stop: int, total: bool) -> FloatArray:
+    def _computed(self, x: Inputs, stop: int, total: bool = False) -> FloatArray:
         rows: NDArray[Any] = x
         for index, step in enumerate(self.steps[:stop]):
             if total and step == "hellinger":
@@ -271,6 +271,27 @@ def split_steps(name: str) -> tuple[str, ...]:
                 "'+', or first 'package.module:factory' for a torch module"
             )
     return steps
+
+
+def chain_name(name: str) -> str:
+    """The one way to write an extractor's name: its steps joined by ``+``, without blanks.
+
+    Raises
+    ------
+    SettingsError
+        For a step that does not exist.
+    """
+    return "+".join(split_steps(name))
+
+
+def takes_network(name: str) -> bool:
+    """Whether the extractor's first step is a network whose weights another machine may have trained."""
+    return split_steps(name)[0].startswith(SIMCLR)
+
+
+def network_digest(network: NDArray[np.generic]) -> str:
+    """``sha256:`` and the digest of weights (k,) as little-endian float32, the form in which they are loaded."""
+    return f"sha256:{hashlib.sha256(np.ascontiguousarray(network, dtype='<f4').tobytes()).hexdigest()}"
 
 
 def _fits(step: str, input_shape: tuple[int, ...]) -> bool:

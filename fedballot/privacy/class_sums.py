@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import gaussian
-from fedballot.privacy.costs import IntegerCost, shares_that_came
-from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, secure_aggregation
+from fedballot.privacy.costs import IntegerCost, check_records, shares_that_came
+from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, all_records, secure_aggregation
 from fedballot.privacy.noise import round_to_grid
 from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.vectors import NoisyVector
@@ -110,9 +110,15 @@ class ClassSums:
         """Variance of the noise on each coordinate of the sums."""
         return self.sigma**2 / (1 - self.share)
 
-    def cost(self) -> IntegerCost:
-        """Return what the release costs."""
-        return self.mechanism.cost()
+    def cost(self, records_per_person: int = 1) -> IntegerCost:
+        """Return what the release costs a record, or all of a person's records, at most so many.
+
+        Each record is rounded by itself, so b records move the grid steps by b times what one does. Blocks save
+        nothing: b equal records that turn into b equal ones of another class move two blocks by b each, b sqrt(2).
+        """
+        check_records(records_per_person)
+        one = self.mechanism.cost()
+        return replace(one, sensitivity=records_per_person * one.sensitivity)
 
     @property
     def scale(self) -> Floats:
@@ -161,7 +167,14 @@ class ClassSums:
         return noisy
 
     def guarantees(
-        self, delta: float, *, secure: bool, arrived: int | None = None, seeded: bool = False, agents: int | None = None
+        self,
+        delta: float,
+        *,
+        secure: bool,
+        arrived: int | None = None,
+        seeded: bool = False,
+        agents: int | None = None,
+        records_per_person: int | None = None,
     ) -> list[Guarantee]:
         """What a sum over parties promises; without secure aggregation, the server's own view of one party too.
 
@@ -181,11 +194,21 @@ class ClassSums:
             n=agents,
             composition="one release; landmarks, extractor and the largest number of records of a party are public",
         )
-        if secure:
-            return [found]
-        words = "one party's own class counts and sums, with its share of the noise"
-        alone = replace(self.cost(), shares=1).epsilon(delta)
-        return [found, replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF)]
+        rows = [found]
+        if not secure:
+            words = "one party's own class counts and sums, with its share of the noise"
+            alone = replace(self.cost(), shares=1).epsilon(delta)
+            rows.append(replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF))
+        if records_per_person is not None:
+            counted = f"{found.composition}; {all_records(records_per_person)}"
+            cost = self.cost(records_per_person)
+            rows += [
+                replace(
+                    row, unit="person", n=None, composition=counted, epsilon=replace(cost, shares=shares).epsilon(delta)
+                )
+                for row, shares in zip(rows, (came, 1), strict=False)
+            ]
+        return rows
 
 
 def class_sums(embedded: NDArray[np.floating], labels: NDArray[np.integer], classes: int) -> Floats:

@@ -18,6 +18,12 @@ def _check_count(name: str, value: int) -> None:
         raise SettingsError(f"{name} = {value}: must be at least 1.")
 
 
+def check_records(records_per_person: int) -> None:
+    """Raise SettingsError unless the bound on the records of one person is at least 1."""
+    if records_per_person < 1:
+        raise SettingsError(f"records_per_person = {records_per_person}: must be at least 1.")
+
+
 def shares_that_came(arrived: int | None, contributors: int, colluders: int) -> int:
     """Return how many secret noise shares are in a sum of `arrived` parties (None: those agreed on).
 
@@ -71,6 +77,14 @@ class IntegerCost:
     def dominating(self) -> tuple[float, float]:
         """Return (mu, off): no worse than a Gaussian of that mu whose probabilities are off by at most exp(+-off)."""
         return discrete.dominating(self.sensitivity, self.coordinates, self.share_sigma, self.shares)
+
+    def concentrated(self) -> tuple[float, float]:
+        """Return (mu, off): Renyi divergences of no more than a Gaussian of that mu, but for exp(+-off).
+
+        Source: Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), Theorem 4.
+        """
+        off = self.coordinates * discrete.tau(self.share_sigma, self.shares) / 2
+        return self.sensitivity / (self.share_sigma * math.sqrt(self.shares)), off
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon of this release alone."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from fedballot.errors import SettingsError
 
-Unit = Literal["record", "agent", "person"]
+Unit = Literal["record", "person", "agent"]
 Adjacency = Literal["add-remove", "replace-one", "zero-out"]
 View = Literal["output only", "server's view", "network"]
 Status = Literal["proved", "paper's claim", "seeded", "none"]
@@ -67,8 +67,9 @@ class Guarantee:
     ----------
     mechanism : str
         What was released and how, in a few words.
-    unit : {"record", "agent"}
-        Whose presence is hidden: one record, or everything that one agent holds.
+    unit : {"record", "person", "agent"}
+        Whose presence is hidden: one record, all records of one person at a site (at most a public number of them, see
+        `all_records`), or everything that one agent holds.
     adjacency : {"add-remove", "replace-one", "zero-out"}
         Which two worlds cannot be told apart. Zero-out: the agent takes part, with its noise, but answers nothing.
     epsilon, delta : float
@@ -120,7 +121,11 @@ class Guarantee:
 
     def sentence(self) -> str:
         """Return the guarantee as prose that can be quoted to somebody who knows no differential privacy."""
-        who = "one person's record" if self.unit == "record" else "one whole participant (all of its data)"
+        who = {
+            "record": "one person's record",
+            "person": "all records of one person",
+            "agent": "one whole participant (all of its data)",
+        }[self.unit]
         if self.status == "none" or math.isinf(self.epsilon):
             return f"{_capital(self.mechanism)}: no privacy guarantee is claimed for {who}."
         worlds = {
@@ -179,6 +184,11 @@ class Guarantee:
         plain["trust"] = str(self.trust)
         plain["epsilon"] = None if math.isinf(self.epsilon) else self.epsilon
         return plain
+
+
+def all_records(records_per_person: int) -> str:
+    """Return the words for the unit "person" in a guarantee's composition."""
+    return f"all records of one person, at most {records_per_person} at a site"
 
 
 def combine(guarantees: Sequence[Guarantee]) -> Guarantee:

@@ -19,7 +19,7 @@ from scipy.special import logsumexp, softmax
 
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.privacy import gaussian
-from fedballot.privacy.costs import IntegerCost
+from fedballot.privacy.costs import IntegerCost, check_records
 from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.vectors import NoisyVector, clip_rows
 
@@ -83,9 +83,9 @@ class PrivateHead:
             sensitivity(self.lam, self.records, self.max_gradient), self.classes * self.features, self.sigma
         )
 
-    def cost(self) -> IntegerCost:
-        """Return what the release costs."""
-        return self.mechanism.cost()
+    def cost(self, records_per_person: int = 1) -> IntegerCost:
+        """Return what the release costs a record, or all of a person's records, at most so many."""
+        return self.mechanism.cost(sensitivity(self.lam, self.records, self.max_gradient, records_per_person))
 
     @classmethod
     def solve(
@@ -127,9 +127,14 @@ class PrivateHead:
         return np.asarray(noisy - noisy.mean(axis=0), dtype=np.float64)
 
 
-def sensitivity(lam: float, records: int, gradient_norm: float = 0.0) -> float:
-    """Return 2 sqrt(2)/(lambda n) + 2 g/lambda, replacing one record, for any number of classes."""
-    return 2 * math.sqrt(2) / (lam * records) + 2 * gradient_norm / lam
+def sensitivity(lam: float, records: int, gradient_norm: float = 0.0, records_per_person: int = 1) -> float:
+    """Return 2 sqrt(2) b/(lambda n) + 2 g/lambda, replacing b records, for any number of classes.
+
+    Each of the b records changes the gradient by at most 2 sqrt(2)/n; there are two solutions whatever b is, hence the
+    solver's slack once. No more than n records can be replaced.
+    """
+    check_records(records_per_person)
+    return 2 * math.sqrt(2) * min(records_per_person, records) / (lam * records) + 2 * gradient_norm / lam
 
 
 def binary_sensitivity(lam: float, records: int) -> float:

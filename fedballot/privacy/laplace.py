@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import gaussian
-from fedballot.privacy.costs import PureCost
+from fedballot.privacy.costs import PureCost, check_records
 from fedballot.privacy.noise import discrete_laplace, round_to_grid
 from fedballot.privacy.randomness import NoiseSource
 
@@ -49,9 +49,13 @@ class NoisyValues:
         """Scale of the discrete noise in grid steps, rounded up."""
         return math.ceil(self.scale / self.grid)
 
-    def cost(self) -> PureCost:
-        """Return what the release costs: (sensitivity + one step of rounding) / scale for each value."""
-        return PureCost((_STEPS + 1) / self.scale_steps, self.values)
+    def cost(self, records_per_person: int = 1) -> PureCost:
+        """Return what the release costs: (b sensitivity + one step of rounding) / scale for each value.
+
+        b, the bound on a person's records, is for values whose `sensitivity` is that of one record.
+        """
+        check_records(records_per_person)
+        return PureCost((records_per_person * _STEPS + 1) / self.scale_steps, self.values)
 
     def release(self, values: NDArray[np.floating], noise: NoiseSource) -> NDArray[np.float64]:
         """Round to the grid and add discrete Laplace noise; any shape with `values` elements."""

@@ -71,7 +71,8 @@ class Account:
         As in `Guarantee`.
     epsilon, delta : float
         The budget.
-    accountant : {"exact", "pld", "rdp"}
+    accountant : {"exact", "rdp"}
+        Of which a filter is known: whoever asks chooses each request in the light of earlier answers.
     """
 
     party: str
@@ -85,6 +86,7 @@ class Account:
     def __post_init__(self) -> None:
         gaussian.check_epsilon(self.epsilon)
         gaussian.check_delta(self.delta)
+        accounting.Filter(self.epsilon, self.delta, self.accountant)
         for name, allowed in (("unit", Unit), ("adjacency", Adjacency), ("accountant", Accountant)):
             if getattr(self, name) not in get_args(allowed):
                 raise SettingsError(f"{name} = {getattr(self, name)!r}: allowed are {', '.join(get_args(allowed))}.")
@@ -119,14 +121,14 @@ class Spending:
 
     Parameters
     ----------
-    account : Account
-        Its `delta` is that of the costs.
+    rule : accounting.Filter
+        By which the costs add up; its delta is theirs.
     lost : tuple of Lost
     costs : tuple of Cost
         What was charged and is not within a loss.
     """
 
-    account: Account
+    rule: accounting.Filter
     lost: tuple[Lost, ...] = ()
     costs: tuple[Cost, ...] = ()
 
@@ -138,18 +140,17 @@ class Spending:
             return self
         lost = Lost(line["epsilon"], line["delta"])
         if line["covers"]:  # the ledger that is gone held all lines up to here, so its limit covers them
-            return Spending(self.account, (lost,))
+            return Spending(self.rule, (lost,))
         return replace(self, lost=(*self.lost, lost))
 
     @property
     def delta(self) -> float:
         """Delta of the statement, at most 1."""
-        return min(1.0, math.fsum([self.account.delta, *(one.delta for one in self.lost)]))
+        return min(1.0, math.fsum([self.rule.delta, *(one.delta for one in self.lost)]))
 
     def epsilon(self, *further: Cost) -> float:
-        """Epsilon of the statement, also with further costs; the one place where a ledger adds up."""
-        charged = accounting.epsilon([*self.costs, *further], self.account.delta, self.account.accountant)
-        return math.fsum([charged, *(one.epsilon for one in self.lost)])
+        """The least budget that takes it, also with further costs; the one place where a ledger adds up."""
+        return math.fsum([self.rule.spent([*self.costs, *further]), *(one.epsilon for one in self.lost)])
 
 
 class Ledger:
@@ -227,16 +228,17 @@ class Ledger:
         return _costs(self._read())
 
     def spent(self) -> float:
-        """Return epsilon of all that was spent, at the delta of :meth:`spending`."""
+        """Return the least budget that takes all that was spent, at the delta of :meth:`spending`, or infinity."""
         return self.spending().epsilon()
+
+    @property
+    def rule(self) -> accounting.Filter:
+        """The rule by which costs add up, fixed by the budget that the ledger was opened with."""
+        return _filter(self._read())
 
     def spending(self) -> Spending:
         """Return all that was spent: charges, and what a ledger that is gone may have let out."""
         return self._spending(self._read())
-
-    def id(self) -> str:
-        """Return the hash of the first line, which all copies of a ledger share."""
-        return str(self._read()[0]["hash"])
 
     def unknown(self, heads: Collection[str]) -> list[str]:
         """Return those heads, of all that this ledger has shown, that are neither in its chain nor given up as lost.
@@ -565,7 +567,7 @@ class Ledger:
             )
 
     def _spending(self, lines: list[dict[str, Any]]) -> Spending:
-        return reduce(Spending.after, lines, Spending(self._account(lines)))
+        return reduce(Spending.after, lines, Spending(_filter(lines)))
 
     @staticmethod
     def _known(lines: list[dict[str, Any]]) -> set[str]:
@@ -662,6 +664,11 @@ class Ledger:
         # a restored folder has a lock of its own: whoever waited for the old one holds nobody off with it
         path = self.folder / "ledger.lock"
         return path.exists() and os.path.samestat(os.fstat(handle), path.stat())
+
+
+def _filter(lines: list[dict[str, Any]]) -> accounting.Filter:
+    """The rule by which the ledger stops, fixed by the budget that it was opened with."""
+    return accounting.Filter(lines[0]["epsilon"], lines[0]["delta"], lines[0]["accountant"])
 
 
 def _costs(lines: Sequence[Mapping[str, Any]]) -> list[Cost]:

@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 from fedballot.errors import DataError
 from fedballot.privacy import gaussian
 from fedballot.privacy.costs import IntegerCost, shares_that_came
-from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, secure_aggregation
-from fedballot.privacy.noise import grid_sensitivity
+from fedballot.privacy.guarantee import (
+    SELF,
+    TRUSTED_AGGREGATOR,
+    Guarantee,
+    Status,
+    Unit,
+    all_records,
+    secure_aggregation,
+)
 from fedballot.privacy.randomness import NoiseSource
 from fedballot.privacy.vectors import NoisyVector, clip_rows
 
@@ -58,15 +65,16 @@ class NoisyLogits:
         """Return B sqrt(Q)."""
         return self.bound * math.sqrt(self.queries)
 
-    def cost(self) -> IntegerCost:
-        """Return what the release costs an agent."""
-        return self.mechanism.cost()
+    def cost(self, unit: Unit = "agent") -> IntegerCost:
+        """Return what the release costs towards whoever sees the sum.
+
+        Replacing a record, or all records of a person, may turn every row of its agent round: 2 B sqrt(Q).
+        """
+        return self.mechanism.cost() if unit == "agent" else self.mechanism.cost(2 * self.sensitivity)
 
     def cost_alone(self) -> IntegerCost:
         """Return what replacing all logits of an agent costs towards whoever sees them with the agent's noise only."""
-        vector = self.mechanism
-        reach = grid_sensitivity(2 * self.sensitivity, vector.grid, vector.coordinates)
-        return replace(vector.cost(), sensitivity=reach, shares=1)
+        return replace(self.mechanism.cost(2 * self.sensitivity), shares=1)
 
     def guarantees(
         self,
@@ -76,6 +84,7 @@ class NoisyLogits:
         arrived: int | None = None,
         seeded: bool = False,
         agents: int | None = None,
+        records_per_person: int | None = None,
     ) -> list[Guarantee]:
         """Return every statement that a report has to make about this release, see `NoisyVotes.guarantees`.
 
@@ -114,6 +123,14 @@ class NoisyLogits:
                     mechanism="one participant's own noisy logits",
                 )
             )
+        if records_per_person is not None:
+            words = f"{found[0].composition}; {all_records(records_per_person)}"
+            cost = replace(self.cost("person"), shares=came)
+            person = replace(found[0], unit="person", adjacency="replace-one", n=None, composition=words)
+            found.append(replace(person, epsilon=cost.epsilon(delta)))
+            if not secure:
+                alone = found[1]
+                found.append(replace(alone, unit="person", n=None, composition=words))
         return found
 
     @classmethod

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import gaussian
-from fedballot.privacy.costs import DeltaCost
+from fedballot.privacy.costs import DeltaCost, check_records
 from fedballot.privacy.randomness import NoiseSource, uniform_below
 
 Change = Literal["remove", "add", "replace"]
@@ -49,9 +49,23 @@ class NfdpSample:
     @property
     def delta(self) -> float:
         """Probability that one given record is in the sample."""
-        if not self.replacement:
-            return self.k / self.n
-        return 1.0 if self.n == 1 else -math.expm1(self.k * math.log1p(-1 / self.n))
+        return self.hit()
+
+    def hit(self, records_per_person: int = 1) -> float:
+        """Return the probability that any of b given records is in the sample.
+
+        With replacement 1 - (1 - b/n)^k, without 1 - C(n - b, k)/C(n, k); 1 if there is no sample without them.
+        """
+        check_records(records_per_person)
+        b = min(records_per_person, self.n)
+        if b == self.n or (not self.replacement and b + self.k > self.n):
+            return 1.0
+        if self.replacement:
+            return -math.expm1(self.k * math.log1p(-b / self.n))
+        few, many = sorted((b, self.k))  # the roles of the sample and of the person's records are alike
+        if few == 1:
+            return many / self.n
+        return -math.expm1(math.fsum(math.log1p(-many / (self.n - i)) for i in range(few)))
 
     def profile(self, epsilon: float, change: Change) -> float:
         """Return the exact delta(epsilon) when going from a world to the other by this change; n is the larger one."""
@@ -62,9 +76,9 @@ class NfdpSample:
             raise SettingsError(f'change = {change!r}: allowed are "remove", "add", "replace".')
         return self.delta
 
-    def cost(self) -> DeltaCost:
-        """Return what the sample costs, once, however often it is used."""
-        return DeltaCost(self.delta)
+    def cost(self, records_per_person: int = 1) -> DeltaCost:
+        """Return what the sample costs a record, or a person with so many of them; once, however often it is used."""
+        return DeltaCost(self.hit(records_per_person))
 
     def draw(self, noise: NoiseSource) -> NDArray[np.int64]:
         """Draw the indices, sorted, shape (k,); with replacement an index may occur more than once."""
@@ -76,11 +90,15 @@ class NfdpSample:
         return np.sort(order[: self.k])
 
 
-def per_class_cost(samples: Sequence[NfdpSample]) -> DeltaCost:
-    """Return the cost of one sample per class, class sizes public: a record is in one class, so the largest delta."""
+def per_class_cost(samples: Sequence[NfdpSample], records_per_person: int = 1) -> DeltaCost:
+    """Return the cost of one sample per class, class sizes public: a record is in one class, so the largest delta.
+
+    A person's records may lie in several classes. The logarithm of the probability to miss them falls faster with each
+    further record of a class, so all of them in one class, the worst, is worse than any mixture.
+    """
     if not samples:
         raise SettingsError("samples: no class to sample from.")
-    return DeltaCost(max(sample.delta for sample in samples))
+    return DeltaCost(max(sample.hit(records_per_person) for sample in samples))
 
 
 def draw_per_class(labels: NDArray[np.integer], samples: Sequence[NfdpSample], noise: NoiseSource) -> NDArray[np.int64]:

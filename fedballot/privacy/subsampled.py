@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import accounting, gaussian
 from fedballot.privacy.accounting import Accountant
-from fedballot.privacy.costs import CohortCost, GaussianCost, PoissonCost
+from fedballot.privacy.costs import CohortCost, GaussianCost, PoissonCost, check_records
 from fedballot.privacy.nfdp import NfdpSample
 from fedballot.privacy.noise import discrete_gaussian, grid_sensitivity, representable_variance, round_to_grid
 from fedballot.privacy.randomness import Ints, NoiseSource, uniform_below
@@ -64,8 +64,14 @@ class SubsampledGaussian:
         """Distance of neighbouring grid points."""
         return ROUNDING * self.clip / math.sqrt(self.coordinates)
 
-    def cost(self) -> GaussianCost | PoissonCost | CohortCost:
+    def cost(self, records_per_person: int = 1) -> GaussianCost | PoissonCost | CohortCost:
         """Return what all steps cost: exactly where everybody takes part, or where sampling hardly helps.
+
+        A person's b records, each of them in the sum with probability q, are in it at all with 1 - (1 - q)^b, and then
+        move it by at most b times the bound. Given which of them are drawn, the step is a mixture of the sum without
+        them and one that far away; a bound for each is one for all, as divergences are jointly convex, and one for the
+        farthest, as noise and scaling turn it into any nearer. So b records cost a step what one record of that
+        probability costs under a b-th of the noise; add-remove, Poisson sampling only.
 
         Rounding and integer noise are paid for in the multiplier: the integers are a rounding of a continuous Gaussian
         of variance sigma^2 - 4 but for exp(-8 pi^2) in each probability, which double precision cannot show.
@@ -75,11 +81,18 @@ class SubsampledGaussian:
         reach = grid_sensitivity(factor * self.clip, self.grid, self.coordinates)
         if variance <= 8:
             raise SettingsError(f"multiplier = {self.multiplier}: too small, at least 0.01 is needed.")
-        effective = math.sqrt(variance - 4) / reach
+        check_records(records_per_person)
+        if records_per_person > 1 and not isinstance(self.rate, float):
+            raise SettingsError(
+                f"records_per_person = {records_per_person}: a person's records are counted under Poisson sampling "
+                "only, and rate is a fixed number; give rate as a probability."
+            )
+        effective = math.sqrt(variance - 4) / (reach * records_per_person)
         if effective < SMALL or self.rate == (1.0 if isinstance(self.rate, float) else self.population):
             return GaussianCost(1 / effective, self.steps)
         if isinstance(self.rate, float):
-            return PoissonCost(self.rate, effective, self.steps)
+            drawn = self.rate if records_per_person == 1 else -math.expm1(records_per_person * math.log1p(-self.rate))
+            return PoissonCost(drawn, effective, self.steps)
         return CohortCost(self.population, self.rate, effective, self.steps)
 
     def cost_if_drawn(self) -> GaussianCost:
@@ -101,9 +114,9 @@ class SubsampledGaussian:
             case CohortCost():
                 return "rdp"
 
-    def epsilon(self, delta: float) -> float:
-        """Return epsilon of all steps together."""
-        return accounting.epsilon([self.cost()], delta, self.accountant)
+    def epsilon(self, delta: float, records_per_person: int = 1) -> float:
+        """Return epsilon of all steps together, for a record or for all of a person's, see `cost`."""
+        return accounting.epsilon([self.cost(records_per_person)], delta, self.accountant)
 
     @classmethod
     def solve(

@@ -78,10 +78,16 @@ class NoisyVector:
         """Largest magnitude of a contributor's grid steps, if no value exceeds the sensitivity; see `largest_draw`."""
         return math.ceil(self.sensitivity / self.grid) + 1 + largest_draw(self.share_variance)
 
-    def cost(self) -> IntegerCost:
-        """Return what one release costs, rounding included."""
+    def cost(self, reach: float | None = None) -> IntegerCost:
+        """Return what one release costs, rounding included.
+
+        Parameters
+        ----------
+        reach : float, optional
+            How far the vector moves, L2, if by another distance than `sensitivity`: the cost of a group, say.
+        """
         return IntegerCost(
-            sensitivity=grid_sensitivity(self.sensitivity, self.grid, self.coordinates),
+            sensitivity=grid_sensitivity(self.sensitivity if reach is None else reach, self.grid, self.coordinates),
             coordinates=self.coordinates,
             share_sigma=math.sqrt(self.share_variance),
             shares=self.contributors - self.colluders,

@@ -13,8 +13,16 @@ from numpy.typing import NDArray
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import discrete, gaussian
-from fedballot.privacy.costs import IntegerCost, shares_that_came
-from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Status, Unit, secure_aggregation
+from fedballot.privacy.costs import IntegerCost, check_records, shares_that_came
+from fedballot.privacy.guarantee import (
+    SELF,
+    TRUSTED_AGGREGATOR,
+    Guarantee,
+    Status,
+    Unit,
+    all_records,
+    secure_aggregation,
+)
 from fedballot.privacy.noise import discrete_gaussian, largest_draw, representable_variance
 from fedballot.privacy.papers import votes_rho
 from fedballot.privacy.randomness import NoiseSource
@@ -97,37 +105,58 @@ class NoisyVotes:
         """Largest magnitude of an agent's integers, see `largest_draw`."""
         return self.ballot + largest_draw(self.share_variance)
 
-    def sensitivity(self, unit: Unit) -> float:
+    def swaps(self, unit: Unit, records_per_person: int = 1) -> int:
+        """Return how many votes of one query the unit can take from some classes and give to others.
+
+        All of them, in counts; but with kNN a record swaps one neighbour, and a person's b records at most b.
+        """
+        check_records(records_per_person)
+        if self.k is None or unit == "agent":
+            return self.ballot
+        return min(records_per_person if unit == "person" else 1, self.k)
+
+    def sensitivity(self, unit: Unit, records_per_person: int = 1) -> float:
         """Return the L2 sensitivity of the sum in ballots.
 
-        Agent (zero-out): sqrt(M). Record (replace-one): sqrt(2 M), for one record may change every vote of its agent;
-        with kNN sqrt(2 M)/k, for it can swap one neighbour per query.
+        Agent (zero-out): sqrt(M). Record (replace-one): sqrt(2 M), for one record may change every vote of its agent,
+        and all records of a person can do no more. With kNN sqrt(2 M)/k for a record, for it can swap one neighbour per
+        query, and min(b, k) times that for a person's b records: in each query at most so many votes leave one class
+        for another.
         """
-        return math.sqrt(self.max_votes) if unit == "agent" else math.sqrt(2 * self.max_votes) / self.ballot
+        if unit == "agent":
+            return math.sqrt(self.max_votes)
+        return self.swaps(unit, records_per_person) * math.sqrt(2 * self.max_votes) / self.ballot
 
-    def cost(self, unit: Unit = "agent") -> IntegerCost:
-        """Return what the release costs towards whoever sees the sum."""
+    def cost(self, unit: Unit = "agent", records_per_person: int = 1) -> IntegerCost:
+        """Return what the release costs towards whoever sees the sum.
+
+        Parameters
+        ----------
+        unit : {"agent", "record", "person"}
+        records_per_person : int
+            b, of the unit "person": a public bound on the records of one person at a site.
+        """
+        if unit != "agent":
+            return self._replaced(self.swaps(unit, records_per_person), self.honest)
+        cells = self.max_votes * self.ballot
         reach = self.ballot * self.sensitivity(unit)
-        if unit == "agent" and self.ballot > 1:
-            return IntegerCost(reach, self.max_votes * self.ballot, self.share_sigma, self.honest)
-        cells = self.max_votes if unit == "agent" else 2 * self.max_votes
-        return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=True)
+        return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.ballot == 1)
 
-    def cost_alone(self, unit: Unit = "agent") -> IntegerCost:
+    def cost_alone(self, unit: Unit = "agent", records_per_person: int = 1) -> IntegerCost:
         """Return what a replacement costs towards whoever sees an agent's answers with that agent's noise only.
 
         All of the agent's answers may change, also with one record; but for kNN a record swaps one neighbour per query.
         """
-        if unit == "record" and self.k is not None:
-            reach = self.ballot * self.sensitivity("record")
-            return IntegerCost(reach, 2 * self.max_votes, self.share_sigma, unit_shifts=True)
-        reach = self.ballot * math.sqrt(2 * self.max_votes)
-        cells = 2 * self.max_votes * self.ballot
-        return IntegerCost(reach, cells, self.share_sigma, unit_shifts=self.ballot == 1)
+        return self._replaced(self.swaps(unit, records_per_person), 1)
 
-    def epsilon(self, delta: float, unit: Unit = "agent") -> float:
+    def _replaced(self, swaps: int, shares: int) -> IntegerCost:
+        cells = 2 * self.max_votes * swaps
+        reach = swaps * math.sqrt(2 * self.max_votes)
+        return IntegerCost(reach, cells, self.share_sigma, shares, unit_shifts=swaps == 1)
+
+    def epsilon(self, delta: float, unit: Unit = "agent", records_per_person: int = 1) -> float:
         """Return epsilon for whoever sees the sum: exact for integer noise, and never below the continuous value."""
-        return self.cost(unit).epsilon(delta)
+        return self.cost(unit, records_per_person).epsilon(delta)
 
     def guarantees(
         self,
@@ -138,6 +167,7 @@ class NoisyVotes:
         seeded: bool = False,
         agents: int | None = None,
         records: int | None = None,
+        records_per_person: int | None = None,
     ) -> list[Guarantee]:
         """Return every statement that a report has to make about this release.
 
@@ -152,6 +182,8 @@ class NoisyVotes:
             Whether any noise came from a seed.
         agents, records : int, optional
             Numbers of agents and of records of the smallest agent, where they are public.
+        records_per_person : int, optional
+            A public bound on the records of one person at a site: the guarantees for a person are added at the end.
 
         Returns
         -------
@@ -213,6 +245,22 @@ class NoisyVotes:
                     accountant="Renyi DP, Theorem 3 of the paper, improved conversion",
                 )
             )
+        if records_per_person is not None:
+            words = f"{releases}; {all_records(records_per_person)}"
+            theirs = replace(self.cost("person", records_per_person), shares=came)
+            person = replace(record, unit="person", n=None, composition=words, epsilon=theirs.epsilon(delta))
+            found.append(person)
+            if not secure:
+                alone = self.cost_alone("person", records_per_person)
+                found.append(
+                    replace(
+                        person,
+                        epsilon=alone.epsilon(delta),
+                        view="server's view",
+                        trust=SELF,
+                        mechanism="one participant's own noisy votes",
+                    )
+                )
         return found
 
     @classmethod
@@ -227,6 +275,7 @@ class NoisyVotes:
         colluders: int = 0,
         k: int | None = None,
         unit: Unit = "agent",
+        records_per_person: int = 1,
     ) -> "NoisyVotes":
         """Return the mechanism with the smallest sigma whose reported epsilon is at most the target.
 
@@ -238,12 +287,12 @@ class NoisyVotes:
         """
         gaussian.check_positive("epsilon", epsilon)
         start = cls(queries, max_votes, 1e6 * math.sqrt(contributors), contributors, colluders, k)
-        low = gaussian.sigma(start.sensitivity(unit), epsilon, delta)
+        low = gaussian.sigma(start.sensitivity(unit, records_per_person), epsilon, delta)
         if start.honest > 1:
             low = max(low, discrete.SMALLEST_SHARE * math.sqrt(start.honest) / start.ballot)
 
         def fits(sigma: float) -> bool:
-            return replace(start, sigma=sigma).epsilon(delta, unit) <= epsilon
+            return replace(start, sigma=sigma).epsilon(delta, unit, records_per_person) <= epsilon
 
         if fits(low):
             return replace(start, sigma=low)

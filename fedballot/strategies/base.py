@@ -37,6 +37,8 @@ from flwr.server.strategy import Strategy
 from fedballot.errors import RunError
 from fedballot.files import read_arrays, write_arrays
 from fedballot.heads import SENT, Heads, Known
+from fedballot.privacy.guarantee import Guarantee
+from fedballot.privacy.ledger import Costs
 from fedballot.progress import Progress
 from fedballot.settings import CommonSettings
 from fedballot.wire import WireError, payload_bytes
@@ -151,6 +153,28 @@ class BallotStrategy(Strategy, Generic[S]):
         self._checkpoint: Path | None = None
         self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
         self._known_heads: Known = {}
+        self.agents: Path | None = None  # where the agents' folders lie, if on this machine
+
+    def blank(self) -> list[int]:
+        """Agents of this machine whose own work has failed, so that their answers are blank."""
+        return sorted(int(path.parent.name) for path in self.agents.glob("*/blank.json")) if self.agents else []
+
+    def refuse_blank(self, server_round: int, good: int, needed: int) -> None:
+        """End a simulation whose agents fail: their answers look like any other, and nothing can be learned from them.
+
+        Raises
+        ------
+        RunError
+            If too few answers remain without the blank ones.
+        """
+        blank = self.blank()
+        if blank and self.agents and good - len(blank) < needed:
+            raise RunError(
+                f"round {server_round}: the work of {len(blank)} agents failed behind their charge, so that they "
+                f"answered blank; {good - len(blank)} of {good} answers are left, and {needed} are needed. "
+                f"{self.agents / f'{blank[0]:05d}' / 'errors.txt'} says why; they answer blank for ever, so mend it "
+                "and start a new run"
+            )
 
     def take_up(self, checkpoint: Path) -> None:
         """Go on after the last round that ``checkpoint`` knows of, if it exists; keep it up to date from now on.
@@ -203,7 +227,19 @@ class BallotStrategy(Strategy, Generic[S]):
 
     @abstractmethod
     def outcome(self) -> Mapping[str, Any]:
-        """The method's part of the result: ``metrics``, ``guarantees``, ``distill_s``, ``warnings``."""
+        """The method's part of the result: ``metrics``, ``distill_s``, ``warnings``."""
+
+    def charge(self, agent: int) -> Costs | None:
+        """What one request costs this agent, by part, in its own ledger; the guarantees rest on it. None: nothing."""
+        return None
+
+    def charged_as(self, server_round: int) -> str:
+        """The name under which the answers of a round are charged."""
+        return f"{self.request_id}/{server_round}"
+
+    @abstractmethod
+    def guarantees(self) -> list[Guarantee]:
+        """What the method promises, or that it promises nothing; the first is the headline."""
 
     def cohort(self, server_round: int, proxies: list[ClientProxy]) -> list[ClientProxy]:
         """Which of the connected parties are asked in this round: all of them."""
@@ -310,6 +346,7 @@ class BallotStrategy(Strategy, Generic[S]):
                 f"only {len(good)} of {len(results) + len(failures)} parties gave a good answer in round "
                 f"{server_round}, but min_agents asks for {self.required}. Rejected: {self.counts.why() or 'none'}"
             )
+        self.refuse_blank(server_round, len(good), self.needed(len(results) + len(failures)))
         record = {
             "round": server_round,
             "asked": len(results) + len(failures),

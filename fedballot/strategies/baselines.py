@@ -56,7 +56,7 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
 
     def outcome(self) -> Mapping[str, Any]:
         if self.multi_label:
-            return {"metrics": self._aucs(), "guarantees": [self._no_guarantee().worded()], "distill_s": 0.0}
+            return {"metrics": self._aucs(), "distill_s": 0.0}
         accuracies = [accuracy(matrix) for matrix in self._matrices]
         if self.nodes == 1:
             metrics: dict[str, Any] = {
@@ -65,18 +65,20 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
             }
         else:
             metrics = {"client_accuracy": mean_and_std(accuracies), "client_accuracy_per_agent": accuracies}
-        return {"metrics": metrics, "guarantees": [self._no_guarantee().worded()], "distill_s": 0.0}
+        return {"metrics": metrics, "distill_s": 0.0}
 
-    def _no_guarantee(self) -> Guarantee:
+    def guarantees(self) -> list[Guarantee]:
         """Measurements, not releases: the one pools all records, the other tells nothing but accuracies."""
-        return Guarantee(
-            mechanism="Pooling all records in one place" if self.nodes == 1 else "Accuracies told for comparison",
-            unit="agent",
-            adjacency="replace-one",
-            epsilon=math.inf,
-            delta=0.0,
-            view="output only",
-            trust=TRUSTED_AGGREGATOR,
-            status="none",
-            accountant="none",
-        )
+        return [
+            Guarantee(
+                mechanism="Pooling all records in one place" if self.nodes == 1 else "Accuracies told for comparison",
+                unit="agent",
+                adjacency="replace-one",
+                epsilon=math.inf,
+                delta=0.0,
+                view="output only",
+                trust=TRUSTED_AGGREGATOR,
+                status="none",
+                accountant="none",
+            )
+        ]

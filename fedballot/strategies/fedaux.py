@@ -19,7 +19,7 @@ from scipy.special import softmax
 
 from fedballot.clients.fedaux import FedauxfdpSettings, FedauxFSettings, class_axes, sums_mechanism
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
-from fedballot.clients.private_heads import FeddSettings, HeadSettings, costs_of, together, unpack
+from fedballot.clients.private_heads import FeddSettings, HeadSettings, head_costs, together, unpack
 from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
 from fedballot.files import write_arrays
@@ -29,6 +29,7 @@ from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.privacy.costs import Cost
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.heads import prepare
+from fedballot.privacy.ledger import Costs
 from fedballot.runfolder import RunFolder
 from fedballot.strategies.aggregation import average_vectors, weighted_average
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
@@ -84,10 +85,14 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
         """Features of the test records."""
         return self.public.extractor.transform(np.asarray(self.data.test_x))
 
+    def charge(self, agent: int) -> Costs | None:
+        records, negatives = max(1, self.data.parts[agent].size), len(self.public.auxiliary)
+        return head_costs(self.settings, records, negatives, self.width, self.classes) or None
+
     def costs(self) -> list[Cost]:
         """What a party's releases cost, stated for the mean number of records: solving for epsilon levels it out."""
         records = round(sum(part.size for part in self.data.parts) / len(self.data.parts)) or NOMINAL
-        return costs_of(self.settings, records, len(self.public.auxiliary), self.width, self.classes)
+        return [*head_costs(self.settings, records, len(self.public.auxiliary), self.width, self.classes).values()]
 
     def guarantees(self) -> list[Guarantee]:
         """What the method promises; the first is the headline."""
@@ -136,7 +141,6 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
         metrics = self.learn(answers)
         self._outcome = {
             "metrics": metrics,
-            "guarantees": [guarantee.worded() for guarantee in self.guarantees()],
             "distill_s": time.perf_counter() - clock,
         }
         return {key: value for key, value in metrics.items() if isinstance(value, float)}
@@ -279,11 +283,14 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
         covariance = np.cov(embedded.T.astype(np.float64))
         return soft_labels(discriminants(embedded[self.public.distil], means, variances, np.atleast_2d(covariance)))
 
-    def costs(self) -> list[Cost]:
+    def charge(self, agent: int) -> Costs | None:
         if self.settings.logistic:
-            return super().costs()
+            return super().charge(agent)
         noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
-        return [noisy.cost()] if noisy else []
+        return {"sums": noisy.cost()} if noisy else None
+
+    def costs(self) -> list[Cost]:
+        return super().costs() if self.settings.logistic else [*(self.charge(0) or {}).values()]
 
     def mechanism_words(self) -> str:
         if self.settings.logistic:

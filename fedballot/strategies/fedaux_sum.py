@@ -10,6 +10,7 @@ import numpy.typing as npt
 from fedballot.clients.fedaux_sum import FedauxfdpSumSettings, shared_mechanism, sums_form
 from fedballot.privacy.class_sums import ClassSums
 from fedballot.privacy.guarantee import Guarantee
+from fedballot.privacy.ledger import Costs
 from fedballot.secagg import Form
 from fedballot.strategies.base import Answer, Arrays, one_array
 from fedballot.strategies.fedaux import FedauxfdpStrategy, Floats
@@ -43,6 +44,9 @@ class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], FedauxfdpStrate
         noisy, (answer,) = self.noisy, answers
         more = self._arrived / (noisy.contributors - noisy.colluders)
         return self.weighed(answer.ballot[None], more * noisy.count_variance, more * noisy.variance)
+
+    def charge(self, agent: int) -> Costs:
+        return {"sums": self.noisy.cost()}
 
     def guarantees(self) -> list[Guarantee]:
         settings = self.settings

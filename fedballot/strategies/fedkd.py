@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import time
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -31,6 +30,7 @@ from fedballot.learners.registry import make_learner
 from fedballot.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.laplace import NoisyValues
+from fedballot.privacy.ledger import Costs
 from fedballot.privacy.randomness import secret_noise
 from fedballot.runfolder import RunFolder
 from fedballot.secagg import Form
@@ -70,10 +70,6 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
     def request(self, server_round: int) -> Arrays:
         return [self.queries.astype(np.int32)]
 
-    @abstractmethod
-    def guarantees(self) -> list[Guarantee]:
-        """What the method promises; the first is the headline."""
-
     def warnings(self) -> list[str]:
         """What a reader of the result has to know."""
         return []
@@ -107,7 +103,6 @@ class EnsembleStrategy(BallotStrategy[S], Generic[S]):
                 "label_accuracy": self.round_records[-1]["metrics"].get("consensus_accuracy"),
                 "float64_bytes_up": 8 * shape[0] * shape[1] * self.counts.answered,
             },
-            "guarantees": [guarantee.worded() for guarantee in self.guarantees()],
             "warnings": self.warnings(),
             "distill_s": time.perf_counter() - clock,
         }
@@ -229,6 +224,9 @@ class FedkdDpStrategy(SummedStrategy[FedkdDpSettings], EnsembleStrategy[FedkdDpS
 
     def combine_sum(self, server_round: int, total: npt.NDArray[np.int64], contributors: int) -> dict[str, Any]:
         return self.keep(np.asarray(total * (self.mechanism.mechanism.grid / contributors)))
+
+    def charge(self, agent: int) -> Costs:
+        return {"logits": self.mechanism.cost()}
 
     def guarantees(self) -> list[Guarantee]:
         settings = self.settings

@@ -20,6 +20,7 @@ from fedballot.errors import SettingsError
 from fedballot.files import write_arrays
 from fedballot.privacy import papers
 from fedballot.privacy.guarantee import Guarantee, Trust
+from fedballot.privacy.ledger import SAMPLE, Costs
 from fedballot.privacy.nfdp import NfdpSample
 from fedballot.runfolder import RunFolder
 from fedballot.strategies.aggregation import confidence, to_simplex, votes_of, weighted_average
@@ -111,7 +112,6 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
     def outcome(self) -> Mapping[str, Any]:
         return {
             "metrics": {"label_accuracy": self.round_records[-1]["metrics"].get("consensus_accuracy")},
-            "guarantees": [guarantee.worded() for guarantee in self.guarantees()],
             "distill_s": 0.0,
         }
 
@@ -147,9 +147,20 @@ class NfdpStrategy(FedmdStrategy[NfdpSettings]):
     @property
     def sample(self) -> NfdpSample:
         """The sample of the smallest party, whose records run the largest risk."""
-        settings = self.settings
         sizes = [part.size for part in self.data.parts if part.size]
-        return NfdpSample(min(sizes, default=settings.min_size), settings.k, settings.replacement)
+        return self._sample(min(sizes, default=0))
+
+    def _sample(self, records: int) -> NfdpSample:
+        """The sample of a party with that many records, and empty seats up to the fewest agreed on."""
+        settings = self.settings
+        return NfdpSample(max(records, settings.min_size), settings.k, settings.replacement)
+
+    def charge(self, agent: int) -> Costs:
+        return {"sample": self._sample(self.data.parts[agent].size).cost()}
+
+    def charged_as(self, server_round: int) -> str:
+        """All rounds rest on one sample."""
+        return SAMPLE
 
     def guarantees(self) -> list[Guarantee]:
         sample, settings = self.sample, self.settings
@@ -180,6 +191,9 @@ class LdpStrategy(FedmdStrategy[LdpSettings]):
     def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
         mean = super().average(answers)
         return mean if self.settings.share == "logits" else to_simplex(mean)
+
+    def charge(self, agent: int) -> Costs:
+        return {"predictions": noisy_predictions(self.settings, self.shape[1]).mechanism.cost()}
 
     def guarantees(self) -> list[Guarantee]:
         settings = self.settings

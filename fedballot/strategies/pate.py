@@ -23,6 +23,7 @@ from fedballot.learners.extractors import Extractor, make_extractor
 from fedballot.learners.registry import make_learner
 from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
+from fedballot.privacy.ledger import Costs
 from fedballot.runfolder import RunFolder
 from fedballot.secagg import Form
 from fedballot.strategies.aggregation import votes_of
@@ -53,6 +54,7 @@ class PateStrategy(SummedStrategy[VotingSettings]):
         order = np.random.default_rng([settings.seed, 1]).permutation(settings.public_size)
         self.queries = np.sort(order[: settings.query_count])
         self.histogram: npt.NDArray[np.int64] | None = None
+        self._contributors = 0
         self.learners: list[Learner] = []
         self._outcome: dict[str, Any] = {}
         self._release: dict[str, npt.NDArray[Any]] = {}
@@ -77,7 +79,8 @@ class PateStrategy(SummedStrategy[VotingSettings]):
 
     def combine_sum(self, server_round: int, total: npt.NDArray[np.int64], contributors: int) -> dict[str, Any]:
         clock = time.perf_counter()
-        self.histogram = histogram = total
+        self.histogram, self._contributors = total, contributors
+        histogram = total
         settings, data = self.settings, self.data
         self.progress.start("server: student", settings.server_epochs * settings.passes)
         done = 0
@@ -133,7 +136,6 @@ class PateStrategy(SummedStrategy[VotingSettings]):
                 "votes_cast_share": cast,
             },
             "warnings": [warning] if warning else [],
-            "guarantees": [guarantee.worded() for guarantee in self._guarantees(contributors)],
             "distill_s": time.perf_counter() - clock,
         }
         return {"label_accuracy": self._outcome["metrics"]["label_accuracy"]}
@@ -152,8 +154,12 @@ class PateStrategy(SummedStrategy[VotingSettings]):
             role="student",
         )
 
-    def _guarantees(self, contributors: int) -> list[Guarantee]:
-        settings = self.settings
+    def charge(self, agent: int) -> Costs | None:
+        return {"votes": self.mechanism.cost(self.settings.unit)} if self.mechanism else None
+
+    def guarantees(self) -> list[Guarantee]:
+        """Of the last round's sum; the target's comes first."""
+        settings, contributors = self.settings, self._contributors
         if self.mechanism is None:
             return [
                 Guarantee(

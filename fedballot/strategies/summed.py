@@ -143,6 +143,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
         if exchange.total is None:
             return ndarrays_to_parameters([]), {}
         self._exchange = None
+        self.refuse_blank(server_round, len(exchange.inside), self.required)
         self.counts.answered += len(exchange.inside)
         record = {
             "round": server_round,

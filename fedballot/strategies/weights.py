@@ -140,7 +140,6 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
                 "server_accuracy": accuracy(matrix),
                 "server_accuracy_per_class": accuracy_per_class(matrix),
             },
-            "guarantees": [guarantee.worded() for guarantee in self.guarantees()],
             "distill_s": 0.0,
         }
 

@@ -15,9 +15,16 @@ from flwr.common import FitIns, Parameters
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.weights_private import DpFedavgSettings, DpFedsgdSettings, agent_mechanism, record_mechanism
+from fedballot.clients.weights_private import (
+    DpFedavgSettings,
+    DpFedsgdSettings,
+    agent_mechanism,
+    record_mechanism,
+    round_mechanism,
+)
 from fedballot.errors import RunError
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee
+from fedballot.privacy.ledger import Costs
 from fedballot.privacy.randomness import secret_noise
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
@@ -62,6 +69,9 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
         noise = secret_noise(self.settings.noise_seed, len(self.round_records) + 1, NOISE)
         return self.mechanism.noisy(total, noise) / self.settings.divisor
 
+    def charge(self, agent: int) -> Costs:
+        return {"difference": self.mechanism.cost_if_drawn()}
+
     def guarantees(self) -> list[Guarantee]:
         settings, mechanism = self.settings, self.mechanism
         whole = settings.sampling == "poisson" and settings.participation == 1
@@ -89,6 +99,9 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
 
 class DpFedsgdStrategy(WeightsStrategy[DpFedsgdSettings]):
     """The plain average: the parties' answers are private already."""
+
+    def charge(self, agent: int) -> Costs:
+        return {"difference": round_mechanism(self.settings, self.weights.size).cost()}
 
     def guarantees(self) -> list[Guarantee]:
         settings = self.settings

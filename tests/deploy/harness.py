@@ -171,6 +171,7 @@ class Federation:
             public_fingerprint=self.fingerprint,
             largest_epsilon=50.0,
             secure_aggregation=False,
+            least_agents=1,
         )
         edit(place / "site.toml", epsilon=1000.0)
         return place

@@ -25,6 +25,8 @@ def test_the_template_is_a_whole_file(folder: Path) -> None:
     assert (site.number, site.sites, site.server) == (1, 3, "flower.example.org:9092")
     assert site.data.private == folder / "records.csv" and site.key == folder / "site.key"
     assert site.allowed.methods == ("pate-fl",) and site.budget.unit == "agent"
+    assert (site.allowed.least_agents, site.allowed.least_colluders) == (2, 0)
+    assert "auto" in site.allowed.extractors and site.allowed.settings == {}
     check_modes(site)
 
 
@@ -41,7 +43,7 @@ def test_the_template_is_a_whole_file(folder: Path) -> None:
         ("queries = 1000", "queries = 0", "allowed.queries = 0"),
         ('["pate-fl"]', '["pate"]', "did you mean 'pate-fl'"),
         ('["pate-fl"]', "[]", "expected a list of texts"),
-        ('unit = "agent"', 'unit = "persons"', "expected one of record, agent, person"),
+        ('unit = "agent"', 'unit = "persons"', "expected one of record, person, agent"),
         ('unit = "agent"', 'unit = "person"', "data.id and data.records_per_person, which say whose record"),
         ('population = "site 1"', 'population = ""', "data.population = ''; expected a text"),
         ('population = "site 1"', "", "key 'data.population' is missing"),
@@ -52,6 +54,34 @@ def test_the_template_is_a_whole_file(folder: Path) -> None:
         ("epsilon = 10.0", "epsilon = inf", "expected a finite number"),
         ("delta = 1e-3", "delta = 1", "budget.delta"),
         ("largest_epsilon = 5.0", "largest_epsilon = 0.01", "largest_epsilon"),
+        ("least_agents = 2", "least_agents = 0", "allowed.least_agents = 0; expected 1 to sites = 3"),
+        ("least_agents = 2", "least_agents = 4", "allowed.least_agents = 4; expected 1 to sites = 3"),
+        ("least_agents = 2", "", "key 'allowed.least_agents' is missing"),
+        ("least_colluders = 0", "least_colluders = 3", "allowed.least_colluders = 3; expected 0 to 2"),
+        ("least_colluders = 0", "", "key 'allowed.least_colluders' is missing"),
+        ("longest_training_s = 3600.0", "longest_training_s = 0", "allowed.longest_training_s = 0.0"),
+        ("longest_training_s = 3600.0", "longest_training_s = inf", "expected a finite number"),
+        ("longest_training_s = 3600.0", "", "key 'allowed.longest_training_s' is missing"),
+        ("extractors = ", "extractor = ", "did you mean 'extractors'"),
+        ('["auto", ', '["hogg", ', "'hogg': unknown extractor step 'hogg'; did you mean 'hog'"),
+        ('["auto", ', '["hog@sha256:00", ', "'hog' takes no weights from a server"),
+        ('["auto", ', '["package.module:factory@sha256:00", ', "takes no weights from a server"),
+        ('["auto", ', '["simclr-resnet8@sha256:00", ', "expected simclr-resnet8@sha256: and 64 hex digits"),
+        ("[allowed.settings]", "settings = 3", "allowed.settings = 3 is not a table"),
+        ("# epochs = [1, 200]", "epoch = [1, 200]", "allowed.settings holds 'epoch'; did you mean 'epochs'"),
+        ("# epochs = [1, 200]", "epochs = 200", "epochs = 200; expected [lowest, highest], two finite numbers"),
+        ("# epochs = [1, 200]", "epochs = [200, 1]", "epochs = [200, 1]; expected [lowest, highest]"),
+        ("# epochs = [1, 200]", "epochs = [1, inf]", "expected [lowest, highest], two finite numbers"),
+        ("# epochs = [1, 200]", "abstain = [1]", "expected a list of true, false or both"),
+        (
+            "# epochs = [1, 200]",
+            'share = ["votes"]',
+            "expected a list of some of logits, softmax, argmax, heads, predictions",
+        ),
+        ("# epochs = [1, 200]", "share = []", "expected a list of some of logits, softmax, argmax, heads, predictions"),
+        ("# epochs = [1, 200]", "server_lr = [0.1, 1.0]", "holds 'server_lr', which no site takes from the server"),
+        ("# epochs = [1, 200]", "noise_seed = [1, 2]", "holds 'noise_seed', which stays at None at every site"),
+        ("# epochs = [1, 200]", 'extractor = ["pca"]', "which allowed.extractors limits: list it there"),
         ("[data]", "[datum]", "unknown key 'datum'; did you mean 'data'"),
         ('model = "random-forest"', "model = ", "not valid TOML"),
     ],
@@ -105,3 +135,23 @@ def test_a_key_is_never_overwritten(folder: Path) -> None:
     with pytest.raises(SettingsError, match="never overwritten"):
         init_site(folder, number=1, sites=3, server="localhost:1")
     assert (folder / "site.key").read_bytes() == key
+
+
+def test_limits_of_one_s_own_are_read(folder: Path) -> None:
+    text = 'epochs = [1, 200]\nlr = [1e-5, 1.0]\nshare = ["argmax"]\nabstain = [true]\nprecision = ["float16"]'
+    site = read_site(changed(folder, "# epochs = [1, 200]", text))
+    assert site.allowed.settings == {
+        "epochs": (1, 200),
+        "lr": (1e-5, 1.0),
+        "share": ("argmax",),
+        "abstain": (True,),
+        "precision": ("float16",),
+    }
+    without = read_site(changed(folder, "[allowed.settings]\n" + text, ""))
+    assert without.allowed.settings == {}
+
+
+def test_a_federation_of_one_or_of_many_asks_for_more_than_half(tmp_path: Path) -> None:
+    for sites, least in ((1, 1), (2, 2), (3, 2), (10, 6)):
+        init_site(tmp_path / str(sites), number=0, sites=sites, server="localhost:1")
+        assert read_site(tmp_path / str(sites) / "site.toml").allowed.least_agents == least

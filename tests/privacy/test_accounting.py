@@ -21,6 +21,7 @@ from fedballot.privacy.costs import (
     PoissonCost,
     PureCost,
 )
+from fedballot.privacy.vectors import NoisyVector
 from fedballot.privacy.votes import NoisyVotes
 
 
@@ -161,3 +162,16 @@ def test_the_crossing_of_a_costly_value(value, exact, calls):
     assert len(asked) <= calls
     with pytest.raises(SettingsError, match="no value up to 3"):
         crossing(lambda _: 2.1, 2.0, 1.0, 3.0)
+
+
+def test_integer_noise_on_any_shifts_adds_up_to_one_release_that_moves_further() -> None:
+    vector = NoisyVector(1.0, 50, 3.0, contributors=4)
+    twice = epsilon([vector.cost()] * 2, 1e-5)
+    assert twice == pytest.approx(gaussian.epsilon(math.sqrt(2) / 3, 1e-5), rel=3e-3) and twice > vector.epsilon(1e-5)
+
+
+def test_steps_of_one_sampling_add_up() -> None:
+    once = PoissonCost(0.1, 2.0, 10)
+    assert epsilon([once] * 3, 1e-5, "rdp") == epsilon([PoissonCost(0.1, 2.0, 30)], 1e-5, "rdp")
+    fixed = CohortCost(100, 10, 2.0, 10)
+    assert epsilon([fixed] * 3, 1e-5, "rdp") == epsilon([CohortCost(100, 10, 2.0, 30)], 1e-5, "rdp")

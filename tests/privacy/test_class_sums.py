@@ -1,6 +1,7 @@
 """One noisy release of class sums: sensitivity on the worst neighbours, noise, projection, shapes."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_a_negative_coordinate_needs_the_noise_for_signed_ones():
 def test_the_bound_is_reached_within_a_class_and_across_classes(label):
     z = np.array([[1.0, 0.0]])
     moved = class_sums(z, np.array([0]), 2) - class_sums(-z if label == 0 else z, np.array([label]), 2)
-    assert np.linalg.norm(moved) * math.sqrt(0.5) == pytest.approx(SENSITIVITY)
+    assert np.linalg.norm(moved * scale(2, True)) == pytest.approx(SENSITIVITY)
 
 
 @pytest.mark.parametrize(("epsilon", "multiplier"), [(0.1, 30.74956613197745), (0.5, 7.031826675582491)])
@@ -123,3 +124,29 @@ def test_what_does_not_fit_is_refused():
         ClassSums(1, 4, 1.0)
     with pytest.raises(SettingsError):
         ClassSums(2, 4, 0.0)
+
+
+def test_a_record_that_rounding_has_made_longer_than_1_counts_as_one_of_norm_1():
+    z = np.array([[1 + 9e-7, 0.0]])
+    assert class_sums(z, np.array([0]), 2)[0, 1] == 1.0
+
+
+def test_the_shares_that_are_sure_and_secret_make_up_the_whole_noise():
+    rng = np.random.default_rng(3)
+    z, y = unit(rng, 40, 30), rng.integers(50, size=40)
+    mechanism = ClassSums(50, 30, 0.7, contributors=6, colluders=3)
+    assert mechanism.cost().shares == 3
+    off = sum(mechanism.steps(z, y, os_noise()) for _ in range(3)) * mechanism.mechanism.grid
+    off -= 3 * class_sums(z, y, 50) * scale(30, True)
+    assert variance_p_value(off, 0.49) > 1e-8
+    assert variance_p_value(off[::2] - off[1::2], 0.98) > 1e-8  # each class has noise of its own, and each coordinate
+    assert variance_p_value(off[:, 1::2] - off[:, :-1:2], 0.98) > 1e-8
+
+
+def test_the_statements_count_secret_shares_only():
+    mechanism = ClassSums(5, 30, 20.0, contributors=6, colluders=2)
+    total, alone = mechanism.guarantees(1e-5, secure=False)
+    assert total.epsilon == mechanism.cost().epsilon(1e-5)
+    assert alone.epsilon == replace(mechanism.cost(), shares=1).epsilon(1e-5) > 1.9 * total.epsilon
+    more = mechanism.guarantees(1e-5, secure=True, arrived=7, seeded=True)
+    assert more[0].epsilon == replace(mechanism.cost(), shares=5).epsilon(1e-5) and more[0].status == "seeded"

@@ -100,7 +100,7 @@ def test_unlike_guarantees_do_not(change: dict[str, object]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"unit": "person"}, {"epsilon": -1.0}, {"epsilon": math.nan}, {"delta": 1.5}, {"status": "sure"}, {"n": 0}],
+    [{"unit": "family"}, {"epsilon": -1.0}, {"epsilon": math.nan}, {"delta": 1.5}, {"status": "sure"}, {"n": 0}],
 )
 def test_refuses_what_is_no_guarantee(change: dict[str, object]) -> None:
     with pytest.raises(SettingsError):

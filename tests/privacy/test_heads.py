@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fedballot.errors import DataError, RunError, SettingsError
 from fedballot.privacy import gaussian, heads
-from fedballot.privacy.audit import variance_p_value
+from fedballot.privacy.audit import near_worst_pair, variance_p_value
 from fedballot.privacy.randomness import os_noise, seeded_noise
 
 
@@ -138,3 +138,18 @@ def test_refuses_bad_settings() -> None:
         heads.PrivateHead(10, 3, 1, 0.1, 1.0)
     with pytest.raises(SettingsError):
         heads.prepare(np.zeros((2, 3)), 1.0, constant=1.0)
+
+
+def test_a_record_reaches_most_of_the_sensitivity() -> None:
+    """It moves the heads of the near-worst pair by 0.85 of the bound: no bound a sixth smaller holds."""
+    one, other = near_worst_pair(2500, 10, 0.001, 0.5)
+    moved = float(np.linalg.norm(one.weights - other.weights))
+    bound = heads.sensitivity(0.001, 2500)
+    assert 0.85 * bound < moved <= bound
+
+
+def test_what_a_solver_leaves_is_paid_for_twice() -> None:
+    """A gradient of norm g is up to g/lambda away from the minimiser, in each of the two worlds."""
+    mechanism = heads.PrivateHead(600, 65, 10, 0.01, 1.0)
+    assert heads.sensitivity(0.01, 600, 1e-3) - heads.sensitivity(0.01, 600) == pytest.approx(0.2)
+    assert mechanism.mechanism.sensitivity == heads.sensitivity(0.01, 600, mechanism.max_gradient)

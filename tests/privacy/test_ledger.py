@@ -214,7 +214,7 @@ def test_opening_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no ledger"):
         Ledger(tmp_path)
     with pytest.raises(SettingsError, match="unit"):
-        replace(ACCOUNT, unit="person")  # type: ignore[arg-type]
+        replace(ACCOUNT, unit="family")  # type: ignore[arg-type]
 
 
 def test_costs_survive_writing() -> None:

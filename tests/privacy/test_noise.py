@@ -12,7 +12,15 @@ from scipy import stats
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.privacy import noise
-from fedballot.privacy.randomness import NoiseSource, bernoulli, bernoulli_exp, os_noise, seeded_noise, uniform_below
+from fedballot.privacy.randomness import (
+    NoiseSource,
+    bernoulli,
+    bernoulli_exp,
+    os_noise,
+    secret_noise,
+    seeded_noise,
+    uniform_below,
+)
 
 
 def chi_square(drawn: np.ndarray, log_weight) -> float:
@@ -38,6 +46,12 @@ def test_discrete_gaussian_has_its_law(sigma: float) -> None:
 def test_a_sampler_two_percent_off_is_caught() -> None:
     drawn = noise.discrete_gaussian(noise.representable_variance(2.5), 200_000, seeded_noise(1))
     assert chi_square(drawn, lambda x: -(x**2) / (2 * (2.5 * 1.02) ** 2)) < 1e-6
+
+
+def test_the_tails_of_a_discrete_gaussian_are_there() -> None:
+    drawn = noise.discrete_gaussian(noise.representable_variance(200.0), 300_000, seeded_noise(3))
+    beyond = int((np.abs(drawn) > 804).sum())
+    assert stats.binomtest(beyond, len(drawn), 2 * stats.norm.sf(804.5 / 200)).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("sigma", [2000.0, 7e3, 3e5, 1e9])
@@ -149,3 +163,20 @@ def test_a_million_draws_take_seconds() -> None:
     start = time.process_time()
     noise.discrete_gaussian(noise.representable_variance(30), 1_000_000, os_noise())
     assert time.process_time() - start < 15
+
+
+def test_long_bernoulli_reads_on_where_the_digits_are_equal() -> None:
+    """3/4 is 0.11000... in binary: a word that equals its first 62 digits is no hit: no digits are left to be below."""
+    words = [np.array([3 << 62], dtype=np.uint64), np.array([4], dtype=np.uint64)]
+    source = NoiseSource(False, lambda count: words.pop(0))
+    drawn = bernoulli(np.array([3 << 70], dtype=object), np.array([4 << 70], dtype=object), source)
+    assert drawn.tolist() == [False] and not words
+
+
+def test_secret_noise_is_the_operating_systems_and_a_seeded_one_is_the_agents_own() -> None:
+    secret = [secret_noise(None, 3) for _ in range(2)]
+    assert all(source.private for source in secret)
+    assert not np.array_equal(*(source.words(8) for source in secret))
+    seeded = [secret_noise(5, agent, stream) for agent, stream in ((3, 0), (4, 0), (3, 1))]
+    assert not any(source.private for source in seeded)
+    assert len({source.words(8).tobytes() for source in seeded}) == 3

@@ -1,0 +1,281 @@
+"""A server that asks for anything: requests drawn at random, put to real sites that differ in their records only.
+
+What must hold, whatever is asked and in whatever order:
+- what leaves was charged, part by part, and all charges together stay within the budget;
+- one name is answered with the same bytes for ever, and never for two questions;
+- a sum is opened once;
+- sites with other records, broken ones among them, say the same words: refusals depend on public facts only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from fedballot.datasets.embedding import AXES
+from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.own import SITES, load_own
+from fedballot.deploy.party import SiteClient
+from fedballot.deploy.template import init_site
+from fedballot.engine import federated_data
+from fedballot.errors import SettingsError
+from fedballot.methods import METHODS
+from fedballot.privacy import accounting
+from fedballot.privacy.ledger import SAMPLE, Ledger
+from fedballot.settings import build
+from tests.deploy.harness import edit
+
+FEATURES, CLASSES, PUBLIC, RECORDS = 4, 3, 60, 24
+POOL, QUERIES = 40, 8
+POOL_AXES = 4  # principal components of the pool, at most its width
+BUDGET = {"epsilon": 30.0, "delta": 1e-3}
+# the same for every twin but what is private
+TWINS = ("plain", "others", "one class", "far away", "alike")
+
+
+def world(folder: Path) -> str:
+    """Write a public source and the records of every twin; returns the source's fingerprint."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(0, 3, (CLASSES, FEATURES))
+
+    def records(n: int) -> tuple[np.ndarray, np.ndarray]:
+        y = np.arange(n) % CLASSES
+        return (centres[y] + rng.normal(0, 1, (n, FEATURES))).astype(np.float32), y.astype(np.int64)
+
+    x, y = records(PUBLIC)
+    np.savez(folder / "public.npz", x=x, y=y)
+    for name in TWINS:
+        own_x, own_y = records(RECORDS)
+        if name == "one class":
+            own_y[:] = 1
+        if name == "far away":
+            own_x[5] = 3e38  # training on it fails, or overflows
+        if name == "alike":
+            own_x[:], own_y[:] = own_x[0], own_y[0]
+        np.savez(folder / f"{name}.npz", x=own_x, y=own_y)
+    return fingerprint(x)
+
+
+def make_site(folder: Path, place: Path, twin: str, print_: str, unit: str, **changes: Any) -> Path:
+    """A site's file in ``place`` with the twin's records."""
+    init_site(place, number=1, sites=3, server="localhost:1")
+    path = place / "site.toml"
+    edit(
+        path,
+        private=str(folder / f"{twin}.npz"),
+        public=str(folder / "public.npz"),
+        public_fingerprint=print_,
+        model="logistic-regression",
+        methods=list(METHODS),
+        largest_epsilon=20.0,
+        smallest_epsilon=0.0,
+        unit=unit,
+        secure_aggregation=False,
+        **{**BUDGET, "accountant": "rdp", **changes},
+    )
+    return path
+
+
+@dataclass
+class Told:
+    """What a site has said to one request."""
+
+    refused: str
+    detail: str
+    shapes: tuple[Any, ...]
+    content: bytes = field(repr=False, default=b"")
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        """What may not depend on records."""
+        return self.refused, self.detail, self.shapes
+
+
+@dataclass(frozen=True)
+class Question:
+    """One message of the server."""
+
+    method: str
+    settings: tuple[tuple[str, Any], ...]
+    name: str
+    round: int = 1
+    arrays: str = "asked"
+    stage: str | None = None
+
+    def asked(self, folder: Path) -> Any:
+        """The settings as a server would build them; None where there are no such settings."""
+        given = {**COMMON, **dict(self.settings), "dataset": SITES, "public_dataset": str(folder / "public.npz")}
+        kind = METHODS[self.method].settings
+        names = {field.name for field in dataclasses.fields(kind)}
+        try:
+            asked = build(kind, {name: value for name, value in given.items() if name in names})
+            federated_data(asked)
+        except SettingsError:
+            return None
+        return asked
+
+
+COMMON = {
+    "agents": 3,
+    "min_agents": 3,
+    "public_size": POOL,
+    "test_size": PUBLIC - POOL,
+    "queries": QUERIES,
+    "epochs": 1,
+    "rounds": 1,
+    "pretrain_epochs": 0,
+    "evaluate_agents": False,
+    "min_size": RECORDS // 2,
+    "k": 3,
+    "records": RECORDS,
+    "dimension": 4,
+    "components": 4,
+    "secure_aggregation": False,
+    "client_models": "logistic-regression",
+}
+PRIVATE = ("pate-fl", "private-knn-fl", "fedkd-dp", "fedmd-ldp", "fedmd-nfdp", "fedauxfdp", "fedd-p", "fedavg-p")
+PROMISELESS = ("fedmd", "fedkd", "standalone", "fedaux-f", "centralized", "public-only")
+SETTINGS: dict[str, tuple[Any, ...]] = {
+    "epsilon": (0.5, 2.0, 8.0, 25.0, math.inf),
+    "score_epsilon": (0.1, math.inf),
+    "delta": (1e-3, 1e-5),
+    "head": ("class-sums", "logistic"),
+    "share": ("logits", "softmax", "argmax", "heads", "predictions"),
+    "noise": ("gaussian", "laplace"),
+    "k": (1, 3, 12),
+    "min_size": (1, RECORDS, 4 * RECORDS),
+    "vote_fraction": (0.2, 1.0),
+    "abstain": (True, False),
+    "epochs": (0, 1, 10**9),
+    "min_agents": (0, 1, 2, 3),
+    "colluders": (0, 1, 2),
+    "agents": (2, 3, 4),
+    "noise_seed": (None, 1),
+    "seed": (0, 1),
+    "lam": (1e-300, 0.01, 1.0),
+    "extractor": ("auto", "pca", "hog", "this:s", "simclr-resnet8"),
+    "server_epochs": (1, 31),
+    "rounds": (1, 3),
+    "queries": (1, QUERIES),
+    "replacement": (True, False),
+    "logit_bound": (1e-3, 1.0),
+    "secure_aggregation": (True, False),
+}
+
+
+def often(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """The usual value four times of five."""
+    return st.sampled_from((*[usual] * 4 * len(others), *others))
+
+
+def questions(methods: Sequence[str]) -> st.SearchStrategy[Question]:
+    """Requests with a few settings changed, few names, and arrays that may be anything."""
+    some = st.lists(st.sampled_from(sorted(SETTINGS)), max_size=2, unique=True)
+    changed = some.flatmap(
+        lambda names: st.tuples(*(st.tuples(st.just(n), st.sampled_from(SETTINGS[n])) for n in names))
+    )
+    return st.builds(
+        Question,
+        method=st.sampled_from(methods),
+        settings=changed,
+        name=often("run/1", "run/2", "other/1", "", "x" * 300),
+        round=often(1, 0, 2),
+        arrays=often("asked", "others", "nothing", "wrong", "not finite"),
+        stage=often(None, "keys", "shares", "masked", "unmask", "?"),
+    )
+
+
+def arrays_of(question: Question, asked: Any) -> list[np.ndarray]:
+    """What is sent along: what the method asks for, other rows of the same kind, or something else."""
+    count = min(getattr(asked, "queries", 0) or POOL, POOL)
+    rows = np.arange(count, dtype=np.int32)
+    match question.arrays:
+        case "nothing":
+            return []
+        case "wrong":
+            return [np.full(count, -7, dtype=np.int32)]
+        case "not finite":
+            return [np.full((count, 2), np.nan, dtype=np.float32)]
+        case "others":
+            rows = rows + (POOL - count)
+    if question.method.startswith(("fedaux", "fedd", "fedavg")):
+        landmarked = question.method.startswith("fedauxfdp") and asked.head == "class-sums"
+        if not landmarked:
+            return []
+        axes = min(AXES, POOL_AXES)
+        return [np.full((asked.landmarks, axes), 0.5 if question.arrays == "asked" else -0.5, dtype=np.float32)]
+    return [rows]
+
+
+def put(site: Path, question: Question, asked: Any) -> Told:
+    """Put a question to a site."""
+    config: dict[str, Any] = {
+        "request": question.name,
+        "round": question.round,
+        "fingerprint": federated_data(asked).public_fingerprint,
+    }
+    if question.stage:
+        config |= {"stage": question.stage, "session": "s"}
+    out, one, metrics = SiteClient(site, METHODS[question.method], asked).fit(arrays_of(question, asked), config)
+    assert one == 1
+    shapes = tuple((array.dtype.str, array.shape) for array in out)
+    return Told(str(metrics["refused"]), str(metrics["detail"]), shapes, b"".join(array.tobytes() for array in out))
+
+
+class Trial:
+    """Twins of one site, and what a server has been told by them so far."""
+
+    def __init__(self, folder: Path, print_: str, unit: str, twins: Sequence[str] = TWINS) -> None:
+        self.folder = folder
+        self.place = Path(tempfile.mkdtemp(prefix="trial-", dir=folder))
+        self.sites = {twin: make_site(folder, self.place / twin, twin, print_, unit) for twin in twins}
+        self.answers: dict[tuple[str, str], tuple[Question, bytes]] = {}
+
+    def ask(self, question: Question) -> str | None:
+        """Put one question to all twins and check what must hold; returns the refusal, None where none can be put."""
+        asked = question.asked(self.folder)
+        if asked is None:
+            return None
+        told = {}
+        for twin, site in self.sites.items():
+            load_own.cache_clear()
+            told[twin] = put(site, question, asked)
+            self._check(twin, site, question, told[twin])
+        words = {twin: one.words for twin, one in told.items()}
+        assert len(set(words.values())) == 1, f"{question} is told apart: {words}"
+        return next(iter(told.values())).refused
+
+    def _check(self, twin: str, site: Path, question: Question, told: Told) -> None:
+        if told.refused:
+            assert not told.shapes, "a refusal brings something along"
+            return
+        if question.stage in ("keys", "shares"):
+            return
+        ledger = Ledger(site.parent / "ledger")
+        lines = [line for line in ledger.lines() if line["kind"] == "charge"]
+        names = [line["request"] for line in lines]
+        assert len(names) == len(set(names)), "charged twice under one name"
+        sampled = question.method == "fedmd-nfdp"
+        mine = [line for line in lines if line["request"].startswith(SAMPLE if sampled else question.name)]
+        assert mine, f"{question} left without a charge"
+        stored = {line["request"] for line in ledger.lines() if line["kind"] == "release"}
+        assert {line["request"] for line in mine} <= stored, "told before it was stored"
+        assert all("uncharged" not in line and "seeded" not in line for line in lines)
+        spent = accounting.epsilon(ledger.costs(), BUDGET["delta"], ledger.account.accountant)
+        assert spent <= BUDGET["epsilon"], f"spent {spent}"
+        if not sampled:  # whose answers are about one sample, whatever is asked
+            first = self.answers.setdefault((twin, question.name), (question, told.content))
+            assert first[1] == told.content, f"{question.name!r} was answered twice: {first[0]}, then {question}"
+
+    def close(self) -> None:
+        """Remove the twins' folders."""
+        shutil.rmtree(self.place)

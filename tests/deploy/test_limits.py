@@ -1,0 +1,411 @@
+"""What a site accepts of what a server sets: every setting of every method is bounded, and nothing is imported."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+import tempfile
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from fedballot.clients.base import Refusal
+from fedballot.clients.fedaux import FedauxfdpSettings
+from fedballot.clients.fedaux_weights import FedauxSettings
+from fedballot.clients.fedmd_private import LdpSettings
+from fedballot.clients.pate import PateSettings
+from fedballot.clients.private_knn import KnnSettings
+from fedballot.clients.weights_private import DpFedavgSettings
+from fedballot.datasets.own import SITES
+from fedballot.deploy.check import check_site
+from fedballot.deploy.party import SiteClient
+from fedballot.deploy.rules import check_request, check_weights, limits_of, party_settings
+from fedballot.deploy.site_file import Site, read_site
+from fedballot.deploy.template import init_site
+from fedballot.engine import federated_data
+from fedballot.errors import SettingsError
+from fedballot.learners.extractors import network_digest
+from fedballot.methods import METHODS, Method
+from fedballot.privacy.ledger import Ledger
+from fedballot.settings import EXTRACTORS, CommonSettings, build, setting
+from tests.deploy.harness import edit, write_data
+
+READERS = {"party", "server", "machine", "site"}
+OWN = {"dataset", "public_dataset", "agents", "client_models"}  # what a site's file says itself
+FIELDS = [(method, field) for method in METHODS.values() for field in dataclasses.fields(method.settings)]
+INFINITE = [(method, field.name) for method, field in FIELDS if field.metadata["infinite"]]
+NO_NOISE = {("fedaux", "epsilon"), ("fedaux-f", "epsilon")}  # whose target is infinite, always
+METHOD = {"argvalues": list(METHODS.values()), "ids": list(METHODS)}
+
+
+def new_site(folder: Path, text: str = "", **changes: Any) -> Site:
+    """A site of three, numbered 1, with changed keys and more lines under [allowed.settings]."""
+    init_site(folder, number=1, sites=3, server="localhost:1")
+    path = folder / "site.toml"
+    edit(path, model="logistic-regression", methods=list(METHODS), secure_aggregation=False, **changes)
+    path.write_text(path.read_text() + text)
+    return read_site(path)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return new_site(tmp_path / "site")
+
+
+def asked(kind: type[Any] | Method = PateSettings, **changes: Any) -> Any:
+    """Settings of a run of three sites; those of methods that are infinite without further words get a target."""
+    kind = kind.settings if isinstance(kind, Method) else kind
+    known = {field.name for field in dataclasses.fields(kind)}
+    chosen = {"dataset": SITES, "public_dataset": "public.npz", "agents": 3, "public_size": 200, "records": 100}
+    chosen = {name: value for name, value in chosen.items() if name in known}
+    return build(kind, chosen, changes)
+
+
+def refusal(site: Site, settings: Any, method: str = "pate-fl") -> str:
+    """The sentence with which a request is refused; empty if it is not."""
+    try:
+        check_request(site, METHODS[method], settings)
+    except Refusal as error:
+        assert error.reason == "policy"
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(("method", "field"), FIELDS, ids=[f"{method.name}-{field.name}" for method, field in FIELDS])
+def test_every_setting_of_every_method_has_a_reader_and_a_limit_that_fits_it(method: Method, field: Any) -> None:
+    reads, limit = field.metadata["reads"], field.metadata["site_limit"]
+    kind = typing.get_type_hints(method.settings)[field.name]
+    assert reads in READERS and (reads == "site") == (field.name in OWN)
+    if reads != "party":
+        assert limit is None, "a limit on what no party reads says nothing"
+        return
+    assert limit is not None, f"{field.name} reaches parties: give it a site_limit, or () for its default alone"
+    if limit == EXTRACTORS:
+        assert kind is str
+    elif kind in (int, float):
+        low, high = limit
+        assert math.isfinite(low) and math.isfinite(high) and low < high
+        assert low <= field.default <= high or math.isinf(field.default)
+    elif limit:
+        assert field.default in limit
+        assert set(limit) <= ({False, True} if kind is bool else set(typing.get_args(kind)))
+
+
+def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone() -> None:
+    """A text without a choice of words could name a module, a file or an address."""
+    texts = {
+        (field.name, field.metadata["reads"] if field.metadata["site_limit"] is None else field.metadata["site_limit"])
+        for method, field in FIELDS
+        if typing.get_type_hints(method.settings)[field.name] in (str, tuple[str, ...])
+    }
+    assert texts == {
+        ("dataset", "site"),
+        ("public_dataset", "site"),
+        ("client_models", "site"),
+        ("server_model", "server"),
+        ("graph_features", "server"),
+        ("server_features", "server"),
+        ("private_classes", ()),
+        ("extractor", EXTRACTORS),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class NewSettings(CommonSettings):
+    """A method's settings as somebody may write them who has not heard of sites."""
+
+    depth: int = setting(3, "how deep")
+    style: Literal["plain", "odd"] = setting("plain", "how")
+    source: str = setting("", "where from")
+
+
+@pytest.mark.parametrize(("name", "value"), [("depth", 4), ("style", "odd"), ("source", "https://example.org/x.py")])
+def test_a_new_setting_stays_at_its_default_unless_its_declaration_says_more(site: Site, name: str, value: Any) -> None:
+    method = dataclasses.replace(METHODS["pate-fl"], settings=NewSettings)
+    check_request(site, method, asked(NewSettings))
+    with pytest.raises(Refusal, match=f"{name}={value!r}; this site allows .* only"):
+        check_request(site, method, asked(NewSettings, **{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epochs": 1_000_000_000}, "epochs=1000000000; this site allows 1 to 500"),
+        ({"epochs": 0}, "epochs=0; this site allows 1 to 500"),
+        ({"batch_size": 10**9}, "batch_size=1000000000; this site allows 1 to 4096"),
+        ({"lr": 1e300}, "lr=1e+300; this site allows 1e-06 to 10"),
+        ({"lr": 1e-300}, "lr=1e-300; this site allows 1e-06 to 10"),
+        ({"domain_adaptation": 1e9, "abstain": False}, "domain_adaptation=1000000000.0; this site allows 0.0 to 10"),
+        ({"min_agents": 1}, "min_agents=1 asks for the answers of 1 sites; this site allows at least 2"),
+        ({"noise_seed": 1}, "seeded noise protects nobody"),
+        ({"test_source": "private"}, "test_source='private'; this site allows public only"),
+    ],
+)
+def test_what_a_server_sets_is_refused_beyond_the_built_in_limits(site: Site, changes: Any, words: str) -> None:
+    assert refusal(site, asked()) == ""
+    assert words.replace("0.0 to", "0 to") in refusal(site, asked(**changes))
+
+
+def test_a_site_s_own_limits_replace_the_built_in_ones(tmp_path: Path) -> None:
+    text = 'epochs = [1, 20]\nlr = [1e-4, 0.1]\nshare = ["argmax"]\nabstain = [true]\n'
+    site = new_site(tmp_path / "site", text)
+    assert refusal(site, asked(epochs=20)) == ""
+    assert "epochs=21; this site allows 1 to 20" in refusal(site, asked(epochs=21))
+    assert "lr=0.5; this site allows 0.0001 to 0.1" in refusal(site, asked(lr=0.5, epochs=20))
+    assert "abstain=False; this site allows true only" in refusal(site, asked(abstain=False, epochs=20))
+    ldp = asked(LdpSettings, share="softmax", epochs=20)
+    assert "share='softmax'; this site allows argmax only" in refusal(site, ldp, "fedmd-ldp")
+    wider = new_site(tmp_path / "wider", "epochs = [0, 5000]\n")
+    assert refusal(wider, asked(epochs=5000)) == refusal(wider, asked(epochs=0)) == ""
+    found = {one.what: one.words for one in check_site(site.path)}
+    assert "epochs: 1 to 20; " in found["limits of pate-fl"] and "lr: 0.0001 to 0.1; " in found["limits of pate-fl"]
+    assert found["limits"].startswith(
+        "at most 1000 queries; epsilon 0.1 to 5 for a release; answers of at least 2 sites"
+    )
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_the_fewest_colluders_and_answers_are_the_site_s_to_say(tmp_path: Path, masks: bool) -> None:
+    site = new_site(tmp_path / "site", least_colluders=1, least_agents=3)
+    good = {"secure_aggregation": masks, "colluders": 1, "min_agents": 3}
+    assert refusal(site, asked(**good)) == ""
+    assert "colluders=0; this site allows 1 to 1000000" in refusal(site, asked(**good | {"colluders": 0}))
+    few = asked(**good | {"min_agents": 2, "secure_aggregation": False})
+    assert "min_agents=2 asks for the answers of 2 sites" in refusal(site, few)
+    assert refusal(site, asked(**good | {"min_agents": 0})) == "", "nine in ten of three are three"
+
+
+@pytest.mark.parametrize(("method", "name"), INFINITE, ids=[f"{method.name}-{name}" for method, name in INFINITE])
+def test_no_infinite_target_is_accepted_whoever_reads_it(site: Site, method: Method, name: str) -> None:
+    settings = asked(method, **{name: math.inf})
+    assert "inf: this site releases nothing without noise" in refusal(site, settings, method.name)
+
+
+def test_a_score_head_without_noise_does_not_leave_beside_a_class_head_that_is_paid_for(tmp_path: Path) -> None:
+    print_ = write_data(tmp_path)
+    places = {"private": str(tmp_path / "own1.npz"), "public": str(tmp_path / "public.npz")}
+    rules = {"unit": "record", "delta": 2e-5, "largest_epsilon": 10.0, "smallest_epsilon": 0.0}
+    site = new_site(tmp_path / "site", **places, **rules, public_fingerprint=print_)
+    chosen = {"public_dataset": places["public"], "test_size": 100, "head": "logistic", "extractor": "pca"}
+    for score_epsilon, arrays, refused in ((0.5, 2, ""), (math.inf, 0, "policy")):
+        settings = asked(FedauxfdpSettings, **chosen, components=20, score_epsilon=score_epsilon)
+        fingerprint = federated_data(settings).public_fingerprint
+        config = {"request": f"{score_epsilon}/1", "round": 1, "fingerprint": fingerprint}
+        found, _, metrics = SiteClient(site.path, METHODS["fedauxfdp"], settings).fit([], config)
+        assert (len(found), metrics["refused"]) == (arrays, refused)
+    assert len(Ledger(site.budget.ledger).costs()) == 2, "those of the first request"
+
+
+def test_a_method_of_one_party_is_none_of_a_site_s(site: Site) -> None:
+    assert "no site takes part" in refusal(site, asked(CommonSettings), "centralized")
+
+
+# names of modules
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An extractor of a module that leaves a file behind when it is imported."""
+    (tmp_path / "planted_module.py").write_text(
+        f"open({str(tmp_path / 'imported')!r}, 'w').close()\n"
+        "def factory(input_shape):\n"
+        "    import torch\n"
+        "    return torch.nn.Flatten()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("FEDBALLOT_CACHE", str(tmp_path / "cache"))
+    yield "planted_module:factory"
+    sys.modules.pop("planted_module", None)
+
+
+def knn_site(tmp_path: Path, **changes: Any) -> tuple[Site, dict[str, Any]]:
+    print_ = write_data(tmp_path)
+    places = {"private": str(tmp_path / "own1.npz"), "public": str(tmp_path / "public.npz")}
+    site = new_site(
+        tmp_path / "site", **places, public_fingerprint=print_, unit="record", largest_epsilon=50.0, **changes
+    )
+    edit(site.path, epsilon=100.0)
+    return site, {"public_dataset": places["public"], "public_size": 100, "test_size": 100, "epsilon": 40, "k": 5}
+
+
+def ask_knn(site: Site, chosen: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    settings = asked(KnnSettings, **chosen, **changes)
+    config = {"request": "r/1", "round": 1, "fingerprint": federated_data(settings).public_fingerprint}
+    _, _, metrics = SiteClient(site.path, METHODS["private-knn-fl"], settings).fit([np.arange(100)], config)
+    return metrics
+
+
+def test_a_module_is_imported_only_if_the_site_s_file_lists_it(tmp_path: Path, planted: str) -> None:
+    site, chosen = knn_site(tmp_path)
+    metrics = ask_knn(site, chosen, extractor=planted)
+    assert metrics["refused"] == "policy"
+    assert f"extractor={planted!r}; this site allows auto, none" in metrics["detail"]
+    assert not (tmp_path / "imported").exists()
+    assert not (site.path.parent / "ledger").exists()
+
+
+def test_a_module_that_is_listed_is_imported(tmp_path: Path, planted: str) -> None:
+    pytest.importorskip("torch")
+    site, chosen = knn_site(tmp_path, extractors=[planted])
+    assert ask_knn(site, chosen, extractor=planted)["refused"] == ""
+    assert (tmp_path / "imported").exists()
+    assert "this site allows planted_module:factory only" in ask_knn(site, chosen, extractor="auto")["detail"]
+
+
+def test_the_order_and_the_blanks_of_steps_are_no_way_round(tmp_path: Path) -> None:
+    site = new_site(tmp_path / "site", extractors=["hog + pca", "simclr-resnet8"])
+    assert site.allowed.extractors == ("hog+pca", "simclr-resnet8")
+    for name, good in (("hog+pca", True), (" hog +pca", True), ("pca+hog", False), ("hog", False), ("auto", False)):
+        assert (refusal(site, asked(KnnSettings, extractor=name), "private-knn-fl") == "") == good
+
+
+@pytest.mark.parametrize("method", **METHOD)
+def test_no_other_name_that_the_server_sets_reaches_the_site(site: Site, method: Method) -> None:
+    """What the server and its machine read stands at its default; model and source are the site's own."""
+    names = {"client_models", "server_model", "graph_features", "server_features"}
+    known = {field.name for field in dataclasses.fields(method.settings)}
+    hostile: dict[str, Any] = dict.fromkeys(names & known, "planted_module:factory")
+    hostile |= {"server_epochs": 7, "device": "cuda", "workers": 9}
+    seen = party_settings(site, asked(method, **hostile))
+    assert "planted_module" not in str(seen) and seen.client_models == ("logistic-regression",)
+    assert seen.public_dataset == str(site.data.public) and seen.dataset == SITES
+    assert seen == party_settings(site, asked(method)), "two requests that differ for the server alone are the same"
+
+
+def test_what_parties_read_reaches_the_site_as_asked(site: Site) -> None:
+    seen = party_settings(site, asked(epochs=7, lr=0.1, colluders=1, seed=9, server_lr=0.5, passes=2))
+    assert (seen.epochs, seen.lr, seen.colluders, seen.seed) == (7, 0.1, 1, 9)
+    assert (seen.server_lr, seen.passes) == (CommonSettings.server_lr, PateSettings.passes)
+
+
+# weights that the server sends
+
+WEIGHTS = np.linspace(-1, 1, 50, dtype=np.float32)
+
+
+def test_weights_are_taken_with_the_digest_that_the_refusal_names_and_no_others(tmp_path: Path) -> None:
+    site = new_site(tmp_path / "site", extractors=["simclr-resnet8+l2", "pca"])
+    settings, other = asked(FedauxfdpSettings, extractor="simclr-resnet8+l2"), WEIGHTS * 2
+    check_weights(site, settings, [])  # then the site trains its own on public images
+    with pytest.raises(Refusal) as caught:
+        check_weights(site, settings, [WEIGHTS, np.zeros((4, 4), np.float32)])
+    entry = f"simclr-resnet8+l2@{network_digest(WEIGHTS)}"
+    assert caught.value.reason == "policy" and repr(entry) in str(caught.value)
+    edit(site.path, extractors=[entry])
+    site = read_site(site.path)
+    assert refusal(site, settings, "fedauxfdp") == ""
+    check_weights(site, settings, [WEIGHTS, np.zeros((4, 4), np.float32)])
+    with pytest.raises(Refusal, match=network_digest(other)):
+        check_weights(site, settings, [other])
+    with pytest.raises(Refusal, match=network_digest(other)):
+        check_weights(site, settings, [WEIGHTS, other])
+
+
+def test_weights_for_features_that_take_none_are_refused(site: Site) -> None:
+    with pytest.raises(Refusal, match="extractor='pca' takes none"):
+        check_weights(site, asked(FedauxfdpSettings, extractor="pca"), [WEIGHTS])
+
+
+def test_landmarks_queries_masks_and_models_are_no_weights_of_an_extractor(site: Site) -> None:
+    check_weights(site, asked(FedauxfdpSettings, extractor="pca"), [np.zeros((4, 4), np.float32)])
+    check_weights(site, asked(FedauxfdpSettings, extractor="pca"), [np.zeros(4, np.uint8), np.zeros(4, np.int32)])
+    check_weights(site, asked(KnnSettings), [WEIGHTS])
+    check_weights(site, asked(DpFedavgSettings), [WEIGHTS])
+    with pytest.raises(Refusal, match="simclr-resnet8-gn@sha256"):
+        check_weights(site, asked(FedauxSettings), [WEIGHTS, WEIGHTS.astype(np.int64)])
+
+
+# a hostile server
+
+
+def values_for(kind: Any, limits: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values of a declared type, most of them near its range, some at the ends of what can be written."""
+    if typing.get_origin(kind) is Literal:
+        return st.sampled_from(typing.get_args(kind))
+    if kind is bool:
+        return st.booleans()
+    if kind is str:
+        return st.sampled_from(
+            ["auto", "pca", "hog+pca", "this:s", "shutil:disk_usage", "simclr-resnet8", "/etc/passwd"]
+        )
+    low, high = (limits[end] for end in ("low", "high"))
+    numbers = st.integers(-2, 3000) | st.sampled_from([0, 1, 2**31, 2**63, 10**18])
+    if kind is float:
+        numbers = st.floats(0, 20) | st.floats() | st.sampled_from([1e-300, 1e300, math.inf])
+    ends = [end for end in (low, high) if end is not None]
+    return numbers | st.sampled_from([kind(end) for end in ends]) if ends else numbers
+
+
+def acceptable(method: Method) -> dict[str, Any]:
+    """Settings that a strict site accepts, of a method that does tell something under noise."""
+    known = {field.name for field in dataclasses.fields(method.settings)}
+    chosen = {"epsilon": 2, "extractor": "pca", "colluders": 1, "min_agents": 3, "epochs": 20}
+    return {name: value for name, value in chosen.items() if name in known and (method.name, name) not in NO_NOISE}
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[Method, Any]:
+    """A method and settings of it; up to four of them, of whatever kind, are drawn, the others would be accepted."""
+    method = draw(st.sampled_from(list(METHODS.values())))
+    kinds = typing.get_type_hints(method.settings)
+    fields = draw(st.lists(st.sampled_from(dataclasses.fields(method.settings)), max_size=4, unique=True))
+    chosen = acceptable(method)
+    for field in fields:
+        kind = kinds[field.name]
+        if kind in (int, float, bool, str) or typing.get_origin(kind) is Literal:
+            chosen[field.name] = draw(values_for(kind, field.metadata["limits"]))
+        elif field.name == "noise_seed":
+            chosen[field.name] = draw(st.none() | st.integers(0, 9))
+        else:
+            chosen[field.name] = draw(st.sampled_from(["all", "this:s", "cnn,mlp"]))
+    try:
+        return method, asked(method, **chosen)
+    except SettingsError:
+        return method, None
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Site]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield new_site(Path(folder) / "site", "epochs = [2, 50]\n", extractors=["pca"], least_colluders=1)
+
+
+@hypothesis_settings(max_examples=300, deadline=None)
+@given(request=requests())
+def test_any_settings_are_refused_or_lie_within_every_limit(strict: Site, request: tuple[Method, Any]) -> None:
+    method, settings = request
+    if settings is None or (words := refusal(strict, settings, method.name)):
+        # a refusal is a function of the request and the file alone, and names a setting or the method
+        assert settings is None or words == refusal(strict, settings, method.name)
+        return
+    seen = party_settings(strict, settings)
+    assert 2 <= seen.epochs <= 50 and 1 <= seen.batch_size <= 4096 and 1e-6 <= seen.lr <= 10
+    assert seen.required_agents >= 2 and getattr(seen, "colluders", 1) >= 1
+    assert getattr(seen, "extractor", "pca").strip() == "pca" and getattr(seen, "noise_seed", None) is None
+    for field in dataclasses.fields(method.settings):
+        value, asked_for = getattr(seen, field.name), getattr(settings, field.name)
+        assert not (isinstance(asked_for, float) and math.isinf(asked_for))
+        assert not isinstance(value, str) or ":" not in value
+        if field.metadata["reads"] in ("server", "machine"):
+            assert value == field.default
+        elif field.metadata["reads"] == "party" and isinstance(value, int | float) and not isinstance(value, bool):
+            assert abs(value) < 2**63
+    assert {name for name, limit in limits_of(strict, method).items() if not limit.holds(getattr(seen, name))} == set()
+
+
+def test_the_hostile_server_is_not_always_refused(strict: Site) -> None:
+    """Else the test above would hold of a site that answers nothing."""
+    accepted = {
+        method.name
+        for method in METHODS.values()
+        if not refusal(strict, asked(method, **acceptable(method)), method.name)
+    }
+    assert accepted == set(METHODS) - {"fedaux", "fedaux-f", "centralized", "public-only"}
