@@ -139,6 +139,10 @@ class Party(Generic[S]):
         """How many records the party has; public where records are what is protected (replace-one)."""
         return int(self.data.parts[self.agent].size)
 
+    def counted(self, unit: Unit) -> int:
+        """How many records a unit has at most, where its cost grows with them: a person's; 1 for other units."""
+        return self.records_per_person if unit == "person" else 1
+
     def private(self) -> Examples:
         """The party's own records, copied out of the memory map.
 

@@ -50,7 +50,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     kinds = [line["kind"] for line in Ledger(path.parent / "ledger").lines()]
     assert kinds == ["open", *["charge", "release"] * charges]
     assert server.guarantees()[0].status == "proved"
-    edit(path, unit="agent", ledger="of-the-site")
+    edit(path, unit="agent", ledger="of-the-site", population="others")
     arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)
     assert arrays == [] and metrics["refused"] == "policy" and "agents under zero-out" in metrics["detail"]
     assert Ledger(path.parent / "of-the-site").costs() == []

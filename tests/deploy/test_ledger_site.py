@@ -17,8 +17,11 @@ from flwr.common import Context, RecordDict
 
 from fedballot import cli
 from fedballot.apps.server_app import server_fn
+from fedballot.clients.fedaux import FedauxfdpSettings
 from fedballot.clients.fedmd_private import NfdpSettings
 from fedballot.clients.pate import PateSettings
+from fedballot.clients.private_knn import KnnSettings
+from fedballot.clients.voting import mechanism
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.party import SiteClient, make_party, open_ledger
@@ -29,7 +32,10 @@ from fedballot.deploy.template import init_site
 from fedballot.engine import federated_data
 from fedballot.heads import Heads
 from fedballot.methods import METHODS
+from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.nfdp import NfdpSample
+from fedballot.progress import Silent
 from fedballot.settings import build
 from tests.deploy.harness import edit, write_data
 from tests.inprocess import Here
@@ -405,6 +411,68 @@ def test_records_of_persons_are_bounded_and_a_method_without_their_cost_is_refus
     assert version is not None and version.records == 180
     edit(site, records_per_person=4)
     assert ask(site, "r/2")[1]["refused"] == "site", "other records: another version"
-    edit(site, records_per_person=3, unit="person", ledger="ledger-of-persons", population="site 1, by person")
-    _, metrics = ask(site, "r/3")
+
+
+@pytest.fixture
+def persons(folder: Path) -> Path:
+    """A site that protects persons, with at most 3 of the 5 records that each has."""
+    with np.load(folder / "own1.npz") as own:
+        x, y = own["x"], own["y"]
+    np.savez(folder / "own1.npz", x=x, y=y, patient_id=np.arange(300) // 5)
+    site = make_site(folder, unit="person", smallest_epsilon=0.0)
+    site.write_text(site.read_text().replace("# id =", "id =").replace("# records_per", "records_per"))
+    return site
+
+
+def costs(site: Path, asked: Any, method: str, *arrays: np.ndarray) -> dict[str, dict[str, Any]]:
+    """What each part of an answer costs this site, by unit."""
+    place = read_site(site)
+    place.state.mkdir(mode=0o700, exist_ok=True)
+    client = make_party(place, METHODS[method], asked, open_ledger(place, {}))
+    question = client.question([*arrays], {"request": "r/1", "round": 1})
+    return {unit: {name: part.cost for name, part in client.parts(question, unit).items()} for unit in UNITS}
+
+
+UNITS: tuple[Unit, ...] = ("record", "person")
+
+
+def test_votes_cost_a_person_what_one_record_may_change(persons: Path) -> None:
+    asked = settings(persons)
+    _, metrics = ask(persons, asked=asked)
+    assert metrics["refused"] == "", metrics["detail"]
+    found = Ledger(persons.parent / "ledger")
+    assert (found.account.unit, found.account.adjacency) == ("person", "replace-one")
+    assert found.costs() == [mechanism(asked).cost("person", 3)]
+    neighbours = settings(persons, KnnSettings, k=5, epsilon=40.0)
+    by_unit = costs(persons, neighbours, "private-knn-fl", np.arange(100, dtype=np.int32))
+    assert by_unit["person"]["votes"].sensitivity == pytest.approx(3 * by_unit["record"]["votes"].sensitivity)
+
+
+def test_a_sample_costs_a_person_whatever_it_may_hold_of_them(persons: Path) -> None:
+    edit(persons, methods=["fedmd-nfdp"], delta=0.9)
+    few = {"k": 20, "min_size": 40, "queries": 50, "pretrain_epochs": 0, "share": "softmax"}
+    _, metrics = ask(persons, asked=settings(persons, NfdpSettings, **few), method="fedmd-nfdp")
+    assert metrics["refused"] == "", metrics["detail"]
+    assert Ledger(persons.parent / "ledger").costs() == [NfdpSample(40, 20).cost(3)]
+
+
+@pytest.mark.parametrize("head", ["class-sums", "logistic"])
+def test_heads_and_class_sums_cost_a_person_more_than_a_record(persons: Path, monkeypatch: Any, head: str) -> None:
+    monkeypatch.setenv("FEDBALLOT_CACHE", str(persons.parent / "cache"))
+    few = {"records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0, "extractor": "pca", "components": 20}
+    asked = settings(persons, FedauxfdpSettings, **few)
+    data = federated_data(asked)
+    server = METHODS["fedauxfdp"].strategy(
+        asked, data=data, device="cpu", nodes=3, fingerprint=data.public_fingerprint, request_id="r", progress=Silent()
+    )
+    by_unit = costs(persons, asked, "fedauxfdp", *server.request(1))
+    assert len(by_unit["record"]) == (2 if head == "logistic" else 1)
+    for name, cost in by_unit["record"].items():
+        assert by_unit["person"][name].sensitivity > 2.5 * cost.sensitivity
+
+
+def test_a_method_that_knows_no_cost_of_persons_is_refused(persons: Path) -> None:
+    edit(persons, methods=["fedkd-dp"])
+    asked = settings(persons, METHODS["fedkd-dp"].settings, epsilon=40.0, queries=50)
+    _, metrics = ask(persons, asked=asked, method="fedkd-dp")
     assert metrics["refused"] == "policy" and "about persons under replace-one" in metrics["detail"]
