@@ -118,7 +118,7 @@ def ledger_backup(
 ) -> None:
     """Copy a ledger with all its releases, whole and verified, also while it is in use."""
     ledger = _open(path)
-    lines = _writing(destination, lambda: ledger.copy_to(destination.absolute()))
+    lines = _writing(destination, "there is no copy", lambda: ledger.copy_to(destination.absolute()))
     terminal.out.print(f"{escape(str(destination))}: {lines} lines, all whole", soft_wrap=True)
 
 
@@ -145,18 +145,18 @@ def ledger_restore(
         terminal.err.print(escape(words), soft_wrap=True)
     if not accept_spent:
         raise SettingsError("nothing was changed; if this is what you want, add --accept-spent")
-    aside = _writing(folder, lambda: restore(plan))
+    aside = _writing(folder, "nothing was restored", lambda: restore(plan))
     if aside:
         terminal.err.print(f"what was in {escape(str(folder))} is now in {escape(str(aside))}", soft_wrap=True)
     terminal.out.print(f"{escape(str(folder))}: {_open(folder).verify()} lines, all whole", soft_wrap=True)
 
 
-def _writing(folder: Path, write: "Callable[[], T]") -> "T":
-    """What `write` returns; an error of the disk becomes one that names the folder."""
+def _writing(folder: Path, failed: str, write: "Callable[[], T]") -> "T":
+    """What `write` returns; an error of the disk becomes one that names the folder and says what failed."""
     try:
         return write()
     except OSError as error:
-        raise RunError(f"{folder}: cannot be written: {error.strerror or error}; nothing was changed") from error
+        raise RunError(f"{folder}: cannot be written: {error.strerror or error}; {failed}") from error
 
 
 def _open(path: Path) -> "Ledger":

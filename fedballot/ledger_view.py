@@ -18,7 +18,7 @@ from fedballot.privacy.costs import (
     PureCost,
     from_plain,
 )
-from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee, all_records
 from fedballot.privacy.ledger import Account, Ledger, Spending
 from fedballot.privacy.restore import Restoration
 from fedballot.progress import Progress
@@ -141,7 +141,7 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
     account, lines = ledger.account, ledger.lines()
     spending = Spending(ledger.rule)
     repeatable: tuple[str, Cost] | None = None
-    entries, spent, seeded, charges, versions = [], 0.0, 0, 0, 0
+    entries, spent, seeded, charges, versions, most = [], 0.0, 0, 0, 0, 0
     progress.start("ledger lines", len(lines))
     for line in lines:
         words, charge = "", line.get("costs")
@@ -161,6 +161,7 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
             words = f"limit ε = {line['epsilon']:g}"
         elif line["kind"] == "data":
             versions += 1
+            most = max(most, line["records_per_person"])
             words = ": ".join(filter(None, (f"{line['records']} records, {line['fingerprint']}", line["note"])))
         elif line["kind"] == "restored":
             words = f"what a lost ledger may have told: ε = {line['epsilon']:g} at δ = {numbers.delta(line['delta'])}"
@@ -175,6 +176,8 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
         one, counted = repeatable[1], COUNTED[account.accountant]
         again = accounting.largest_count(lambda n: spending.epsilon(repeated(one, n)) <= account.epsilon, counted)
     spans = (f" over {versions} versions of the data" if versions > 1 else "") + _lost_words(spending)
+    if account.unit == "person" and most:
+        spans += f" ({all_records(most)})"
     guarantee = None
     if charges or spending.lost:
         guarantee = _guarantee(account, spending, charges, spans, seeded, spent)

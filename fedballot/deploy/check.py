@@ -16,7 +16,7 @@ from fedballot.datasets.sources import load
 from fedballot.deploy.pki import check_certificate, check_site_key
 from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
-from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger
+from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
 from fedballot.errors import FedballotError, SettingsError
 from fedballot.learners.registry import make_learner
 from fedballot.methods import METHODS, Method
@@ -75,7 +75,7 @@ def carry_over(path: Path, note: str) -> Version:
     if not has_ledger(site):
         raise SettingsError(f"{site.budget.ledger}: no ledger yet, so nothing was spent; the first request makes it")
     own = load_own(site.data.private, load(str(site.data.public)), site.data.persons)
-    ledger, version = SiteLedger(site), Version(own.fingerprint, len(own.examples.y))
+    ledger, version = SiteLedger(site), version_of(site, own)
     if ledger.version() == version:
         raise SettingsError(f"{site.data.private}: is the version that the ledger is about; nothing to carry over")
     ledger.register(version, note)
@@ -157,19 +157,24 @@ def _budget(site: Site, own: OwnRecords) -> str:
     require_ledger(site)
     if not has_ledger(site):
         return f"epsilon {site.budget.epsilon:g}, nothing spent; {site.budget.ledger} is made by the first request"
-    ledger, found = SiteLedger(site), Version(own.fingerprint, len(own.examples.y))
+    ledger, found = SiteLedger(site), version_of(site, own)
     lines, known = ledger.verify(), ledger.version()
     if known not in (None, found):
         raise SettingsError(
             f"{site.data.private} holds {found.records} records, {found.fingerprint}, but the ledger is about "
-            f"{known.records} records, {known.fingerprint}. Where these are {site.data.population!r} in another "
-            f"version: fedballot ledger carry-over {shlex.quote(str(site.path))} --note 'WHAT HAS CHANGED'; what was "
+            f"{known.records} records, {known.fingerprint}{_most(known, found)}. Where these are "
+            f"{site.data.population!r} in another version: fedballot ledger carry-over {shlex.quote(str(site.path))} --note 'WHAT HAS CHANGED'; what was "
             "spent stays spent. Where they are of others, data.population and budget.ledger are others, too"
         )
     return (
         f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {ledger.spending().delta:g} "
         f"({site.budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"
     )
+
+
+def _most(known: Version, found: Version) -> str:
+    changed = known.records_per_person != found.records_per_person
+    return f", at most {known.records_per_person} of a person, not {found.records_per_person}" if changed else ""
 
 
 def _common_limits(allowed: Allowed) -> str:

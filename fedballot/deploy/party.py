@@ -20,7 +20,7 @@ from fedballot.datasets.own import OwnRecords, load_own, stamp
 from fedballot.datasets.sources import load
 from fedballot.deploy.rules import check_request, check_weights, party_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
-from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger
+from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
 from fedballot.deploy.time_limit import GRACE_S, time_limit
 from fedballot.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
 from fedballot.errors import DataError, FedballotError, RunError
@@ -79,10 +79,10 @@ def own_version(site: Site, ledger: SiteLedger) -> Version:
         return known
     try:
         own = own_records(site)
-        version = Version(own.fingerprint, len(own.examples.y))
+        version = version_of(site, own)
     except DataError as error:
         logger.warning("fedballot: the site's records cannot be used, so it answers blank: %s", error)
-        version = Version("unreadable", 0)
+        version = Version("unreadable", 0, site.data.records_per_person)
     if known is None:
         ledger.register(version, "as first found")
     elif known != version:

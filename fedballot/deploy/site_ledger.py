@@ -14,12 +14,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedballot.clients.base import Refusal
+from fedballot.datasets.own import OwnRecords
 from fedballot.deploy.site_file import Site
 from fedballot.errors import RunError
 from fedballot.files import read_json, write_json
 from fedballot.privacy import accounting
 from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.ledger import Account, Arrays, Costs, Ledger
+from fedballot.privacy.ledger import Account, Arrays, Costs, Ledger, Version
 
 # what the methods' costs speak of
 ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one", "person": "replace-one"}
@@ -33,6 +34,11 @@ class LedgerGoneError(RunError):
 def has_ledger(site: Site) -> bool:
     """Whether the site's ledger was opened before."""
     return (site.budget.ledger / "ledger.jsonl").exists()
+
+
+def version_of(site: Site, own: OwnRecords) -> Version:
+    """The version of the data that these records are."""
+    return Version(own.fingerprint, len(own.examples.y), site.data.records_per_person)
 
 
 def remembered(site: Site) -> dict[str, Any] | None:

@@ -94,10 +94,20 @@ class Account:
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a population's data: its fingerprint, and how many records it has."""
+    """One version of a population's data.
+
+    Parameters
+    ----------
+    fingerprint : str
+    records : int
+        How many there are.
+    records_per_person : int
+        Most of them that are one person's; 0 where nobody says whose they are.
+    """
 
     fingerprint: str
     records: int
+    records_per_person: int = 0
 
 
 @dataclass(frozen=True)
@@ -256,12 +266,14 @@ class Ledger:
         Raises
         ------
         SettingsError
-            If there is something at `folder`.
+            If there is something at `folder`, or it lies in the ledger's own.
         DataError
             If this ledger is not whole.
         """
         if folder.exists() or folder.is_symlink():
             raise SettingsError(f"{folder}: already there; name a new folder.")
+        if self.folder.resolve() in folder.resolve().parents:
+            raise SettingsError(f"{folder}: lies in the ledger's own folder, and is lost with it; name another place.")
         with self._locked():
             self.verify()
             self._append(self._read(), {"kind": "backup"})
@@ -445,7 +457,7 @@ class Ledger:
     def version(self) -> Version | None:
         """Return which version of the data the charges from now on are about, or None: none was registered."""
         found = [line for line in self._read() if line["kind"] == "data"]
-        return Version(found[-1]["fingerprint"], found[-1]["records"]) if found else None
+        return Version(**{name: found[-1][name] for name in Version.__dataclass_fields__}) if found else None
 
     def register(self, version: Version, note: str = "") -> None:
         """Note that from now on charges are about another version of the population's data; what was spent stays.

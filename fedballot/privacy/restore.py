@@ -62,13 +62,15 @@ def plan_restoration(
     Raises
     ------
     SettingsError
-        If a head is none, or `folder` holds a whole ledger that goes on from the backup: then nothing was lost.
+        If a head is none, `folder` is a file, or it holds a whole ledger that goes on from the backup: then nothing was lost.
     DataError
         If the backup is not whole.
     """
     for head in heads:
         if len(head) != 64 or not set(head) <= set("0123456789abcdef"):
             raise SettingsError(f"--lost-head {head!r}: expected the 64 digits 0-9a-f that the site's log names.")
+    if folder.exists() and not folder.is_dir():
+        raise SettingsError(f"{folder}: is a file; name the ledger's folder.")
     source = Ledger(backup)
     source.verify()
     in_place = folder.exists() and backup.resolve() == folder.resolve()

@@ -31,6 +31,7 @@ from fedballot.deploy.submit import run_config
 from fedballot.deploy.template import init_site
 from fedballot.engine import federated_data
 from fedballot.heads import Heads
+from fedballot.ledger_view import view
 from fedballot.methods import METHODS
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger import Ledger
@@ -380,6 +381,8 @@ def test_a_backup_put_back_by_the_commands_that_the_site_names(site: Path, call:
     ("words", "told"),
     [
         (("backup", "nowhere", "b"), "there is no ledger here"),
+        (("backup", "ledger", "ledger/b"), "lies in the ledger's own folder"),
+        (("restore", "ledger", "site.toml", "--accept-spent"), "is a file"),
         (("restore", "nowhere", "b"), "there is no ledger here"),
         (("restore", "ledger", "b", "--lost-head", "xyz"), "expected the 64 digits"),
         (("restore", "ledger", "b", "--limit", "nan"), "epsilon"),
@@ -389,9 +392,11 @@ def test_a_backup_put_back_by_the_commands_that_the_site_names(site: Path, call:
 )
 def test_wrong_words_change_nothing(site: Path, call: Any, words: tuple[str, ...], told: str) -> None:
     ask(site)
+    before = {path: path.read_bytes() for path in site.parent.rglob("*") if path.is_file()}
     paths = [site.parent / word if number in (1, 2) else word for number, word in enumerate(words)]
     code, _, err = call("ledger", *paths)
-    assert code == 2 and told in err and not (site.parent / "b").exists()
+    assert code == 2 and told in err
+    assert before == {path: path.read_bytes() for path in site.parent.rglob("*") if path.is_file()}
 
 
 # persons
@@ -408,9 +413,10 @@ def test_records_of_persons_are_bounded_and_a_method_without_their_cost_is_refus
     assert own.words.startswith("180 records of 60 persons") and "120 more are beyond 3" in own.words
     assert ask(site)[1]["refused"] == ""
     version = Ledger(site.parent / "ledger").version()
-    assert version is not None and version.records == 180
+    assert version is not None and (version.records, version.records_per_person) == (180, 3)
     edit(site, records_per_person=4)
     assert ask(site, "r/2")[1]["refused"] == "site", "other records: another version"
+    assert "at most 3 of a person, not 4" in budget(site).words
 
 
 @pytest.fixture
@@ -442,6 +448,8 @@ def test_votes_cost_a_person_what_one_record_may_change(persons: Path) -> None:
     assert metrics["refused"] == "", metrics["detail"]
     found = Ledger(persons.parent / "ledger")
     assert (found.account.unit, found.account.adjacency) == ("person", "replace-one")
+    words = dict(view(found, Silent()).summary())["in words"]
+    assert "all records of one person, at most 3 at a site" in words
     assert found.costs() == [mechanism(asked).cost("person", 3)]
     neighbours = settings(persons, KnnSettings, k=5, epsilon=40.0)
     by_unit = costs(persons, neighbours, "private-knn-fl", np.arange(100, dtype=np.int32))
