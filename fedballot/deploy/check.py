@@ -163,8 +163,9 @@ def _budget(site: Site, own: OwnRecords) -> str:
         raise SettingsError(
             f"{site.data.private} holds {found.records} records, {found.fingerprint}, but the ledger is about "
             f"{known.records} records, {known.fingerprint}{_most(known, found)}. Where these are "
-            f"{site.data.population!r} in another version: fedballot ledger carry-over {shlex.quote(str(site.path))} --note 'WHAT HAS CHANGED'; what was "
-            "spent stays spent. Where they are of others, data.population and budget.ledger are others, too"
+            f"{site.data.population!r} in another version: fedballot ledger carry-over {shlex.quote(str(site.path))} "
+            "--note 'WHAT HAS CHANGED'; what was spent stays spent. Where they are of others, data.population and "
+            "budget.ledger are others, too"
         )
     return (
         f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {ledger.spending().delta:g} "

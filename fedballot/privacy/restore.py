@@ -62,7 +62,8 @@ def plan_restoration(
     Raises
     ------
     SettingsError
-        If a head is none, `folder` is a file, or it holds a whole ledger that goes on from the backup: then nothing was lost.
+        If a head is none, or `folder` is a file or holds a whole ledger that goes on from the backup: then nothing was
+        lost.
     DataError
         If the backup is not whole.
     """
