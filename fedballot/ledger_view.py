@@ -1,7 +1,7 @@
 """A ledger as people read it: each line's cost, what was spent by then, what it means, what is left."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -97,6 +97,7 @@ class LedgerView:
         limit, spent = self.account.epsilon, self.spent
         rows = [
             ("population", self.account.population),
+            ("protects", f"one {self.account.unit} ({self.account.adjacency})"),
             ("limit", f"ε = {numbers.epsilon(limit)} at δ = {numbers.delta(self.delta)}"),
             ("spent", f"ε = {epsilon_words(spent)}" if self.guarantee else "nothing"),
         ]
@@ -141,7 +142,8 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
     account, lines = ledger.account, ledger.lines()
     spending = Spending(ledger.rule)
     repeatable: tuple[str, Cost] | None = None
-    entries, spent, seeded, charges, versions, most = [], 0.0, 0, 0, 0, 0
+    costs: list[Cost] = []
+    entries, spent, seeded, versions, most = [], 0.0, 0, 0, 0
     progress.start("ledger lines", len(lines))
     for line in lines:
         words, charge = "", line.get("costs")
@@ -150,7 +152,7 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
             spent = spending.epsilon()
         if line["kind"] == "charge":
             charged = {part: from_plain(plain) for part, plain in line["costs"].items()}
-            charges += len(charged)
+            costs += charged.values()
             told = {part: cost_words(cost, account) for part, cost in charged.items()}
             words = "; ".join(f"{part}: {said}" if len(told) > 1 else said for part, said in told.items())
             if line.get("seeded"):
@@ -179,8 +181,8 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
     if account.unit == "person" and most:
         spans += f" ({all_records(most)})"
     guarantee = None
-    if charges or spending.lost:
-        guarantee = _guarantee(account, spending, charges, spans, seeded, spent)
+    if costs or spending.lost:
+        guarantee = _guarantee(account, spending, costs, spans, seeded, spent)
     last = repeatable[0] if repeatable else ""
     return LedgerView(account, tuple(entries), guarantee, last, again, lines[-1]["hash"])
 
@@ -232,10 +234,13 @@ def restoration_words(plan: Restoration) -> list[str]:
     ]
 
 
-def _guarantee(account: Account, spending: Spending, charges: int, spans: str, seeded: int, spent: float) -> Guarantee:
+def _guarantee(
+    account: Account, spending: Spending, costs: Sequence[Cost], spans: str, seeded: int, spent: float
+) -> Guarantee:
     """The statement that holds for every charge: towards whoever sees what is published."""
-    charged = "1 charge" if charges == 1 else f"{charges} charges"
+    charged = "1 charge" if len(costs) == 1 else f"{len(costs)} charges"
     noise = f"with seeded noise in {seeded} of them" if seeded else "whose noise was secret"
+    sampled = not spending.lost and all(isinstance(cost, DeltaCost) for cost in costs)
     return Guarantee(
         mechanism="everything charged to this ledger",
         unit=account.unit,
@@ -247,6 +252,7 @@ def _guarantee(account: Account, spending: Spending, charges: int, spans: str, s
         status="seeded" if seeded else "proved",
         accountant=account.accountant,
         composition=f"{charged} to the ledger of {account.party}{spans}, {noise}",
+        sampled=sampled and account.unit == "record",
     )
 
 

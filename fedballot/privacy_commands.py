@@ -10,12 +10,14 @@ from rich.markup import escape
 
 from fedballot import settings, terminal
 from fedballot.errors import RunError, SettingsError
+from fedballot.privacy.guarantee import adjacency_note
 from fedballot.report import numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedballot.planning import Plan
+    from fedballot.privacy.audit_runs import Finding
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Method = Annotated[str, typer.Argument(help="A name from `fedballot methods`.")]
@@ -29,7 +31,9 @@ def budget(
     votes: Annotated[int | None, typer.Option(help="Most votes of one agent.")] = None,
     vote_fraction: Annotated[float | None, typer.Option(help="The same as a share of the queries.")] = None,
     agents: Annotated[int | None, typer.Option(help="Number of agents.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Probability that the epsilon does not hold.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Added to e^epsilon times any probability; keep it below 1/n.")
+    ] = None,
     unit: Annotated[str | None, typer.Option(help="Whom the budget protects: agent or record.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from a preset.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")] = None,
@@ -98,6 +102,8 @@ def budget(
     _print_plan(plan, f"{method}, planned", chosen.agents, budgeted=target is not None)
     own = next(guarantee for guarantee in guarantees if guarantee.unit == plan.unit)
     terminal.out.print(f"[bold]In words:[/bold] {escape(own.sentence())}")
+    if note := adjacency_note([guarantee.to_dict() for guarantee in guarantees]):
+        terminal.out.print(escape(note))
     for warning in own.warnings():
         _warn(warning)
     if out is not None:
@@ -115,10 +121,16 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
         ["votes", f"at most {numbers.count(noisy.max_votes)} of each agent, on {numbers.count(noisy.queries)} queries"],
         ["noise on each sum", f"σ = {_noise(noisy.sigma)} {full}"],
         ["share of each agent", f"σ = {_noise(noisy.share_sigma)} votes"],
-        ["ε for one whole agent", numbers.epsilon(plan.row("agent", "exact").epsilon)],
-        ["ε for one record", numbers.epsilon(plan.row("record", "exact").epsilon)],
         [
-            "ε towards the server",
+            "ε for one whole agent (zero-out)",
+            numbers.epsilon(plan.row("agent", "exact").epsilon),
+        ],
+        [
+            "ε for one record (replace-one)",
+            numbers.epsilon(plan.row("record", "exact").epsilon),
+        ],
+        [
+            "ε towards the server (replace-one)",
             f"{numbers.epsilon(plan.server_epsilon)}, if it sees each answer by itself: without secure aggregation "
             "it must be trusted to add them up",
         ],
@@ -130,7 +142,7 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
     terminal.print_table(title, ("", ""), rows)
     table = [
         [
-            row.unit,
+            f"{row.unit}\n({'zero-out' if row.unit == 'agent' else 'replace-one'})",
             ROUTES[row.route],
             numbers.epsilon(row.epsilon),
             _noise(row.sigma),
@@ -159,8 +171,8 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
 
 def audit(
     method: Method,
-    claim: Annotated[float, typer.Option(help="Epsilon of the one query whose noise is audited; 1 or less.")] = 1.0,
-    runs: Annotated[int, typer.Option(help="Releases in each of two worlds.")] = 20_000,
+    claim: Annotated[float, typer.Option(help="Epsilon of the one release that is audited; 1 or less.")] = 1.0,
+    runs: Annotated[int, typer.Option(help="Releases in each of two worlds; of real clients 4,000.")] = 20_000,
     json: Json = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for audit.json and audit.png.")] = None,
 ) -> None:
@@ -181,27 +193,26 @@ def audit(
     if json:
         terminal.print_json(plain)
     else:
-        rows = []
-        for layer in report.layers:
-            found = layer.finding
-            variance = found.layer == "variance"
-            rows.append(
-                [
-                    layer.part,
-                    found.layer,
-                    f"σ² = {found.claim:.5g}" if variance else f"ε ≤ {numbers.epsilon(found.claim)}",
-                    f"p = {found.found:.2g}" if variance else f"ε ≥ {found.found:.3g}",
-                    "stands" if found.passed else "[red]contradicted[/red]",
-                ]
-            )
-        title = (
-            f"{method}: {report.release}, σ = {_noise(report.sigma)}, δ = {numbers.delta(report.delta)}, {runs:,} runs"
-        )
-        terminal.print_table(title, ("part", "layer", "claim", "found", "the claim"), rows)
+        rows = [
+            [
+                layer.release,
+                layer.part,
+                layer.finding.layer,
+                _claimed(layer.finding),
+                _found(layer.finding),
+                "stands" if layer.finding.passed else "[red]contradicted[/red]",
+            ]
+            for layer in report.layers
+        ]
+        columns = ("release", "part", "layer", "claim", "found", "the claim")
+        title = f"{method}: {report.runs:,} runs, ε at δ = {numbers.delta(report.delta)}"
+        terminal.print_table(title, columns, rows)
+        terminal.out.print("ε is zero-out for an agent and replace-one for a record, towards whoever sees the release.")
         if out is not None:
             terminal.out.print(f"picture: {escape(str(out / 'audit.png'))}")
     if not report.passed:
-        wrong = ", ".join(f"{one.finding.layer} ({one.part})" for one in report.layers if not one.finding.passed)
+        failed = [one for one in report.layers if not one.finding.passed]
+        wrong = ", ".join(f"{one.finding.layer} ({one.release}, {one.part})" for one in failed)
         raise RunError(f"the claim is contradicted by: {wrong}. Release nothing with this code until that is explained")
 
 
@@ -210,6 +221,18 @@ def _draw(figure: "Figure", path: Path) -> None:
 
     with style(white=True):
         figure.savefig(path)
+
+
+def _claimed(finding: "Finding") -> str:
+    what, _ = finding.about
+    if what in ("ε", "δ"):
+        return f"{what} ≤ {(numbers.epsilon if what == 'ε' else numbers.delta)(finding.claim)}"
+    return f"{what} {'≤' if what == 'Δ' else '='} {finding.claim:.5g}"
+
+
+def _found(finding: "Finding") -> str:
+    _, what = finding.about
+    return f"p = {finding.found:.2g}" if what == "p" else f"{what} ≥ {finding.found:.3g}"
 
 
 def _noise(value: float) -> str:
