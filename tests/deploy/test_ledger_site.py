@@ -184,7 +184,7 @@ def test_a_corrected_label_goes_on_where_the_ledger_was(site: Path, call: Any) -
     assert budget(site).good and Ledger(site.parent / "ledger").spent() == spent
     _, metrics = ask(site, "r/2")
     assert metrics["refused"] == "" and Ledger(site.parent / "ledger").spent() > spent
-    assert "over 2 versions of the data" in call("ledger", "show", site.parent / "ledger")[1]
+    assert "over 2 versions of the data" in call("ledger", "show", site.parent / "ledger", "--json")[1]
 
 
 def test_a_carry_over_that_carries_nothing_is_refused(site: Path, call: Any) -> None:
@@ -372,7 +372,7 @@ def test_a_backup_put_back_by_the_commands_that_the_site_names(site: Path, call:
     assert budget(site).good and "epsilon 100 of 100 spent at delta 0.002" in budget(site).words
     assert ask(site, "r/3")[1]["refused"] == "budget"
     assert ask(site, "r/1")[1]["refused"] == "", "what is in the backup is served"
-    shown = call("ledger", "show", ledger)[1]
+    shown = call("ledger", "show", ledger, "--json")[1]
     assert "restored" in shown and "what a lost ledger may have told: ε = 100" in shown
     assert "all that 1 lost ledger may have told" in shown
 
