@@ -50,6 +50,12 @@ def put_back(backup: Path, folder: Path, **known) -> Ledger:
     return Ledger(folder)
 
 
+def test_each_part_is_charged(ledger: Ledger) -> None:
+    before = ledger.spent()
+    ledger.release("2", {**COSTS, "y": GaussianCost(0.15)}, lambda: {**draw(), "y": np.ones(2)}, digest="d")
+    assert before < gaussian.epsilon(0.15, 1e-5) < ledger.spent() and len(ledger.costs()) == 3
+
+
 def test_a_head_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ledgers that say the same have no head in common."""
     heads = set()
