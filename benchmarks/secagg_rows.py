@@ -22,7 +22,7 @@ import numpy as np
 from fedballot import secagg
 from fedballot.clients.pate import PateSettings
 from fedballot.clients.voting import ballot_form, mechanism
-from fedballot.files import write_json
+from fedballot.files import read_json, write_json
 from fedballot.progress import Silent
 from fedballot.settings import build
 from fedballot.sim import simulate
@@ -42,6 +42,19 @@ COMMON = {
 }
 
 
+class FileMark:
+    """A party's mark of the one request that there is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def opened(self, request: str) -> str | None:
+        return str(read_json(self.path)[request]) if self.path.exists() else None
+
+    def open(self, request: str, session: str) -> None:
+        write_json(self.path, {request: session})
+
+
 def settings(agents: int, queries: int, masked: bool) -> PateSettings:
     """PATE-FL with cheap learners, so that messages and masks are what takes time."""
     return build(PateSettings, COMMON, {"agents": agents, "public_size": queries, "secure_aggregation": masked})
@@ -58,7 +71,7 @@ def protocol(agents: int, queries: int, missing: int) -> dict[str, Any]:
     share = mechanism(chosen)
     assert share is not None
     ballots = np.rint(rng.normal(0, share.share_sigma, (agents, queries, 10))).astype(np.int32)
-    exchange, party, server = secagg.Exchange(plan, form), {}, {}
+    exchange, party, server = secagg.Exchange(plan, form, "r"), {}, {}
     up = down = 0
     with tempfile.TemporaryDirectory() as folder:
         for stage in secagg.STAGES:
@@ -73,7 +86,8 @@ def protocol(agents: int, queries: int, missing: int) -> dict[str, Any]:
             clock = time.process_time()
             told = {}
             for agent in parties:
-                holder = secagg.Holder(plan, agent, Path(folder) / str(agent), "r", exchange.session)
+                own = Path(folder) / str(agent)
+                holder = secagg.Holder(plan, agent, own, "r", exchange.session, FileMark(own / "opened.json"))
                 told[agent] = holder.answer(stage, asked[agent], form, lambda _, agent=agent: ballots[agent])
             party[stage] = (time.process_time() - clock) / len(parties)
             clock = time.process_time()

@@ -23,6 +23,7 @@ from fedballot.deploy import commands as deployed
 from fedballot.errors import FedballotError, RunError, SettingsError
 from fedballot.files import write_atomic
 from fedballot.frontier_command import frontier_command
+from fedballot.privacy.guarantee import adjacency_note
 from fedballot.report import numbers
 from fedballot.sweep_command import sweep_command
 
@@ -130,7 +131,7 @@ def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
     if words := result["aggregation"].get("words"):
         rows.append(("ballots", words))
     guarantees = result["guarantees"]
-    rows += [("guarantee", guarantee["sentence"]) for guarantee in guarantees[:1]]
+    rows += [(terminal.toned("guarantee", first), escape(first["sentence"])) for first in guarantees[:1]]
     rows.append(
         (
             "sent",
@@ -153,14 +154,12 @@ def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
     terminal.print_table(f"{result['method']} on {result['data']['dataset']}", ("", ""), [list(row) for row in rows])
     for warning in result["warnings"]:
         terminal.err.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)
+    for warning in (words for first in guarantees[:1] for words in first["warnings"]):
+        terminal.err.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)
     if len(guarantees) > 1:
-        columns = ("protects", "ε", "δ", "against", "trust", "status", "accountant")
-        terminal.print_table("all guarantees", columns, [_guarantee_row(guarantee) for guarantee in guarantees])
-
-
-def _guarantee_row(guarantee: dict[str, Any]) -> list[str]:
-    parts = (guarantee["view"], guarantee["trust"], guarantee["status"], guarantee["accountant"])
-    return [guarantee["unit"], numbers.epsilon(guarantee["epsilon"]), numbers.delta(guarantee["delta"]), *parts]
+        terminal.print_guarantees("all guarantees", guarantees)
+        if note := adjacency_note(guarantees):
+            terminal.out.print(escape(note))
 
 
 @app.command()

@@ -12,6 +12,7 @@ import typer
 from fedballot import frontier, settings, sweep, terminal
 from fedballot.errors import RunError, SettingsError
 from fedballot.files import write_atomic, write_json
+from fedballot.privacy.guarantee import meaning
 from fedballot.report import numbers
 from fedballot.report.load import load_result
 
@@ -116,7 +117,7 @@ def _unit(folder: Path) -> str:
     """What the method's first guarantee protects, as a finished run says it."""
     for path in sorted(folder.glob("*/result.json")):
         if sweep.is_done(path.parent):
-            return f"{load_result(path.parent)['guarantees'][0]['unit']} level"
+            return meaning(load_result(path.parent)["guarantees"][0])
     return "not run"
 
 

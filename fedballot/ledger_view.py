@@ -1,7 +1,7 @@
 """A ledger as people read it: each line's cost, what was spent by then, what it means, what is left."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -82,6 +82,7 @@ class LedgerView:
         limit, spent = self.account.epsilon, self.spent
         rows = [
             ("population", self.account.population),
+            ("protects", f"one {self.account.unit} ({self.account.adjacency})"),
             ("limit", f"ε = {numbers.epsilon(limit)} at δ = {numbers.delta(self.account.delta)}"),
             ("spent", f"ε = {epsilon_words(spent)}" if self.guarantee else "nothing"),
         ]
@@ -149,7 +150,7 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
     again = None
     if repeatable is not None:
         again = times_left(costs, repeatable[1], account.epsilon, account.delta, account.accountant)
-    guarantee = None if not costs else _guarantee(account, len(costs), seeded, spent)
+    guarantee = None if not costs else _guarantee(account, costs, seeded, spent)
     last = repeatable[0] if repeatable else ""
     return LedgerView(account, tuple(entries), guarantee, last, again, lines[-1]["hash"])
 
@@ -170,10 +171,11 @@ def cost_words(cost: Cost, account: Account) -> str:
     return f"{name}{many}: ε = {epsilon_words(alone)} by itself"
 
 
-def _guarantee(account: Account, charges: int, seeded: int, spent: float) -> Guarantee:
+def _guarantee(account: Account, costs: Sequence[Cost], seeded: int, spent: float) -> Guarantee:
     """The statement that holds for every charge: towards whoever sees what is published."""
-    charged = "1 charge" if charges == 1 else f"{charges} charges"
+    charged = "1 charge" if len(costs) == 1 else f"{len(costs)} charges"
     noise = f"with seeded noise in {seeded} of them" if seeded else "whose noise was secret"
+    sampled = all(isinstance(cost, DeltaCost) for cost in costs)
     return Guarantee(
         mechanism="everything charged to this ledger",
         unit=account.unit,
@@ -185,6 +187,7 @@ def _guarantee(account: Account, charges: int, seeded: int, spent: float) -> Gua
         status="seeded" if seeded else "proved",
         accountant=account.accountant,
         composition=f"{charged} to the ledger of {account.party}, {noise}",
+        sampled=sampled and account.unit == "record",
     )
 
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from fedballot import settings, terminal
 from fedballot.errors import RunError, SettingsError
+from fedballot.privacy.guarantee import adjacency_note
 from fedballot.report import numbers
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ def budget(
     votes: Annotated[int | None, typer.Option(help="Most votes of one agent.")] = None,
     vote_fraction: Annotated[float | None, typer.Option(help="The same as a share of the queries.")] = None,
     agents: Annotated[int | None, typer.Option(help="Number of agents.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Probability that the epsilon does not hold.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Added to e^epsilon times any probability; keep it below 1/n.")
+    ] = None,
     unit: Annotated[str | None, typer.Option(help="Whom the budget protects: agent or record.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from a preset.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")] = None,
@@ -98,6 +101,8 @@ def budget(
     _print_plan(plan, f"{method}, planned", chosen.agents, budgeted=target is not None)
     own = next(guarantee for guarantee in guarantees if guarantee.unit == plan.unit)
     terminal.out.print(f"[bold]In words:[/bold] {escape(own.sentence())}")
+    if note := adjacency_note([guarantee.to_dict() for guarantee in guarantees]):
+        terminal.out.print(escape(note))
     for warning in own.warnings():
         _warn(warning)
     if out is not None:
@@ -115,10 +120,16 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
         ["votes", f"at most {numbers.count(noisy.max_votes)} of each agent, on {numbers.count(noisy.queries)} queries"],
         ["noise on each sum", f"σ = {_noise(noisy.sigma)} {full}"],
         ["share of each agent", f"σ = {_noise(noisy.share_sigma)} votes"],
-        ["ε for one whole agent", numbers.epsilon(plan.row("agent", "exact").epsilon)],
-        ["ε for one record", numbers.epsilon(plan.row("record", "exact").epsilon)],
         [
-            "ε towards the server",
+            "ε for one whole agent (zero-out)",
+            numbers.epsilon(plan.row("agent", "exact").epsilon),
+        ],
+        [
+            "ε for one record (replace-one)",
+            numbers.epsilon(plan.row("record", "exact").epsilon),
+        ],
+        [
+            "ε towards the server (replace-one)",
             f"{numbers.epsilon(plan.server_epsilon)}, if it sees each answer by itself: without secure aggregation "
             "it must be trusted to add them up",
         ],
@@ -130,7 +141,7 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
     terminal.print_table(title, ("", ""), rows)
     table = [
         [
-            row.unit,
+            f"{row.unit}\n({'zero-out' if row.unit == 'agent' else 'replace-one'})",
             ROUTES[row.route],
             numbers.epsilon(row.epsilon),
             _noise(row.sigma),
@@ -198,6 +209,7 @@ def audit(
             f"{method}: {report.release}, σ = {_noise(report.sigma)}, δ = {numbers.delta(report.delta)}, {runs:,} runs"
         )
         terminal.print_table(title, ("part", "layer", "claim", "found", "the claim"), rows)
+        terminal.out.print("ε is zero-out for an agent and replace-one for a record, towards whoever sees the release.")
         if out is not None:
             terminal.out.print(f"picture: {escape(str(out / 'audit.png'))}")
     if not report.passed:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.files import read_json
+from fedballot.privacy.guarantee import meaning
 from fedballot.report.load import load_result
 from fedballot.settings import CommonSettings, parse_assignments
 
@@ -41,6 +42,7 @@ class Point:
 class Row:
     """A cell of the grid as its runs measured it, over ``seeds`` of them; None: not measured.
 
+    ``meaning`` says what ``epsilon`` and ``delta`` speak of, those of the runs' first guarantee.
     ``per_round`` is the mean accuracy after each round, averaged over the runs, and ``failed`` says why runs failed.
     """
 
@@ -51,6 +53,7 @@ class Row:
     epsilon: float | None
     claimed_epsilon: float | None
     delta: float | None
+    meaning: str
     bytes_per_query: float | None
     per_round: tuple[float, ...]
     failed: tuple[str, ...]
@@ -156,6 +159,7 @@ def _row(values: Mapping[str, str], points: Sequence[Point]) -> Row:
         epsilon=guarantees[0]["epsilon"] if guarantees else None,
         claimed_epsilon=claims[0] if claims else None,
         delta=guarantees[0]["delta"] if guarantees else None,
+        meaning=meaning(guarantees[0]) if guarantees else "–",
         bytes_per_query=_bytes_per_query(first) if first else None,
         per_round=tuple(np.mean(histories, axis=0)) if histories else (),
         failed=tuple(failed),

@@ -57,7 +57,7 @@ def sweep_command(
     if json:
         terminal.print_json([dataclasses.asdict(row) for row in found])
     else:
-        columns = (*found[0].values, "runs", "ε", "ε, paper's", "δ", "accuracy", "bytes per query")
+        columns = (*found[0].values, "runs", "ε", "ε, paper's", "δ", "what ε speaks of", "accuracy", "bytes per query")
         terminal.print_table(f"{method} {name}".strip(), columns, [_written(row) for row in found])
         terminal.out.print(f"table: {folder / 'sweep.json'}   plots: {folder / 'sweep.png'}", soft_wrap=True)
     if failed := [reason for row in found for reason in row.failed]:
@@ -73,6 +73,7 @@ def _written(row: sweep.Row) -> list[str]:
         numbers.epsilon(row.epsilon) if measured else "–",
         "–" if row.claimed_epsilon is None else numbers.epsilon(row.claimed_epsilon),
         "–" if row.delta is None else numbers.delta(row.delta),
+        row.meaning,
         numbers.percent(row.accuracy) + spread,
         "–" if row.bytes_per_query is None else f"{row.bytes_per_query:.2f}",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -18,8 +18,10 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from fedballot.privacy.guarantee import tone, whom
 from fedballot.progress import LogProgress, Silent
 from fedballot.progress import Progress as ProgressProtocol
+from fedballot.report import numbers
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -68,6 +70,32 @@ def watcher(*, quiet: bool) -> ProgressProtocol:
     if quiet:
         return Silent()
     return Bars() if err.is_terminal else Lines()
+
+
+_COLOURS = {"good": "green", "warn": "yellow", "bad": "red"}
+
+
+def toned(words: str, guarantee: Mapping[str, Any]) -> str:
+    """Words in the colour of a guarantee, as a result holds it; they must hold no brackets."""
+    return f"[{_COLOURS[tone(guarantee)]}]{words}[/]"
+
+
+def print_guarantees(title: str, guarantees: Sequence[Mapping[str, Any]]) -> None:
+    """Guarantees, as a result holds them, with all that an epsilon speaks of."""
+    columns = ("protects", "ε", "δ", "against", "trust", "status", "accountant")
+    rows = [
+        [
+            whom(one).replace(" (", "\n("),
+            numbers.epsilon(one["epsilon"]),
+            numbers.delta(one["delta"]),
+            one["view"],
+            one["trust"],
+            toned(one["status"], one),
+            one["accountant"],
+        ]
+        for one in guarantees
+    ]
+    print_table(title, columns, rows)
 
 
 def print_json(value: Any) -> None:

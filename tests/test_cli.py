@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fedballot import cli
 from fedballot.errors import RunError
+from fedballot.privacy.votes import NoisyVotes
 from tests.conftest import SMALL
 
 ASSIGNMENTS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
@@ -195,3 +198,38 @@ def test_a_run_that_fails_exits_1_with_a_page_that_says_so(tmp_path):
     assert done.stdout == ""
     assert json.loads((folder / "result.json").read_text())["status"] == "failed"
     assert "failed" in (folder / "report.html").read_text().lower()
+
+
+def _printed(guarantees, capsys) -> tuple[str, str]:
+    result = {
+        "method": "pate-fl",
+        "metrics": {},
+        "aggregation": {},
+        "guarantees": [one.worded() for one in guarantees],
+        "communication": {"bytes_up": 1, "bytes_down": 1, "messages": 1},
+        "clients": {"answered": 1, "asked": 1, "rejected": {}},
+        "timing": {"wall_s": 1.0, "startup_s": 0.0, "train_s": 0.0, "distill_s": 0.0},
+        "data": {"dataset": "digits"},
+        "warnings": [],
+    }
+    cli.print_result(result, Path("out"), Path("out/report.html"))
+    printed = capsys.readouterr()
+    out = printed.out.translate(str.maketrans("│┃", "  "))
+    return " ".join(out.split()), " ".join(printed.err.split())
+
+
+def test_a_result_is_told_with_the_worlds_and_warnings_of_its_guarantees(capsys):
+    votes = NoisyVotes(queries=500, max_votes=275, sigma=25.0, contributors=100)
+    out, err = _printed(votes.guarantees(1e-3, agents=100, records=3500, largest=35)[1::-1], capsys)
+    assert "changes the probability of any event" in out and "plus 0.001 (delta)" in out
+    assert "(replace-one)" in out and "(zero-out)" in out and "nobody" not in out
+    assert "to replace is to blank one and put in another" in out
+    assert "delta = 0.001 is at least 1/n = 0.000286" in err and "Only single records are protected" in err
+
+
+def test_a_result_without_a_guarantee_is_told_to_protect_nobody(capsys):
+    votes = NoisyVotes(queries=500, max_votes=275, sigma=25.0, contributors=100)
+    bare = [replace(one, status="none", epsilon=math.inf) for one in votes.guarantees(1e-3)[:2]]
+    out, err = _printed(bare, capsys)
+    assert out.count("nobody") == 2 and "(zero-out)" not in out and "put in another" not in out
+    assert "There is no privacy guarantee." in err and "protected" not in out + err

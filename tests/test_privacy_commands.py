@@ -47,8 +47,8 @@ def draw() -> dict[str, np.ndarray]:
 @pytest.fixture
 def ledger(tmp_path) -> Ledger:
     made = Ledger(tmp_path / "ledger", Account("site [3]", "sha256:12ab", "record", "replace-one", 1.0, 1e-5))
-    made.release("round [1]", GaussianCost(0.1), draw)
-    made.release("round 2", GaussianCost(0.1), draw)
+    made.release("round [1]", {"x": GaussianCost(0.1)}, draw, digest="asked")
+    made.release("round 2", {"x": GaussianCost(0.1)}, draw, digest="asked")
     return made
 
 
@@ -64,7 +64,8 @@ def test_budget_solves_the_noise_of_a_preset(call, tmp_path) -> None:
     assert found["sigma"] == pytest.approx(31.565, abs=0.001)
     saved = {(row["unit"], row["route"]): row["saved"] for row in found["rows"]}
     assert saved["agent", "mironov"] == pytest.approx(0.209, abs=0.001)
-    assert found["guarantees"][0]["epsilon"] == pytest.approx(4.3) and "odds" in found["guarantees"][0]["sentence"]
+    assert found["guarantees"][0]["epsilon"] == pytest.approx(4.3)
+    assert "at most a factor of 73.7 (epsilon = 4.3), plus 0.001 (delta)" in found["guarantees"][0]["sentence"]
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
@@ -90,6 +91,16 @@ def test_budget_follows_options_before_presets(call) -> None:
     found = json.loads(call("budget", "pate-fl", *words, "--set", "colluders=5", "--json")[1])
     assert (found["agents"], found["contributors"], found["colluders"]) == (50, 45, 5)
     assert (found["unit"], found["queries"], found["target_epsilon"]) == ("record", 4000, 1.0)
+
+
+def test_a_plan_names_both_worlds_and_says_that_it_does_not_know_how_many_records_there_are(call) -> None:
+    code, out, err = call("budget", "pate-fl", "--preset", "demo", "--unit", "record")
+    said = " ".join(out.replace("│", " ").split())
+    assert code == 0 and "ε for one whole agent (zero-out)" in said and "ε for one record (replace-one)" in said
+    assert "to replace is to blank one and put in another" in said
+    assert "How many records there are is not known here" in err and "1,000 records or more" in err
+    code, out, _ = call("budget", "private-knn-fl", "--preset", "knn-mnist")
+    assert code == 0 and "put in another" not in " ".join(out.split())
 
 
 def test_budget_warns_of_shares_that_cannot_be_smaller(call) -> None:
@@ -224,7 +235,7 @@ def test_show_tells_lines_costs_and_what_is_left(which, call, ledger) -> None:
     assert f"{found['fits_again']} more releases like 'round 2'" in text
     assert "Only single records are protected" in text
     for _ in range(found["fits_again"]):
-        ledger.release(f"more {_}", GaussianCost(0.1), draw)
+        ledger.release(f"more {_}", {"x": GaussianCost(0.1)}, draw, digest="asked")
     assert "no more releases" in " ".join(call("ledger", "show", path)[1].split())
 
 
@@ -237,14 +248,17 @@ def test_show_of_a_new_ledger_and_of_a_sample(call, tmp_path) -> None:
     assert (found["spent"], found["fits_again"]) == (0.0, None)
     assert "δ = 0.00624, once" in found["entries"][1]["cost"]
     code, out, _ = call("ledger", "show", tmp_path)
-    assert code == 0 and "a sample of the records" in " ".join(out.replace("│", " ").split())
+    text = " ".join(out.replace("│", " ").split())
+    assert code == 0 and "a sample of the records" in text
+    assert "protects one record (add-remove)" in text
+    assert "With probability at least 0.99 a given record was never used" in text
 
 
 def test_show_says_where_noise_came_from_a_seed(call, tmp_path) -> None:
     made = Ledger(tmp_path, Account("a", "d", "record", "replace-one", 9.0, 1e-5))
-    made.release("round 1", GaussianCost(0.1), draw)
+    made.release("round 1", {"x": GaussianCost(0.1)}, draw, digest="asked")
     assert json.loads(call("ledger", "show", tmp_path, "--json")[1])["guarantee"]["status"] == "proved"
-    made.release("round 2", GaussianCost(0.1), draw, seeded=True)
+    made.release("round 2", {"x": GaussianCost(0.1)}, draw, digest="asked", seeded=True)
     found = json.loads(call("ledger", "show", tmp_path, "--json")[1])
     assert found["guarantee"]["status"] == "seeded" and "seeded noise in 1 of them" in found["guarantee"]["sentence"]
     assert ["SEEDED" in entry["cost"] for entry in found["entries"] if entry["what"] == "charged"] == [False, True]
@@ -254,7 +268,7 @@ def test_show_says_where_noise_came_from_a_seed(call, tmp_path) -> None:
 def test_a_budget_that_is_all_delta_has_no_finite_epsilon(call, tmp_path, monkeypatch) -> None:
     made = Ledger(tmp_path, Account("a", "d", "record", "add-remove", 1.0, 1e-3))
     monkeypatch.setattr(made, "_check_budget", lambda *_: None)  # as an older, laxer program might have written it
-    made.release("sample", DeltaCost(0.1), draw)
+    made.release("sample", {"x": DeltaCost(0.1)}, draw, digest="asked")
     found = json.loads(call("ledger", "show", tmp_path, "--json")[1])
     assert found["spent"] is None and "no privacy guarantee" in found["guarantee"]["sentence"]
     assert "∞" in call("ledger", "show", tmp_path)[1]
@@ -264,7 +278,7 @@ def test_every_kind_of_cost_has_words(tmp_path) -> None:
     made = Ledger(tmp_path, Account("a", "d", "record", "add-remove", 1e4, 1e-5, "rdp"))
     costs = [GaussianCost(0.1, 2), LaplaceCost(0.1), PureCost(0.1), IntegerCost(1.0, 1, 20.0), PoissonCost(0.1, 2.0, 3)]
     for number, cost in enumerate(costs):
-        made.release(f"{number}", cost, draw)
+        made.release(f"{number}", {"x": cost}, draw, digest="asked")
     words = [entry.cost for entry in view(made, Silent()).entries if entry.what == "charged"]
     wanted = ["Gaussian noise, 2 times", "Laplace noise", "pure privacy", "integer Gaussian noise", "3 steps"]
     assert all(want in word and "by itself" in word for want, word in zip(wanted, words, strict=True))
@@ -273,7 +287,7 @@ def test_every_kind_of_cost_has_words(tmp_path) -> None:
 @pytest.mark.slow
 def test_the_slow_accountant_tells_how_far_it_is(call, tmp_path) -> None:
     made = Ledger(tmp_path, Account("a", "d", "record", "add-remove", 1.0, 1e-5, "pld"))
-    made.release("round 1", PoissonCost(0.1, 2.0, 3), draw)
+    made.release("round 1", {"x": PoissonCost(0.1, 2.0, 3)}, draw, digest="asked")
     code, out, err = call("ledger", "show", tmp_path, "--json")
     assert code == 0 and "3 of 3" in err
     found = json.loads(out)
@@ -325,7 +339,7 @@ def test_budget_of_a_ledger_is_shown_lowered_and_raised_on_the_record(call, ledg
     code, _, err = call("ledger", "budget", ledger.folder, "--epsilon", 0.1)
     assert code == 0 and "nothing more will be released" in err
     with pytest.raises(SettingsError, match="budget"):
-        ledger.release("round 3", GaussianCost(1e-6), draw)
+        ledger.release("round 3", {"x": GaussianCost(1e-6)}, draw, digest="asked")
 
 
 def test_a_limit_that_cannot_be_written_stays(call, ledger) -> None:

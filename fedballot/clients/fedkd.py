@@ -104,7 +104,7 @@ class FedkdDpSettings(EnsembleSettings, SummedSettings):
     )
     epsilon: float = setting(8.0, "privacy target", above=0, site_limit=(1e-3, 1000.0))
     delta: float = setting(
-        1e-5, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
     )
     logit_bound: float = setting(
         1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)

@@ -149,13 +149,9 @@ class FedmdClient(PartyClient[S], Generic[S]):
         Raises
         ------
         Refusal
-            If it is no request of this method, or the party is past its round.
+            If it is no request of this method.
         """
-        task = self._task(arrays, config)
-        done = max(self._states(task), default=0)
-        if done > task.round:
-            raise Refusal("stale", f"the party is past round {task.round}: it has taken part in round {done}")
-        return task
+        return self._task(arrays, config)
 
     def exact(self, question: Task) -> dict[str, Any]:
         """Logits (Q, C) of the public records asked about."""
@@ -203,9 +199,17 @@ class FedmdClient(PartyClient[S], Generic[S]):
         """The party's model as it is after this round; its state on disk says which rounds it has behind it.
 
         A party that missed rounds goes on from where it was, with the newest consensus.
+
+        Raises
+        ------
+        Refusal
+            If the party is past this round. How far it came tells whether its training worked, so this is looked at
+            behind the charge.
         """
         party, states = self.party, self._states(task)
         done = max(states, default=0)
+        if done > task.round:
+            raise Refusal("stale", f"the party is past round {task.round}: it has taken part in round {done}")
         own = self.own()  # also for a request answered before: a sample stands in the ledger, and is looked up there
         learner = party.own_learner()
         if done:

@@ -50,7 +50,11 @@ class HeadSettings(FrozenSettings):
         site_limit=(1e-3, 1000.0),
     )
     delta: float = setting(
-        1e-5, "probability that the epsilon of a release does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-5,
+        "of a release, added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
     )
     lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
     mechanism: Literal["tight", "paper"] = setting(

@@ -27,6 +27,9 @@ FULL_VOTES = 0.95
 class KnnSettings(VotingSettings):
     """Settings of Private-kNN-FL."""
 
+    delta: float = setting(
+        1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
+    )
     unit: Literal["agent", "record"] = setting("record", "whom the target protects", site_limit=("agent", "record"))
     k: int = setting(
         10,

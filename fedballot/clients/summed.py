@@ -118,7 +118,7 @@ class SummedClient(PartyClient[S], Generic[S]):
             return self.ballot(self.release(question, self.asked(kept, config)))
 
         folder = self.party.folder.path / "secagg"
-        holder = secagg.Holder(settings.plan, self.party.agent, folder, request, str(config.get("session")))
+        holder = secagg.Holder(settings.plan, self.party.agent, folder, request, str(config.get("session")), ledger)
         try:
             return holder.answer(str(stage), arrays, self.form(), integers)
         except secagg.SecaggError as error:

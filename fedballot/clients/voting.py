@@ -42,7 +42,7 @@ class VotingSettings(SummedSettings):
         site_limit=(1e-3, 1000.0),
     )
     delta: float = setting(
-        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
     )
     unit: Literal["agent", "record"] = setting("agent", "whom the target protects", site_limit=("agent", "record"))
     sigma: float = setting(

@@ -34,7 +34,7 @@ class DpFedavgSettings(MomentumSettings):
     momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1, reads="server")
     epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
     delta: float = setting(
-        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
     )
     clip: float = setting(
         0.3, "largest norm of an agent's difference; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
@@ -87,7 +87,7 @@ class DpFedsgdSettings(WeightsSettings):
     )
     epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
     delta: float = setting(
-        1e-3, "probability that the epsilon does not hold", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
     )
     clip: float = setting(
         1.0, "largest norm of a record's gradient; longer ones are cut", above=0, site_limit=(1e-6, 1e6)

@@ -76,6 +76,16 @@ class FederatedData:
     group_names: tuple[str, ...]
 
     @property
+    def records(self) -> int | None:
+        """How many private records all agents hold; None where that is not known: sites tell nobody."""
+        return sum(part.size for part in self.parts) or None
+
+    @property
+    def largest(self) -> int | None:
+        """How many private records the largest agent holds; None where that is not known."""
+        return max((part.size for part in self.parts), default=0) or None
+
+    @property
     def multi_label(self) -> bool:
         """Whether a record has several labels, that is `private.y` has shape (n, L)."""
         return is_multi_label(self.private.y)

@@ -173,12 +173,14 @@ class ClassSums:
         secure: bool,
         arrived: int | None = None,
         seeded: bool = False,
-        agents: int | None = None,
+        records: int | None = None,
+        largest: int | None = None,
         records_per_person: int | None = None,
     ) -> list[Guarantee]:
         """What a sum over parties promises; without secure aggregation, the server's own view of one party too.
 
-        `arrived`: how many shares of noise are in the opened sum, where that is known.
+        `arrived`: how many shares of noise are in the opened sum. `records`, `largest`: how many records all parties
+        hold, and the largest of them. None where that is not known.
         """
         came = shares_that_came(arrived, self.contributors, self.colluders)
         found = Guarantee(
@@ -191,14 +193,14 @@ class ClassSums:
             trust=secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR,
             status="seeded" if seeded else "proved",
             accountant="exact (sum of discrete Gaussians)",
-            n=agents,
+            n=records,
             composition="one release; landmarks, extractor and the largest number of records of a party are public",
         )
         rows = [found]
         if not secure:
             words = "one party's own class counts and sums, with its share of the noise"
             alone = replace(self.cost(), shares=1).epsilon(delta)
-            rows.append(replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF))
+            rows.append(replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF, n=largest))
         if records_per_person is not None:
             counted = f"{found.composition}; {all_records(records_per_person)}"
             cost = self.cost(records_per_person)

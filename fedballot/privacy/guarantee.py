@@ -1,8 +1,9 @@
 """What a run promises about privacy, as data: no bare epsilon anywhere."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any, Literal, get_args
 
 from fedballot.errors import SettingsError
@@ -13,7 +14,28 @@ View = Literal["output only", "server's view", "network"]
 Status = Literal["proved", "paper's claim", "seeded", "none"]
 TrustKind = Literal["self", "trusted aggregator", "secure aggregation"]
 
+Tone = Literal["good", "warn", "bad"]
+
 STATUSES: tuple[Status, ...] = ("proved", "paper's claim", "seeded", "none")  # strongest first
+STRONG, WEAK = 1.0, 10.0  # epsilon up to which a guarantee is a strong one, and above which it excludes next to nothing
+NOBODY = 1e-10  # delta up to which no number of people is too large
+OFTEN = 0.1  # delta above which one in ten may lose everything, whatever epsilon is
+
+_WHO: dict[Unit, str] = {
+    "record": "one record",
+    "person": "all records of one person",
+    "agent": "one whole participant (all of its data)",
+}
+_WORLDS: dict[Adjacency, str] = {
+    "add-remove": "whether {who} {is_or_are} in the data or not",
+    "replace-one": "whether {who} {is_or_are} the true {one} or any {other}",
+    "zero-out": "whether the answers of {who} were counted or left blank",
+}
+_SEEN: dict[View, str] = {
+    "output only": "somebody who sees what the aggregator publishes",
+    "server's view": "the server, and anybody who sees what it receives",
+    "network": "anybody who records all the traffic",
+}
 
 
 @dataclass(frozen=True)
@@ -81,9 +103,14 @@ class Guarantee:
     accountant : str
         How epsilon was computed.
     n : int, optional
-        Number of units, where that is public; needed to judge delta.
+        Number of units among which one is protected, where that is known; needed to judge delta. Of parties that
+        answer each for themselves, the largest: a delta that suits it suits them all. Where records are sampled,
+        the smallest, whose delta is the largest.
     composition : str
         How many releases are counted, in words.
+    sampled : bool
+        Whether delta is nothing but the probability that a record was drawn, and all else depends on those drawn
+        (noise-free sampling): then the sentence says so, for a plain (0, delta) would say less.
 
     Raises
     ------
@@ -102,6 +129,7 @@ class Guarantee:
     accountant: str
     n: int | None = None
     composition: str = "one release"
+    sampled: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in (("unit", Unit), ("adjacency", Adjacency), ("view", View), ("status", Status)):
@@ -113,61 +141,86 @@ class Guarantee:
         if not 0 <= self.delta <= 1:
             raise SettingsError(f"delta = {self.delta}: must lie in [0, 1].")
         if self.n is not None and self.n < 1:
-            raise SettingsError(f"n = {self.n}: must be at least 1, or left out where it is not public.")
+            raise SettingsError(f"n = {self.n}: must be at least 1, or left out where it is not known.")
+        if self.sampled and self.unit != "record":
+            raise SettingsError(f"unit = {self.unit!r}: a sample is one of records.")
 
     def __add__(self, other: "Guarantee") -> "Guarantee":
         """Basic composition, see `combine`."""
         return combine([self, other])
 
+    @property
+    def claimed(self) -> bool:
+        """Whether anything at all is promised, by us or by a paper, were its noise secret."""
+        return self.status != "none" and not math.isinf(self.epsilon)
+
     def sentence(self) -> str:
-        """Return the guarantee as prose that can be quoted to somebody who knows no differential privacy."""
-        who = {
-            "record": "one person's record",
-            "person": "all records of one person",
-            "agent": "one whole participant (all of its data)",
-        }[self.unit]
-        if self.status == "none" or math.isinf(self.epsilon):
+        """Return the guarantee as prose that can be quoted to somebody who knows no differential privacy.
+
+        It says what (epsilon, delta) means and no more: for every event E and both of the two worlds,
+        P(E) <= exp(epsilon) P'(E) + delta. Figures are rounded up.
+        """
+        who = _WHO[self.unit]
+        if not self.claimed:
             return f"{_capital(self.mechanism)}: no privacy guarantee is claimed for {who}."
-        worlds = {
-            "add-remove": f"whether {who} is in the data or not",
-            "replace-one": f"whether {who} is the true one or any other",
-            "zero-out": f"whether the answers of {who} were counted or left blank",
-        }[self.adjacency]
-        seen = {
-            "output only": "somebody who sees what the aggregator publishes",
-            "server's view": "the server, and anybody who sees what it receives",
-            "network": "anybody who records all the traffic",
-        }[self.view]
         trust = {
             "self": "nobody but the participant itself has to be trusted",
             "trusted aggregator": "the aggregator must be trusted to add up the answers and show only the sum",
             "secure aggregation": "the answers are added under encryption, with at least "
             f"{self.trust.m_min} arriving and at most {self.trust.t} of their senders colluding",
         }[self.trust.kind]
-        odds = f"by more than a factor of {_factor(self.epsilon)} (epsilon = {self.epsilon:.4g})"
-        slack = f", except with probability at most {self.delta:.3g} (delta)" if self.delta else ""
+        many = self.unit == "person"
+        worlds = _WORLDS[self.adjacency].format(
+            who=who,
+            is_or_are="are" if many else "is",
+            one="ones" if many else "one",
+            other="others" if many else "other",
+        )
+        noise = "the sample was drawn" if self.sampled else "the noise came"
         lead = {
             "proved": "",
             "paper's claim": "In the paper's own accounting, ",
-            "seeded": "NOT PRIVATE, the noise came from a known seed. With secret noise it would read: ",
+            "seeded": f"NOT PRIVATE, {noise} from a known seed. With secret {'draws' if self.sampled else 'noise'} it "
+            "would read: ",
         }[self.status]
-        body = f"for {seen}, the odds of {worlds} do not change {odds}{slack}; {trust}. Counted: {self.composition}."
+        body = f"{self._promise(worlds)}; {trust}. Counted: {self.composition}."
         return lead + (body if lead else _capital(body))
+
+    def _promise(self, worlds: str) -> str:
+        seen = _SEEN[self.view]
+        if self.sampled and self.epsilon == 0:
+            return (
+                f"with probability at least {_rounded(1 - self.delta, 4, ROUND_FLOOR)} a given record was never used, "
+                f"and with probability up to {_up(self.delta)} (delta) it was drawn, and then nothing protects it: for "
+                f"{seen}, {worlds} changes the probability of any event by at most {_up(self.delta)} (epsilon = 0)"
+            )
+        slack = f", plus {_up(self.delta)} (delta)" if self.delta else ""
+        return (
+            f"for {seen}, {worlds} changes the probability of any event (whatever may be seen, concluded or done) by "
+            f"at most a factor of {_factor(self.epsilon)} (epsilon = {_up(self.epsilon, 4)}){slack}"
+        )
 
     def warnings(self) -> list[str]:
         """Return what a privacy officer should know before accepting this guarantee, one sentence each."""
+        if not self.claimed:
+            return ["There is no privacy guarantee."]
         found = []
-        if self.status == "none" or math.isinf(self.epsilon):
-            found.append("There is no privacy guarantee.")
-        elif self.epsilon > 10:
-            found.append(f"epsilon = {self.epsilon:.4g} is above 10: the bound excludes next to nothing.")
-        if self.status == "seeded":
+        if self.epsilon > WEAK:
+            found.append(f"epsilon = {_up(self.epsilon, 4)} is above {WEAK:g}: the bound excludes next to nothing.")
+        if self.status == "seeded" and self.sampled:
+            found.append("The sample came from a seed: whoever knows it knows which records were drawn.")
+        elif self.status == "seeded":
             found.append("The noise came from a seed: whoever knows it can take the noise off again.")
         if self.status == "paper's claim":
             found.append("This figure is the paper's own, given for comparison.")
+        if self.n is None and self.delta > NOBODY:
+            found.append(
+                f"How many {self.unit}s there are is not known here, and delta must lie below 1 over their number: "
+                f"{_up(self.delta)} says little about {math.ceil(1 / self.delta - 1e-6):,} {self.unit}s or more."
+            )
         if self.n is not None and self.delta >= 1 / self.n:
             found.append(
-                f"delta = {self.delta:.3g} is at least 1/n = {1 / self.n:.3g}: publishing one {self.unit} in full, "
+                f"delta = {_up(self.delta)} is at least 1/n = {1 / self.n:.3g}: publishing one {self.unit} in full, "
                 "chosen at random, would satisfy it."
             )
         if self.unit == "record":
@@ -220,12 +273,85 @@ def combine(guarantees: Sequence[Guarantee]) -> Guarantee:
         status=max((g.status for g in guarantees), key=STATUSES.index),
         accountant="sum of epsilons and deltas",
         composition=" and ".join(g.composition for g in guarantees),
+        sampled=all(g.sampled for g in guarantees),
     )
+
+
+def holds(guarantee: Mapping[str, Any]) -> bool:
+    """Whether a guarantee, as a result holds it, protects anybody: finite, claimed at all, and with secret noise."""
+    return guarantee["epsilon"] is not None and not str(guarantee["status"]).startswith(("seeded", "none"))
+
+
+def whom(guarantee: Mapping[str, Any]) -> str:
+    """Whom a guarantee, as a result holds it, protects, and between which worlds; or that it protects nobody."""
+    return f"one {guarantee['unit']} ({guarantee['adjacency']})" if holds(guarantee) else "nobody"
+
+
+def meaning(guarantee: Mapping[str, Any]) -> str:
+    """What an epsilon speaks of, from a guarantee as a result holds it: two of one meaning can be ranked by it."""
+    parts = f"seen: {guarantee['view']}, trust: {guarantee['trust']}; {guarantee['status']}"
+    return f"one {guarantee['unit']} ({guarantee['adjacency']}), {parts}"
+
+
+def tone(guarantee: Mapping[str, Any]) -> Tone:
+    """How a guarantee, as a result holds it, is to be taken at a glance: the colour of pages and of the terminal.
+
+    Parameters
+    ----------
+    guarantee : mapping
+        As `Guarantee.to_dict` gives it; epsilon, delta and n may be None.
+
+    Returns
+    -------
+    {"good", "warn", "bad"}
+        "good": proved, epsilon <= 1, and delta < 1/n (n known). "bad": nothing is guaranteed, the noise was seeded,
+        epsilon > 10 (a factor of 22,000), or delta > 0.1. "warn": anything between.
+    """
+    epsilon, delta = guarantee["epsilon"], guarantee["delta"] or 0.0
+    if not holds(guarantee) or epsilon > WEAK or delta > OFTEN:
+        return "bad"
+    n = guarantee.get("n")
+    fits = delta <= NOBODY if n is None else delta < 1 / n
+    return "good" if str(guarantee["status"]).startswith("proved") and epsilon <= STRONG and fits else "warn"
+
+
+def adjacency_note(guarantees: Sequence[Mapping[str, Any]]) -> str:
+    """Why a record's epsilon is above its agent's, for readers of guarantees that stand side by side; else nothing.
+
+    Parameters
+    ----------
+    guarantees : sequence of mapping
+        As `Guarantee.to_dict` gives them.
+    """
+    stated = [one for one in guarantees if one["epsilon"] is not None and one["status"] != "none"]
+    for record in stated:
+        for agent in stated:
+            alike = all(record[key] == agent[key] for key in ("view", "trust", "status", "delta"))
+            units = (record["unit"], agent["unit"]) == ("record", "agent")
+            worlds = (record["adjacency"], agent["adjacency"]) == ("replace-one", "zero-out")
+            if alike and units and worlds and record["epsilon"] > agent["epsilon"]:
+                return (
+                    "The epsilon of a record is above that of an agent since they compare other worlds, not since a "
+                    "record is less private than all of its agent's data: an agent's answers are counted or left blank "
+                    "(zero-out), a record is the true one or any other (replace-one), and to replace is to blank one "
+                    "and put in another. An agent that is replaced has an epsilon at least as large as a record's."
+                )
+    return ""
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _up(value: float, digits: int = 3) -> str:
+    """So many significant digits, rounded up; what a solver missed by a billionth is not another figure."""
+    return _rounded(value * (1 - 1e-9), digits)
+
+
+def _rounded(value: float, digits: int, rounding: str = ROUND_CEILING) -> str:
+    found = float(Context(prec=digits, rounding=rounding).create_decimal(repr(value)))
+    return f"{found:,.0f}" if 1000 <= found < 1e9 else f"{found:.{digits}g}"
+
+
 def _factor(epsilon: float) -> str:
-    return f"{math.exp(epsilon):.3g}" if epsilon < 700 else f"e^{epsilon:.4g}"
+    return _up(math.exp(epsilon)) if epsilon < 700 else f"e^{_up(epsilon, 4).replace(',', '')}"

@@ -167,6 +167,7 @@ class NoisyVotes:
         seeded: bool = False,
         agents: int | None = None,
         records: int | None = None,
+        largest: int | None = None,
         records_per_person: int | None = None,
     ) -> list[Guarantee]:
         """Return every statement that a report has to make about this release.
@@ -180,8 +181,8 @@ class NoisyVotes:
             Agents whose noise is in the sum: at least `contributors`, and with more the epsilon of the sum is smaller.
         seeded : bool
             Whether any noise came from a seed.
-        agents, records : int, optional
-            Numbers of agents and of records of the smallest agent, where they are public.
+        agents, records, largest : int, optional
+            Numbers of agents, of all their records, and of the records of the largest agent, where they are known.
         records_per_person : int, optional
             A public bound on the records of one person at a site: the guarantees for a person are added at the end.
 
@@ -233,7 +234,7 @@ class NoisyVotes:
             )
             if self.k is not None:
                 found.append(
-                    replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=records)
+                    replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=largest)
                 )
         for exact in (agent, record):
             rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)

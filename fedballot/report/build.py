@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from fedballot.privacy.guarantee import adjacency_note
 from fedballot.report import view
 from fedballot.report.html import write_page
 from fedballot.report.load import Release, load_release, load_result
@@ -49,6 +50,7 @@ def write_report(run_dir: Path) -> Path:
         "key_settings": view.key_settings(result["settings"]),
         "headlines": view.headlines(result),
         "guarantees": view.guarantee_rows(result),
+        "adjacency_note": adjacency_note(result["guarantees"]),
         "seeded": view.is_seeded(result),
         "accuracy_plots": view.accuracy_plots(result),
         "lead_plot": view.lead_plot(result, release),

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from fedballot.errors import SettingsError
 from fedballot.files import write_atomic
+from fedballot.privacy.guarantee import WEAK, Tone, holds, meaning, tone
 from fedballot.report.compare_plot import bytes_figure, comparison_figure, privacy_figure, series
 from fedballot.report.html import write_page
 from fedballot.report.load import load_result
@@ -30,7 +31,9 @@ class Row:
     epsilon, delta : float or None
         Of the headline guarantee, the first one of the run; an epsilon of None is no finite ε.
     unit, adjacency, view, trust, guarantee_status : str or None
-        What that guarantee speaks of; None where the run guarantees nothing.
+        What that guarantee speaks of; None where the run has no mechanism.
+    n : int or None
+        Number of units among which one is protected, where it is known.
     bytes_up : int or None
         Bytes that all agents sent.
     wall_s : float or None
@@ -52,8 +55,23 @@ class Row:
     view: str | None
     trust: str | None
     guarantee_status: str | None
+    n: int | None
     bytes_up: int | None
     wall_s: float | None
+
+    @property
+    def tone(self) -> Tone:
+        """How the guarantee is to be taken at a glance: good, warn or bad."""
+        return tone(self._stated)
+
+    @property
+    def protects(self) -> bool:
+        """Whether the run's guarantee protects anybody."""
+        return holds(self._stated)
+
+    @property
+    def _stated(self) -> dict[str, Any]:
+        return {**vars(self), "status": self.guarantee_status or "none"}
 
     @property
     def accuracy(self) -> float | None:
@@ -62,10 +80,10 @@ class Row:
 
     @property
     def meaning(self) -> str | None:
-        """What the ε speaks of, in words; only rows of one meaning can be ranked by ε."""
-        if self.guarantee_status is None:
+        """What the ε speaks of, in words; only rows of one meaning can be ranked by ε. None: nothing is guaranteed."""
+        if self.epsilon is None or self.guarantee_status in (None, "none"):
             return None
-        return f"one {self.unit} ({self.adjacency}), seen: {self.view}, trust: {self.trust}; {self.guarantee_status}"
+        return meaning(self._stated)
 
 
 @dataclass(frozen=True)
@@ -174,6 +192,7 @@ def _row(number: int, path: Path) -> Row:
         view=first.get("view"),
         trust=first.get("trust"),
         guarantee_status=first.get("status"),
+        n=first.get("n"),
         bytes_up=result.get("communication", {}).get("bytes_up"),
         wall_s=result.get("timing", {}).get("wall_s"),
     )
@@ -192,6 +211,15 @@ def _notes(rows: tuple[Row, ...]) -> list[str]:
     seeded = [row.name for row in rows if (row.guarantee_status or "").startswith("seeded")]
     if seeded:
         notes.append(f"Not private, because the noise was seeded: {', '.join(seeded)}.")
+    weak = [row.name for row in private if (row.epsilon or 0.0) > WEAK]
+    if weak:
+        notes.append(f"An ε above {WEAK:g} excludes next to nothing: {', '.join(weak)}.")
+    shamed = [row.name for row in private if row.n is not None and (row.delta or 0.0) >= 1 / row.n]
+    if shamed:
+        notes.append(
+            "δ is at least 1/n, so that publishing one of the n in full, chosen at random, would satisfy it: "
+            f"{', '.join(shamed)}."
+        )
     without = [row.name for row in rows if row.status == "done" and row.epsilon is None]
     if without:
         notes.append(f"Without a finite ε, at the mark “none”: {', '.join(without)}.")

@@ -125,7 +125,7 @@ def _scatter(
     for kind, (colour, marker) in series(runs).items():
         group = [(x, y) for x, y, run in points if run.meaning == kind]
         if group:
-            label = kind or "no privacy mechanism"
+            label = kind or "nothing is guaranteed"
             axes.plot(*zip(*group, strict=True), marker, color=LIGHT[colour], markersize=7, label=label)
     xs = [x for x, _, _ in points] or [1.0]
     axes.set_xscale("log")

@@ -16,7 +16,7 @@ _LOOK: dict[Route, tuple[str, str, float]] = {
     "renyi": ("vermilion", "--", 1.5),
     "mironov": ("vermilion", ":", 1.9),
 }
-_WHOM = {"agent": "one whole agent", "record": "one record"}
+_WHOM = {"agent": "one whole agent (zero-out)", "record": "one record (replace-one)"}
 
 
 def planning_figure(plan: Plan) -> Figure:
@@ -60,8 +60,8 @@ def planning_figure(plan: Plan) -> Figure:
         handles, names = axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower left", ncols=4, handlelength=2.6, columnspacing=2.4)
         figure.suptitle(
-            f"ε for {_WHOM[plan.unit]} at δ = {plan.delta:g}, towards whoever sees the tally. A server that sees every "
-            f"answer by itself: ε = {numbers.epsilon(plan.server_epsilon)}.",
+            f"ε for {_WHOM[plan.unit]} at δ = {plan.delta:g}, towards whoever sees the tally alone. A server "
+            f"that sees every answer by itself: ε = {numbers.epsilon(plan.server_epsilon)} (replace-one).",
             x=0.012,
             ha="left",
             fontsize=10,

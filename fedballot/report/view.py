@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from fedballot.privacy.guarantee import holds, tone
 from fedballot.report.load import Release
 from fedballot.report.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
 from fedballot.report.rounds_plot import rounds_figure
@@ -32,7 +33,7 @@ KEY_SETTINGS = (
 
 @dataclass(frozen=True)
 class Headline:
-    """One large figure with a name above and a remark below; `tone` is "", "warn" or "bad"."""
+    """One large figure with a name above and a remark below; `tone` is "", "good", "warn" or "bad"."""
 
     name: str
     value: str
@@ -126,12 +127,6 @@ def is_seeded(result: Mapping[str, Any]) -> bool:
     return any(str(guarantee["status"]).startswith("seeded") for guarantee in result["guarantees"])
 
 
-def tone(status: str) -> str:
-    """Colour of a guarantee's status: good, warn or bad."""
-    word = status.lower()
-    return "good" if word.startswith("proved") else "bad" if word.startswith(("seeded", "none")) else "warn"
-
-
 def sentence(guarantee: Mapping[str, Any]) -> str:
     """Quote the guarantee's own sentence, or build one from its parts."""
     if guarantee.get("sentence"):
@@ -153,7 +148,8 @@ def guarantee_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         | entry
         | {
             "sentence": sentence(entry),
-            "tone": tone(entry["status"]),
+            "tone": tone(entry),
+            "holds": holds(entry),
             "warnings": entry.get("warnings") or [],
         }
         for entry in result["guarantees"]
@@ -232,7 +228,7 @@ def time_parts(result: Mapping[str, Any]) -> list[tuple[str, str, float]]:
 def _privacy(result: Mapping[str, Any]) -> list[Headline]:
     guarantees = result["guarantees"]
     if not guarantees:
-        return [Headline("Privacy", "none", "no mechanism was applied", "warn")] if result["status"] == "done" else []
+        return [Headline("Privacy", "none", "no mechanism was applied", "bad")] if result["status"] == "done" else []
     first = guarantees[0]
     if first["epsilon"] is None:
         claim = "" if first["status"] == "none" else f" ({first['status']})"
@@ -240,9 +236,13 @@ def _privacy(result: Mapping[str, Any]) -> list[Headline]:
     if is_seeded(result):
         remark = f"the noise was seeded; with secret noise ε{NBSP}={NBSP}{epsilon(first['epsilon'])}"
         return [Headline("Privacy", "none", remark, "bad")]
-    mark = {"good": "", "warn": "warn", "bad": "bad"}[tone(first["status"])]
-    remark = f"δ{NBSP}={NBSP}{delta(first['delta'])}, for one {first['unit']}, {first['status']}"
-    return [Headline("Privacy loss ε", epsilon(first["epsilon"]), remark, mark)]
+    rest = f"for one {first['unit']} ({first['adjacency']}), seen: {first['view']}, trust: {first['trust']}; "
+    rest += first["status"]
+    if first.get("sampled") and first["epsilon"] == 0:
+        remark = f"δ, the probability that a record was drawn; ε{NBSP}={NBSP}0; {rest}"
+        return [Headline("Used without protection", delta(first["delta"]), remark, tone(first))]
+    remark = f"δ{NBSP}={NBSP}{delta(first['delta'])}, {rest}"
+    return [Headline("Privacy loss ε", epsilon(first["epsilon"]), remark, tone(first))]
 
 
 def _spread(value: Mapping[str, float]) -> str:

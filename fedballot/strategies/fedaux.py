@@ -109,6 +109,7 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
             trust=SELF,
             status="none" if not private else "proved" if settings.noise_seed is None else "seeded",
             accountant="exact" if private else "none",
+            n=self.data.largest,
             composition=f"{'one release' if len(costs) == 1 else f'{len(costs)} releases, composed'}; how many records "
             "a party holds is public, and extractor, clipping bound and dimension come from public data and numbers",
         )

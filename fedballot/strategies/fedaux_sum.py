@@ -55,5 +55,6 @@ class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], FedauxfdpStrate
             secure=settings.secure_aggregation,
             arrived=(self._arrived or None) if settings.secure_aggregation else None,
             seeded=settings.noise_seed is not None,
-            agents=settings.agents,
+            records=self.data.records,
+            largest=self.data.largest,
         )

@@ -84,7 +84,7 @@ class FedauxStrategy(WeightsStrategy[FedauxSettings]):
     def guarantees(self) -> list[Guarantee]:
         return [
             Guarantee(
-                mechanism="Models without noise, beside private scores",
+                mechanism="Models without noise, beside scores with noise",
                 unit="record",
                 adjacency="replace-one",
                 epsilon=float("inf"),

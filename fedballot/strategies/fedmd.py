@@ -177,6 +177,7 @@ class NfdpStrategy(FedmdStrategy[NfdpSettings]):
             accountant="exact",
             n=sample.n,
             composition="all rounds of this run, and whatever else is computed from the same sample",
+            sampled=True,
         )
         claim = papers.nfdp_epsilon(sample.n, sample.k, sample.replacement)
         return [proved, replace(proved, epsilon=claim, status="paper's claim", accountant="Theorems 1 and 2")]

@@ -181,6 +181,8 @@ class PateStrategy(SummedStrategy[VotingSettings]):
             arrived=contributors if settings.secure_aggregation else None,
             seeded=settings.noise_seed is not None,
             agents=settings.agents,
+            records=self.data.records,
+            largest=self.data.largest,
         )
         aimed = next(guarantee for guarantee in stated if guarantee.unit == settings.unit)
         return [aimed, *(guarantee for guarantee in stated if guarantee is not aimed)]  # reports lead with the target

@@ -27,13 +27,19 @@ from fedballot.wire import WireError, payload_bytes
 S = TypeVar("S", bound=SummedSettings)
 
 KEPT = "kept"  # array of an opened sum's file that holds the round's record and the counts, as JSON
-LABELS = {secagg.KEYS: "agents", secagg.SHARES: "shares", secagg.MASKED: "masked ballots", secagg.UNMASK: "opening"}
+LABELS = {
+    secagg.KEYS: "agents",
+    secagg.SHARES: "shares",
+    secagg.MASKED: "masked ballots",
+    secagg.CONFIRM: "confirming",
+    secagg.UNMASK: "opening",
+}
 
 
 class SummedStrategy(BallotStrategy[S], Generic[S]):
     """Ask for ballots of one :class:`Form`, and learn from their sum (:meth:`combine_sum`).
 
-    With ``secure_aggregation`` a round is four exchanges of messages (see :mod:`fedballot.secagg`). The opened sum is
+    With ``secure_aggregation`` a round is five exchanges of messages (see :mod:`fedballot.secagg`). The opened sum is
     on disk before anything is made of it: parties open it once only, so a run that breaks off later goes on from there.
     """
 
@@ -76,7 +82,8 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
             return super().configure_fit(server_round, parameters, client_manager)
         if self._exchange is None:
             asked = super().configure_fit(server_round, parameters, client_manager)
-            self._exchange = Exchange(self.settings.plan, self.form)
+            request = f"{self.request_id}/{server_round + self.rounds_done}"
+            self._exchange = Exchange(self.settings.plan, self.form, request)
             self._cids: dict[int, str] = {}
             self._asked, self._bytes_before, self._wall_s = len(asked), self.counts.bytes_up, 0.0
         else:
@@ -127,7 +134,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
             return super().aggregate_fit(server_round, results, failures)
         exchange, server_round = self._exchange, server_round + self.rounds_done
         # whose ballot is in the sum has answered, whether or not it helps to open it
-        counts = Tally() if exchange.stage == secagg.UNMASK else self.counts
+        counts = Tally() if exchange.stage in (secagg.CONFIRM, secagg.UNMASK) else self.counts
         expected = len(exchange.parties) if exchange.stage != secagg.KEYS else len(results) + len(failures)
         good = self._collect(results, failures, counts)
         for _ in range(expected - len(results) - len(failures)):

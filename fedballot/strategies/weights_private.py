@@ -117,6 +117,7 @@ class DpFedsgdStrategy(WeightsStrategy[DpFedsgdSettings]):
                 trust=SELF,
                 status="proved" if settings.noise_seed is None else "seeded",
                 accountant=mechanism.accountant,
+                n=self.data.largest,
                 composition=f"{settings.rounds} rounds of {settings.steps} noisy steps each",
             )
         ]

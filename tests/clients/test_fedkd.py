@@ -145,17 +145,34 @@ def test_the_ledger_is_charged_once_and_refuses_a_second_run(sound, tmp_path):
     assert 7.99 < ledger.spent() <= 8
     assert (ledger.account.unit, ledger.account.adjacency) == ("agent", "zero-out")
     out, _, metrics = ask(client(sound, tmp_path), "run/2")
-    assert (out, metrics["refused"]) == ([], "settings")
+    assert (out, metrics["refused"]) == ([], "budget")
     assert len(ledger.costs()) == 1
 
 
-def test_a_training_that_fails_costs_nothing(sound, tmp_path, monkeypatch):
+def test_a_training_that_fails_is_answered_blank_and_charged_and_the_folder_says_why(sound, tmp_path, monkeypatch):
     def breaks(self):
-        raise ValueError
+        raise ValueError("patient 17")
 
     monkeypatch.setattr(FedkdDpClient, "model", breaks)
-    assert ask(client(sound, tmp_path))[2]["refused"] == "raised"
-    assert Ledger(tmp_path / "ledger").costs() == []
+    one = client(sound, tmp_path)
+    arrays, _, metrics = ask(one)
+    assert (metrics["refused"], metrics["detail"], one.failed) == ("", "", True)
+    assert Ledger(tmp_path / "ledger").costs() == [mechanism(sound, 10).cost()]
+    assert "patient 17" in (tmp_path / "errors.txt").read_text() and one.party.folder.blank.exists()
+    noise = unpack_integers(arrays[0], (200, 10))  # nothing but a share of the noise
+    statistic = float((noise**2).sum() / float(mechanism(sound, 10).mechanism.share_variance))
+    assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
+    assert not 1e-6 < stats.chi2.cdf(statistic / 2, noise.size) < 1 - 1e-6
+
+
+def test_without_a_guarantee_a_training_that_fails_is_refused(printed, tmp_path, monkeypatch):
+    def breaks(self):
+        raise ValueError("patient 17")
+
+    monkeypatch.setattr(FedkdClient, "model", breaks)
+    out, _, metrics = ask(client(printed, tmp_path))
+    assert (out, metrics["refused"]) == ([], "raised") and "patient 17" not in metrics["detail"]
+    assert not (tmp_path / "ledger").exists() and not (tmp_path / "blank.json").exists()
 
 
 def test_secret_noise_differs_and_a_seeded_one_does_not(sound, tmp_path):

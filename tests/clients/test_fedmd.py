@@ -11,10 +11,12 @@ from fedballot.clients.base import Party
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings, pack_predictions, states_folder, unpack_predictions
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings, bounded, noisy_predictions
 from fedballot.datasets.examples import Examples
+from fedballot.datasets.own import SITES
 from fedballot.engine import federated_data
 from fedballot.errors import SettingsError
 from fedballot.privacy import accounting
 from fedballot.privacy.ledger import SAMPLE, Ledger
+from fedballot.privacy.nfdp import NfdpSample
 from fedballot.runfolder import AgentFolder
 from fedballot.settings import build
 from fedballot.wire import unpack_labels, unpack_singles
@@ -213,7 +215,7 @@ def test_nfdp_reads_its_sample_and_nothing_else_of_the_partition(model, replacem
     settings = build(NfdpSettings, DIGITS, {"k": 30, "client_models": model, "share": "logits", "noise_seed": 7})
     settings = replace(settings, replacement=replacement)
     data = federated_data(settings)
-    chosen = data.parts[0][client(NfdpClient, settings, tmp_path / "a").sample(100)]
+    chosen = data.parts[0][client(NfdpClient, settings, tmp_path / "a").sample()]
     other, rest = poisoned(data, 0, chosen)
     assert 70 <= rest.size < 100
     clean = all_rounds(NfdpClient, settings, tmp_path / "a", data)
@@ -230,17 +232,21 @@ def test_the_sample_is_in_the_ledger_before_training_secret_and_the_same_ever_af
     with pytest.raises(KeyboardInterrupt):
         ask(one, 1)
     ledger = Ledger(tmp_path / "0" / "ledger")
-    drawn = ledger.stored(SAMPLE)["indices"]
+    drawn = ledger.stored(SAMPLE)["sample"]
     for number in (1, 2):
         ask(client(NfdpClient, settings, tmp_path), number)
-    assert np.array_equal(client(NfdpClient, settings, tmp_path).sample(100), drawn)
+    assert np.array_equal(client(NfdpClient, settings, tmp_path).sample(), drawn)
     assert [line["kind"] for line in ledger.lines()] == ["open", "charge", "release"]
     # another run on the same ledger, as a site keeps it, uses the same sample
     party = Party(0, settings, federated_data(settings), AgentFolder(tmp_path / "further"), "cpu", ledger)
-    assert np.array_equal(NfdpClient(party).sample(100), drawn)
-    assert not np.array_equal(client(NfdpClient, settings, tmp_path / "x").sample(100), drawn)
-    with pytest.raises(SettingsError):
-        client(NfdpClient, replace(settings, k=31), tmp_path).sample(100)
+    assert np.array_equal(NfdpClient(party).sample(), drawn)
+    assert not np.array_equal(client(NfdpClient, settings, tmp_path / "x").sample(), drawn)
+    assert ledger.costs() == [NfdpSample(100, 30).cost()]
+    before = ledger.path.read_bytes()
+    for changed in ({"k": 31}, {"replacement": False}):
+        out, _, metrics = ask(client(NfdpClient, replace(settings, **changed), tmp_path), 3)
+        assert (out, metrics["refused"]) == ([], "settings")
+    assert ledger.path.read_bytes() == before
 
 
 def test_sampling_with_replacement_trains_on_duplicates(tmp_path):
@@ -250,10 +256,29 @@ def test_sampling_with_replacement_trains_on_duplicates(tmp_path):
     assert len(np.unique(own.x.reshape(300, -1), axis=0)) <= 100
 
 
-def test_a_party_below_the_declared_size_refuses(tmp_path):
-    settings = build(NfdpSettings, DIGITS, {"k": 30})
-    one = client(NfdpClient, replace(settings, min_size=101), tmp_path, data=federated_data(settings))
-    assert ask(one, 1)[2]["refused"] == "size"
+def test_a_party_below_the_declared_size_has_empty_seats(tmp_path):
+    """Whether a party is that small decides about no refusal: its sample is drawn and charged as of the size agreed."""
+    settings = build(NfdpSettings, DIGITS, {"k": 30, "share": "softmax"})
+    data = federated_data(settings)
+    one = client(NfdpClient, replace(settings, min_size=400), tmp_path, data=data)
+    assert one.party.records == 100 and one.sampling == one.charge == NfdpSample(400, 30)
+    arrays, _, metrics = ask(one, 1)
+    assert metrics["refused"] == "" and len(arrays) == 1
+    drawn = one.sample()
+    assert len(drawn) == 30 and drawn.max() >= 100  # 30 seats all among the first quarter: 1e-18
+    assert len(one.own()) == (drawn < 100).sum() < 30
+    assert Ledger(tmp_path / "0" / "ledger").costs() == [NfdpSample(400, 30).cost()]
+    rows = data.parts[0][drawn[drawn < 100]]
+    assert np.array_equal(one.own().y, data.private.y[rows])
+
+
+def test_a_party_above_the_declared_size_is_charged_for_what_it_draws(tmp_path):
+    settings = build(NfdpSettings, DIGITS, {"k": 30, "min_size": 50})
+    one = client(NfdpClient, settings, tmp_path)
+    assert one.sampling == one.charge == NfdpSample(100, 30)
+    at_site = NfdpClient(replace(one.party, settings=replace(settings, dataset=SITES)))
+    # there the number of records is the site's own affair: the charge is what the fewest agreed on would cost
+    assert at_site.sampling == NfdpSample(100, 30) and at_site.charge == NfdpSample(50, 30)
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -275,12 +300,17 @@ def test_ldp_noise_is_as_large_as_the_mechanism_says_and_all_rounds_fit_the_budg
     ledger = Ledger(tmp_path / "0" / "ledger")
     assert [line["kind"] for line in ledger.lines()].count("charge") == 4
     assert ledger.spent() == pytest.approx(200, rel=1e-3)
-    assert ask(client(LdpClient, settings, tmp_path), 4)[2]["refused"] == ""  # asked again: nothing is charged
+    same = plain if share == "logits" else None
+    assert ask(client(LdpClient, settings, tmp_path), 4, same)[2]["refused"] == ""  # asked again: nothing is charged
+    other = ask(client(LdpClient, settings, tmp_path), 4, np.roll(np.eye(10), 1, axis=1)[np.arange(50) % 10])
+    assert (other[0], other[2]["refused"]) == ([], "request")  # another consensus is another question
+    assert [line["kind"] for line in ledger.lines()].count("charge") == 4
     # a further run on the same records finds the budget spent
     further = Party(0, settings, one.party.data, AgentFolder(tmp_path / "further"), "cpu", ledger)
     _, _, metrics = ask(LdpClient(further), 1, run="further")
-    assert metrics["refused"] == "settings"
-    assert "budget" in (tmp_path / "further" / "errors.txt").read_text()
+    assert metrics["refused"] == "budget"
+    assert [line["kind"] for line in ledger.lines()].count("charge") == 4
+    assert not (tmp_path / "further" / "errors.txt").exists()
 
 
 def test_ldp_answers_once_with_fresh_secret_noise(tmp_path):
@@ -288,6 +318,24 @@ def test_ldp_answers_once_with_fresh_secret_noise(tmp_path):
     first = ask(client(LdpClient, settings, tmp_path / "a"), 1)[0][0]
     assert np.array_equal(ask(client(LdpClient, settings, tmp_path / "a"), 1)[0][0], first)
     assert not np.array_equal(ask(client(LdpClient, settings, tmp_path / "b"), 1)[0][0], first)
+
+
+def test_ldp_rounds_that_fail_are_told_blank_and_a_party_is_never_past_its_round_for_reasons_of_its_own(
+    tmp_path, monkeypatch
+):
+    """Whether its training worked must not show in what it refuses: a charged method refuses no round as stale."""
+    settings = build(LdpSettings, DIGITS, {"epsilon": 50})
+    sound, broken = (client(LdpClient, settings, tmp_path / name) for name in ("sound", "broken"))
+    monkeypatch.setattr(broken, "_go_on", lambda *_: (_ for _ in ()).throw(ValueError("patient 17")))
+    told = {}
+    for one in (sound, broken):
+        told[one] = [ask(one, number)[2] for number in (1, 3)]
+        told[one] += [ask(one, 1)[2], ask(one, 2)[2]]  # asked again, and asked late
+    words = [[(m["refused"], m["detail"]) for m in found] for found in told.values()]
+    assert words[0] == words[1] == [("", "")] * 4
+    charges = [Ledger(tmp_path / name / "0" / "ledger").costs() for name in ("sound", "broken")]
+    assert charges[0] == charges[1] and len(charges[0]) == 3
+    assert "patient 17" in (tmp_path / "broken" / "0" / "errors.txt").read_text() and broken.failed
 
 
 def test_ldp_needs_more_noise_for_more_rounds_and_more_queries(tmp_path):

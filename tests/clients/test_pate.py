@@ -87,8 +87,9 @@ def test_the_ledger_is_charged_once_and_refuses_a_second_run(small, tmp_path):
     assert ledger.account.unit == "agent"
     out, _, metrics = ask(client(small, tmp_path), request="run/2")
     assert out == []
-    assert metrics["refused"] == "settings"
-    assert "the budget is" in (tmp_path / "errors.txt").read_text()
+    assert metrics["refused"] == "budget"
+    assert metrics["detail"] == "the party's privacy budget does not allow this release"
+    assert not (tmp_path / "errors.txt").exists()
     assert len(ledger.costs()) == 1
 
 
@@ -104,23 +105,45 @@ def test_seeded_noise_is_noted_in_the_ledger(small, tmp_path):
     for name, seed in (("secret", None), ("seeded", 5)):
         ask(client(replace(small, noise_seed=seed), tmp_path / name))
     secret, seeded = (Ledger(tmp_path / name / "ledger").lines()[1] for name in ("secret", "seeded"))
-    assert "seeded" not in secret and seeded["seeded"] is True and secret["cost"] == seeded["cost"]
+    assert "seeded" not in secret and seeded["seeded"] is True and secret["costs"] == seeded["costs"]
 
 
-def test_a_teacher_that_fails_costs_nothing(small, tmp_path, monkeypatch):
+def test_a_teacher_that_fails_is_answered_blank_and_charged_and_the_folder_says_why(small, tmp_path, monkeypatch):
     def breaks(self):
-        raise ValueError
+        raise ValueError("patient 17")
 
     monkeypatch.setattr(PateClient, "teacher", breaks)
-    assert ask(client(small, tmp_path))[2]["refused"] == "raised"
-    assert Ledger(tmp_path / "ledger").costs() == []
+    one = client(small, tmp_path)
+    arrays, _, metrics = ask(one)
+    assert (metrics["refused"], metrics["detail"], one.failed) == ("", "", True)
+    assert Ledger(tmp_path / "ledger").costs() == [mechanism(small).cost("agent")]
+    assert "patient 17" in (tmp_path / "errors.txt").read_text() and one.party.folder.blank.exists()
+    noise = unpack_integers(arrays[0], (300, 10))  # and nothing but noise, of the size that was charged
+    statistic = float((noise**2).sum() / mechanism(small).share_sigma ** 2)
+    assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
+    assert not 1e-6 < stats.chi2.cdf(statistic / 4, noise.size) < 1 - 1e-6
+    monkeypatch.undo()
+    sound = client(small, tmp_path)
+    assert ask(sound)[0][0].tobytes() == arrays[0].tobytes()
+    assert len(Ledger(tmp_path / "ledger").costs()) == 1 and not sound.party.folder.model.exists()
 
 
-def test_other_private_data_need_another_ledger(small, tmp_path):
+def test_a_ledger_of_another_party_is_refused(small, tmp_path):
     ask(client(small, tmp_path))
-    _, _, metrics = ask(client(small, tmp_path, agent=1))
-    assert metrics["refused"] == "settings"
-    assert "another folder" in (tmp_path / "errors.txt").read_text()
+    out, _, metrics = ask(client(small, tmp_path, agent=1))
+    assert out == [] and metrics["refused"] == "settings"
+    errors = (tmp_path / "errors.txt").read_text()
+    assert "party is 'agent 0' in this ledger, not 'agent 1'" in errors
+    assert len(Ledger(tmp_path / "ledger").costs()) == 1
+
+
+def test_other_private_data_under_a_known_name_are_refused(small, tmp_path):
+    first = ask(client(small, tmp_path))[0][0]
+    other = PateClient(replace(client(small, tmp_path).party, version="of next year"))
+    out, _, metrics = ask(other)
+    assert (out, metrics["refused"]) == ([], "request")
+    assert ask(client(small, tmp_path))[0][0].tobytes() == first.tobytes()
+    assert len(Ledger(tmp_path / "ledger").costs()) == 1
 
 
 def test_a_trained_teacher_is_not_trained_again(small, tmp_path):
@@ -152,11 +175,20 @@ def test_a_wrong_request_is_refused_before_any_training(small, tmp_path, arrays,
     assert not one.party.folder.model.exists()
 
 
-def test_an_empty_partition_is_refused(small, tmp_path):
-    settings = build(PateSettings, small.to_dict(), {"partition": "iid"})
+def emptied(settings):
     data = federated_data(settings)
-    empty = replace(data, parts=(np.array([], dtype=np.int64), *data.parts[1:]))
-    out, _, metrics = ask(PateClient(Party(0, settings, empty, AgentFolder(tmp_path), "cpu")))
+    return replace(data, parts=(np.array([], dtype=np.int64), *data.parts[1:]))
+
+
+def test_an_empty_partition_is_answered_blank_and_charged(small, tmp_path):
+    """With a guarantee, whether there are records is not told; without one, it is."""
+    one = PateClient(Party(0, small, emptied(small), AgentFolder(tmp_path / "a"), "cpu"))
+    arrays, _, metrics = ask(one)
+    assert metrics["refused"] == "" and one.failed and "no private records" in (tmp_path / "a/errors.txt").read_text()
+    assert unpack_integers(arrays[0], (300, 10)).any()
+    assert Ledger(tmp_path / "a" / "ledger").costs() == [mechanism(small).cost("agent")]
+    free = build(PateSettings, small.to_dict(), {"epsilon": "inf"})
+    out, _, metrics = ask(PateClient(Party(0, free, emptied(free), AgentFolder(tmp_path / "b"), "cpu")))
     assert (out, metrics["refused"]) == ([], "empty")
 
 
@@ -174,10 +206,11 @@ def test_an_unknown_error_tells_only_its_type(small, tmp_path, monkeypatch):
         raise ValueError("patient 17")
 
     monkeypatch.setattr(PateClient, "teacher", breaks)
-    _, _, metrics = ask(client(small, tmp_path))
-    assert metrics["refused"] == "raised"
+    free = build(PateSettings, small.to_dict(), {"epsilon": "inf"})
+    out, _, metrics = ask(client(free, tmp_path))
+    assert (out, metrics["refused"]) == ([], "raised")
     assert metrics["detail"] == "ValueError; the party's own folder says more"
-    assert "patient 17" in (tmp_path / "errors.txt").read_text()
+    assert "patient 17" in (tmp_path / "errors.txt").read_text() and not (tmp_path / "blank.json").exists()
 
 
 def test_targets_at_agent_and_record_level(small):

@@ -104,15 +104,25 @@ def test_one_charge_for_one_request_and_the_same_bytes_after_a_restart(small, tm
     assert len(ledger.costs()) == 1
     assert ledger.spent() == pytest.approx(mechanism(small).epsilon(1e-4, "record"))
     out, _, metrics = ask(client(small, tmp_path), request="run/2")
-    assert (out, metrics["refused"]) == ([], "settings")
+    assert (out, metrics["refused"]) == ([], "budget")
     assert len(ledger.costs()) == 1
 
 
-def test_features_that_cannot_be_made_cost_nothing(small, tmp_path):
+@pytest.mark.parametrize("bad", ["float64", "not finite", "too large"])
+def test_records_without_features_do_not_change_whether_there_is_an_answer(bad, small, tmp_path):
+    """One record that has none, or all of them: answered and charged like sound ones, and nothing says so outside."""
     data = federated_data(small)
-    broken = replace(data, private=Examples(data.private.x.astype(np.float64), data.private.y))
-    assert ask(client(small, tmp_path, data=broken))[2]["refused"] == "settings"
-    assert Ledger(tmp_path / "ledger").costs() == []
+    x = np.array(data.private.x, dtype=np.float64 if bad == "float64" else np.float32)
+    if bad != "float64":
+        x[data.parts[0][3]] = np.nan if bad == "not finite" else np.finfo(np.float32).max
+    broken = replace(data, private=Examples(x, data.private.y))
+    (arrays, _, metrics), (usual, _, told) = (
+        ask(client(small, tmp_path / name, data=given)) for name, given in (("a", broken), ("b", data))
+    )
+    assert metrics["refused"] == told["refused"] == "" and metrics["detail"] == ""
+    assert (arrays[0].shape, arrays[0].dtype.kind) == (usual[0].shape, usual[0].dtype.kind)
+    costs = [Ledger(tmp_path / name / "ledger").costs() for name in "ab"]
+    assert costs[0] == costs[1] == [mechanism(small).cost("record")]
 
 
 def test_nothing_but_the_neighbours_votes_leaves(small, tmp_path):
@@ -152,7 +162,14 @@ def test_a_party_with_fewer_records_than_k_counts_them_all(small, tmp_path):
     assert "lower k" in small.turnout_warning(4 / 7, 0.1) and small.turnout_warning(0.99, 0.0) is None
     assert small.turnout_warning(0.92, 0.22) is None  # noise alone may do that
     none = replace(data, parts=(data.parts[0][:0], *data.parts[1:]))
-    assert ask(client(small, tmp_path / "c", data=none))[2]["refused"] == "empty"
+    blank = client(small, tmp_path / "c", data=none)
+    arrays, _, metrics = ask(blank)  # none at all: noise alone, at the same price
+    assert metrics["refused"] == "" and blank.failed
+    noise = unpack_integers(arrays[0], (300, 10))
+    assert 1e-6 < stats.chi2.cdf(float((noise**2).sum() / mechanism(small).share_sigma ** 2), noise.size) < 1 - 1e-6
+    assert Ledger(tmp_path / "c" / "ledger").costs() == [mechanism(small).cost("record")]
+    free = changed(small, epsilon="inf")
+    assert ask(client(free, tmp_path / "d", data=none))[2]["refused"] == "empty"
 
 
 def test_the_agents_own_figure_stays_in_its_folder(small, tmp_path):

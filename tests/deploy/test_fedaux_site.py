@@ -47,8 +47,9 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
         arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)
         assert metrics["refused"] == "", metrics
         assert len(server.read(arrays)) == (160 if head == "logistic" else len(data.classes))
-    kinds = [line["kind"] for line in Ledger(path.parent / "ledger").lines()]
-    assert kinds == ["open", *["charge", "release"] * charges]
+    ledger = Ledger(path.parent / "ledger")
+    assert [line["kind"] for line in ledger.lines()] == ["open", "data", "charge", "release"]
+    assert len(ledger.costs()) == charges  # each head has its own cost, all in one charge
     assert server.guarantees()[0].status == "proved"
     edit(path, unit="agent", ledger="of-the-site")
     arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)

@@ -64,10 +64,12 @@ def test_a_site_draws_one_sample_for_all_rounds_restarts_and_runs(tmp_path: Path
     assert [metrics["refused"] for _, metrics in answers] == [""] * 4
     assert answers[1][0][0].tobytes() == answers[2][0][0].tobytes()
     ledger = Ledger(site.parent / "ledger")
-    drawn = ledger.stored(SAMPLE)
-    assert drawn is not None and len(drawn["indices"]) == 20
+    version = ledger.version()
+    assert version is not None
+    drawn = ledger.stored(f"{SAMPLE} {version.fingerprint}")
+    assert drawn is not None and len(drawn["sample"]) == 20
     assert ask(site, asked, "fedmd-nfdp", 1, run="further")[1]["refused"] == ""
-    assert [line["kind"] for line in ledger.lines()] == ["open", "charge", "release"]
+    assert [line["kind"] for line in ledger.lines()] == ["open", "data", "charge", "release"]
 
 
 def test_a_site_whose_delta_is_smaller_than_the_sample_s_refuses(tmp_path: Path) -> None:
@@ -98,4 +100,5 @@ def test_a_site_charges_every_round_of_noisy_predictions(tmp_path: Path) -> None
 def test_predictions_that_nothing_protects_stay_at_the_site(tmp_path: Path) -> None:
     site = site_for(tmp_path, methods=["fedmd"])
     arrays, metrics = ask(site, settings(FedmdSettings, site), "fedmd", 1)
-    assert arrays == [] and metrics["refused"] == "site"
+    assert arrays == [] and metrics["refused"] == "policy" and "nothing uncharged" in metrics["detail"]
+    assert Ledger(site.parent / "ledger").costs() == []

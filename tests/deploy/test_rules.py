@@ -14,9 +14,14 @@ from fedballot.clients.pate import PateSettings
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.party import SiteClient
+from fedballot.deploy.site_file import read_site
+from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.template import init_site
 from fedballot.engine import federated_data
+from fedballot.errors import RunError
 from fedballot.methods import METHODS
+from fedballot.privacy.costs import GaussianCost
+from fedballot.privacy.ledger import Ledger
 from fedballot.settings import CommonSettings, build
 from tests.deploy.harness import edit, write_data
 
@@ -115,7 +120,9 @@ def test_a_method_that_is_not_allowed_is_refused(site):
 def test_an_answer_that_nothing_was_charged_for_stays(site):
     edit(site, methods=["pate-fl", "standalone"])
     arrays, metrics = ask(site, settings(site), method="standalone")
-    assert arrays == [] and metrics["refused"] == "site" and charges(site) == 0
+    assert arrays == [] and metrics["refused"] == "policy" and charges(site) == 0
+    assert "this site releases nothing uncharged" in metrics["detail"]
+    assert not list(site.parent.glob("state/runs/*/figures.json")), "nothing was trained either"
 
 
 def test_the_budget_ends_in_words_and_without_a_charge(site):
@@ -141,23 +148,70 @@ def test_laplace_noise_needs_an_accountant_that_knows_it(site, accountant, refus
 
 
 def test_other_records_under_the_same_ledger_are_refused(site):
-    ask(site, settings(site))
+    first, _ = ask(site, settings(site))
+    kept = str(site.parents[1] / "own1.npz")
     edit(site, private=str(site.parents[1] / "own2.npz"))
-    arrays, metrics = ask(site, settings(site))
-    assert arrays == [] and metrics["refused"] == "site" and "sha256" not in metrics["detail"]
+    for request in ("r/1", "r/2"):
+        arrays, metrics = ask(site, settings(site), request)
+        assert arrays == [] and metrics["refused"] == "site" and "sha256" not in metrics["detail"]
+    assert charges(site) == 1
+    edit(site, private=kept)
+    assert ask(site, settings(site))[0][0].tobytes() == first[0].tobytes() and charges(site) == 1
 
 
-@pytest.mark.parametrize("content", [b"PK nothing", None])
-def test_what_is_wrong_with_the_data_stays_at_the_site(site, content, caplog):
-    broken = site.parent / "patients-of-dr-jones.npz"
-    if content is not None:
-        broken.write_bytes(content)
+def test_the_same_name_for_another_question_is_refused(site):
+    first, _ = ask(site, settings(site))
+    for changes in ({"epsilon": 39}, {"vote_fraction": 0.9}, {"abstain": False}):
+        arrays, metrics = ask(site, settings(site, **changes))
+        assert (arrays, metrics["refused"]) == ([], "request") and charges(site) == 1
+    # what no party reads is no part of the question
+    same, metrics = ask(site, settings(site, server_epochs=31))
+    assert metrics["refused"] == "" and same[0].tobytes() == first[0].tobytes() and charges(site) == 1
+    assert ask(site, settings(site))[0][0].tobytes() == first[0].tobytes()
+
+
+def test_the_ledger_notes_which_records_it_answers_for(site):
+    ask(site, settings(site))
+    kinds = [line["kind"] for line in Ledger(site.parent / "ledger").lines()]
+    assert kinds == ["open", "data", "charge", "release"]
+    version = Ledger(site.parent / "ledger").version()
+    assert version is not None and version.records == len(np.load(site.parents[1] / "own1.npz")["y"])
+
+
+def test_records_that_cannot_be_read_are_answered_blank_and_charged(site, caplog):
+    """Whether a record makes its file unreadable is told to nobody but the site."""
+    logging.getLogger("flwr").propagate = True
+    broken = site.parent / "patients.npz"
+    broken.write_bytes(b"PK nothing")
     edit(site, private=str(broken))
+    with caplog.at_level(logging.WARNING, "flwr"):
+        arrays, metrics = ask(site, settings(site))
+    assert metrics == {"agent": 1, "refused": "", "detail": ""} and arrays[0].shape == (200, 10)
+    assert charges(site) == 1 and "answers blank" in caplog.text
+    assert "ValueError" not in str(metrics)
+    assert "patients.npz" in next(one.words for one in check_site(site) if one.what == "own data")
+    again, _ = ask(site, settings(site))
+    assert again[0].tobytes() == arrays[0].tobytes() and charges(site) == 1
+
+
+def test_records_that_are_not_there_are_refused_in_words_that_name_no_file(site, caplog):
+    edit(site, private=str(site.parent / "patients-of-dr-jones.npz"))
     logging.getLogger("flwr").propagate = True
     arrays, metrics = ask(site, settings(site))
-    assert arrays == [] and metrics["refused"] == "site"
+    assert arrays == [] and metrics["refused"] == "site" and charges(site) == 0
     assert "jones" not in str(metrics) + caplog.text and "fedballot site check" in metrics["detail"]
     assert "jones" in next(one.words for one in check_site(site) if one.what == "own data")
+
+
+@pytest.mark.parametrize("given", [{"uncharged": ["plain"]}, {"seeded": True}, {"costs": {}}])
+def test_a_sites_ledger_takes_nothing_without_a_charge_or_with_seeded_noise(site, given):
+    ledger = SiteLedger(read_site(site))
+    costs = given.pop("costs", {"x": GaussianCost(1.0)})
+    with pytest.raises(RunError, match="it stays here"):
+        ledger.release("r/1", costs, lambda: {"x": np.ones(2)}, digest="asked", **given)
+    assert ledger.costs() == [] and not ledger.used
+    with pytest.raises(RunError, match="not charged"):
+        ledger.require_use()
 
 
 def test_another_public_set_is_refused(site):

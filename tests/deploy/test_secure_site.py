@@ -65,8 +65,8 @@ def charges(site: Path) -> int:
 def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Path]) -> None:
     """Every message is answered by a new client object, as after a restart of the SuperNode."""
     asked = settings(sites[0], secure_aggregation=True, epsilon=40, vote_fraction=1, min_agents=2)
-    exchange, queries = secagg.Exchange(asked.plan, ballot_form(asked, 10)), np.arange(100, dtype=np.int32)
-    for stage, so_far in zip(secagg.STAGES, ([0, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 0]), strict=True):
+    exchange, queries = secagg.Exchange(asked.plan, ballot_form(asked, 10), "r/1"), np.arange(100, dtype=np.int32)
+    for stage, so_far in zip(secagg.STAGES, ([0, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 0], [1, 1, 0]), strict=True):
         answers = {}
         for number, site in enumerate(sites):
             if number == 2 and stage not in (secagg.KEYS, secagg.SHARES):
@@ -78,7 +78,7 @@ def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Pat
         exchange.take(answers)
         assert [charges(site) for site in sites] == so_far
     released = [Ledger(site.parent / "ledger").stored("r/1") for site in sites[:2]]
-    assert np.array_equal(exchange.total, sum(one["release"].astype(int) for one in released if one))
+    assert np.array_equal(exchange.total, sum(one["votes"].astype(int) for one in released if one))
     for site in sites:
         assert not any(path.stat().st_mode & 0o077 for path in site.parent.glob("state/runs/*/secagg/*.npz"))
 
@@ -96,7 +96,8 @@ def test_a_stage_in_a_request_is_no_way_round_the_ledger(sites: list[Path]) -> N
     edit(sites[0], methods=["fedmd", "standalone"])
     asked = settings(sites[0], FedmdSettings, queries=50, pretrain_epochs=0)
     out, metrics = ask(sites[0], asked, [np.arange(50, dtype=np.int32)], "fedmd", stage=secagg.KEYS, session="s")
-    assert (out, metrics["refused"]) == ([], "site")
+    assert (out, metrics["refused"]) == ([], "policy") and "nothing uncharged" in metrics["detail"]
+    assert charges(sites[0]) == 0
 
 
 def test_it_is_on_by_default_in_deployments_and_off_in_simulations() -> None:
@@ -122,7 +123,7 @@ def test_three_supernodes_on_loopback(federation: Any) -> None:
         line = [one for one in federation.ledger(number) if one["kind"] == "charge"][-1]
         stored = Ledger(federation.site(number) / "ledger").stored(line["request"])
         assert stored is not None
-        sums += stored["release"]
+        sums += stored["votes"]
     assert np.array_equal(histogram, sums)
     assert "saw" in (federation.folder / "masked" / "report.html").read_text()
     print("FIGURES", result["timing"], result["communication"])

@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ import numpy as np
 import pytest
 
 from fedballot.errors import DataError
+from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.report.build import write_report
+from fedballot.report.compare import write_compare
 from fedballot.report.numbers import NBSP
+from tests.test_words import FALSE
 
 Write = Callable[..., Path]
 SECTIONS = {"result", "guarantee", "accuracy", "votes", "traffic", "time", "details"}
@@ -131,6 +135,87 @@ def test_no_finite_epsilon_is_said_in_the_large_figures(write_run: Write, result
     none = result["guarantees"][0] | {"epsilon": None, "status": "none", "sentence": ""}
     text = words(write_report(write_run(guarantees=[none])).read_text())
     assert "Privacy none no finite ε" in text and "no finite privacy guarantee" in text
+
+
+BARE = Guarantee(
+    mechanism="Predictions without noise or sampling",
+    unit="record",
+    adjacency="replace-one",
+    epsilon=float("inf"),
+    delta=0.0,
+    view="server's view",
+    trust=SELF,
+    status="none",
+    accountant="none",
+)
+NOISY = replace(
+    BARE, mechanism="Noisy votes", unit="agent", adjacency="zero-out", epsilon=4.0, delta=1e-3, status="proved", n=100
+)
+
+
+def guarantee_part(page: str) -> str:
+    """The section about privacy, tags and all."""
+    found = re.search(r'<section id="guarantee">.*?</section>', page, re.S)
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize("what", [BARE, replace(NOISY, status="seeded")], ids=["none", "seeded"])
+def test_a_run_without_a_guarantee_never_says_that_anything_is_protected(write_run: Write, what: Guarantee) -> None:
+    part = guarantee_part(write_report(write_run(guarantees=[what.worded()], method="fedmd")).read_text())
+    said = words(part)
+    assert said.startswith("Nothing is guaranteed") and "None of it protects anybody" in said
+    assert re.findall(r'data-label="Protects">(.*?)<', part) == ["nobody"]
+    assert "are protected" not in said and "one agent" not in said and "one record replace" not in said
+    assert "green" not in said.lower() and 'class="badge bad"' in part
+
+
+@pytest.mark.parametrize(
+    ("change", "colour"),
+    [({"epsilon": 0.9}, "good"), ({}, "warn"), ({"epsilon": 100.0}, "bad"), ({"epsilon": 0.9, "delta": 0.01}, "warn")],
+)
+def test_the_colour_of_a_proved_guarantee_follows_its_figures(
+    write_run: Write, change: dict[str, float], colour: str
+) -> None:
+    text = write_report(write_run(guarantees=[replace(NOISY, **change).worded()])).read_text()  # type: ignore[arg-type]
+    assert f'<span class="badge {colour}">proved</span>' in text and f'<blockquote class="{colour}">' in text
+    assert f'<div class="headline {colour}"><span>Privacy loss ε' in text
+
+
+def test_the_large_figure_says_all_that_it_depends_on(write_run: Write) -> None:
+    said = words(write_report(write_run(guarantees=[NOISY.worded()])).read_text())
+    assert "δ = 0.001, for one agent (zero-out), seen: server's view, trust: self; proved" in said
+
+
+def test_a_sample_is_shown_by_its_delta(write_run: Write) -> None:
+    drawn = replace(BARE, adjacency="add-remove", epsilon=0.0, delta=0.0583, status="proved", n=300, sampled=True)
+    said = words(write_report(write_run(guarantees=[drawn.worded()])).read_text())
+    assert "Used without protection 0.0583 δ, the probability that a record was drawn; ε = 0" in said
+
+
+def test_a_record_above_its_agent_is_explained(write_run: Write) -> None:
+    record = replace(NOISY, unit="record", adjacency="replace-one", epsilon=6.22, n=3500)
+    both = words(write_report(write_run("both", guarantees=[NOISY.worded(), record.worded()])).read_text())
+    assert "to replace is to blank one and put in another" in both
+    assert "put in another" not in words(write_report(write_run("one", guarantees=[NOISY.worded()])).read_text())
+
+
+def test_a_number_that_is_not_known_stands_on_the_page(write_run: Write) -> None:
+    said = words(write_report(write_run(guarantees=[replace(NOISY, n=None).worded()])).read_text())
+    assert "n not known" in said and "How many agents there are is not known here" in said
+
+
+def test_pages_take_no_delta_for_the_probability_that_epsilon_fails(write_run: Write) -> None:
+    every = [
+        replace(NOISY, status=status, delta=delta, adjacency=adjacency)
+        for status in ("proved", "paper's claim", "seeded", "none")
+        for delta in (0.0, 1e-3)
+        for adjacency in ("add-remove", "replace-one", "zero-out")
+    ]
+    page = write_run(guarantees=[one.worded() for one in every])
+    side = write_compare([page], page / "compare.html")
+    for text in (write_report(page).read_text(), side.read_text()):
+        assert FALSE.search(words(text)) is None
 
 
 def test_a_baseline_without_release_or_server(write_run: Write, result: dict[str, Any]) -> None:

@@ -50,7 +50,8 @@ def test_unlike_guarantees_get_their_own_colour_and_a_warning(runs: list[Path]) 
     found = compare(runs)
     kinds = series(found.rows)
     assert kinds[found.rows[0].meaning] == kinds[found.rows[1].meaning]
-    assert len({kinds[found.rows[i].meaning] for i in (0, 2, 3, 4)}) == 4
+    assert len({kinds[found.rows[i].meaning] for i in (0, 2, 3)}) == 3
+    assert found.rows[3].meaning is found.rows[4].meaning is None  # one without a finite ε promises as much as none
     text = " ".join(found.notes)
     assert "different kinds" in text and "different δ" in text
     assert "centralized" in text and "broken (failed)" in text
@@ -62,6 +63,29 @@ def test_each_part_of_a_guarantee_sets_runs_apart(write_run: Write, result: dict
     first = result["guarantees"][0]
     found = compare([write_run("a"), write_run("b", guarantees=[first | {key: "another"}])])
     assert any("different kinds" in note for note in found.notes)
+
+
+def test_weak_bounds_and_large_deltas_are_named(write_run: Write, result: dict[str, Any], tmp_path: Path) -> None:
+    first = result["guarantees"][0]
+    weak = write_run("weak", guarantees=[first | {"epsilon": 100.0}])
+    shamed = write_run("shamed", guarantees=[first | {"epsilon": 0.5, "delta": 0.01}])
+    strong = write_run("strong", guarantees=[first | {"epsilon": 0.5}])
+    found = compare([weak, shamed, strong])
+    assert any("excludes next to nothing: weak." in note for note in found.notes)
+    assert any("at least 1/n" in note and note.endswith(": shamed.") for note in found.notes)
+    assert [row.tone for row in found.rows] == ["bad", "warn", "good"]
+    page = write_compare([weak, shamed, strong], tmp_path / "page.html").read_text()
+    assert re.findall(r'class="badge (\w+)">proved', page) == ["bad", "warn", "good"]
+
+
+@pytest.mark.parametrize("change", [{"status": "none", "epsilon": None}, {"status": "seeded"}])
+def test_what_guarantees_nothing_protects_nobody(
+    write_run: Write, result: dict[str, Any], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    run = write_run("bare", guarantees=[result["guarantees"][0] | change])
+    page = write_compare([run], tmp_path / "page.html").read_text()
+    cell = re.search(r'<td data-label="Protects">(.*?)</td>', page, re.S)
+    assert cell is not None and "nobody" in cell[1] and "one agent" not in cell[1]
 
 
 def test_seeded_runs_are_named(write_run: Write, result: dict[str, Any]) -> None:

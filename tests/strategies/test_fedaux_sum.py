@@ -69,9 +69,11 @@ def test_the_server_learns_from_the_sum(secure, tmp_path):
     else:  # whoever sees one share by itself knows more
         assert [g["view"] for g in told] == ["output only", "server's view"] and told[1]["epsilon"] > 1.8
     ledger = Ledger(tmp_path / "run" / "agents" / "00000" / "ledger")
-    assert [line["kind"] for line in ledger.lines()] == ["open", "charge", "release"]
+    masked = ["request", "charge", "release"]  # bound at the first exchange, charged at the third
+    kinds = [line["kind"] for line in ledger.lines() if line["kind"] != "opened"]
+    assert kinds == ["open", *(masked if secure else masked[1:])]
     assert ledger.spent() == pytest.approx(told[0]["epsilon"])
-    kept = read_arrays(next((tmp_path / "run" / "agents" / "00000" / "ledger" / "releases").glob("*.npz")))["release"]
+    kept = read_arrays(next((tmp_path / "run" / "agents" / "00000" / "ledger" / "releases").glob("*.npz")))["sums"]
     assert kept.shape == (10, 1 + settings.landmarks) and np.issubdtype(kept.dtype, np.integer)
 
 
@@ -91,10 +93,22 @@ def test_settings_that_cannot_work_are_refused(changed, says):
         of(**changed)
 
 
-def test_more_records_than_declared_are_not_told(tmp_path):
+def test_of_more_records_than_declared_the_first_ones_are_told(tmp_path):
+    """Whether a party holds too many is its own affair: it is answered like any other, and within the bound."""
     settings = replace(of(), records=5)
-    one = client("fedauxfdp-sum", settings, tmp_path, 0, federated_data(settings))
+    data = federated_data(settings)
+    one = client("fedauxfdp-sum", settings, tmp_path / "a", 0, data)
     server = strategy("fedauxfdp-sum", settings)
     config = {"request": "run/1", "round": 1, "fingerprint": one.party.data.public_fingerprint}
-    assert one.fit(server.request(1), config)[2]["refused"] == "records"
-    assert not (tmp_path / "0" / "ledger").exists()
+    assert one.party.records > 5
+    out, _, metrics = one.fit(server.request(1), config)
+    assert metrics["refused"] == "" and not one.failed
+    assert len(Ledger(tmp_path / "a" / "0" / "ledger").costs()) == 1
+    question = one.question(server.request(1), config)
+    z, y = one.exact(question)["sums"]
+    assert len(z) == len(y) == 5 and np.array_equal(y, one.party.private().y[:5])
+    few = client(
+        "fedauxfdp-sum", settings, tmp_path / "b", 0, replace(data, parts=(data.parts[0][:5], *data.parts[1:]))
+    )
+    assert np.array_equal(few.exact(question)["sums"][0], z)
+    assert np.abs(out[0].astype(float)).max() <= one.form().largest

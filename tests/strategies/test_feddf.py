@@ -55,7 +55,7 @@ def test_two_models_that_do_not_average_well_are_fused_by_distillation():
         server.combine(1, answers)
         found[method] = server
     assert not np.array_equal(found["feddf"].weights, found["fedavg"].weights)
-    assert found["feddf"].outcome()["guarantees"][0]["status"] == "none"
+    assert found["feddf"].guarantees()[0].status == "none"
 
 
 def test_without_epochs_it_is_fedavg_and_with_them_the_ensemble_s_labels_are_learnt():

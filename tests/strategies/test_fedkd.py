@@ -241,7 +241,7 @@ def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp
     for node in nodes:
         running.client_manager().register(node)
     running.fit(1, 60)
-    kept = [read_arrays(next((tmp_path / str(a) / "ledger" / "releases").glob("*.npz")))["release"] for a in range(5)]
+    kept = [read_arrays(next((tmp_path / str(a) / "ledger" / "releases").glob("*.npz")))["logits"] for a in range(5)]
     assert np.allclose(server.consensus, sum(kept) * (server.mechanism.mechanism.grid / 5))
     assert not any(np.array_equal(array, kept[node.agent]) for node in nodes for sent in node.replies for array in sent)
     (guarantee,) = server.guarantees()

@@ -99,14 +99,14 @@ class World:
     def releases(self, agents: Any) -> np.ndarray:
         """What the agents' ledgers say that they have released, (agents, Q, C)."""
         found = [next((self.folder / "agents" / str(a) / "ledger" / "releases").glob("*.npz")) for a in agents]
-        return np.stack([secagg.read_arrays(path)["release"] for path in found])
+        return np.stack([secagg.read_arrays(path)["votes"] for path in found])
 
     def charged(self) -> list[int]:
         return [agent for agent in range(self.settings.agents) if self._lines(agent)]
 
     def _lines(self, agent: int) -> int:
         path = self.folder / "agents" / str(agent) / "ledger" / "ledger.jsonl"
-        return path.read_text().count('"charge"') if path.exists() else 0
+        return path.read_text().count('"kind": "charge"') if path.exists() else 0
 
 
 @pytest.fixture
@@ -116,16 +116,20 @@ def world(tmp_path: Path) -> World:
     return World(build(PateSettings, SMALL, changes, {"secure_aggregation": True}), tmp_path)
 
 
+def told(done: PateStrategy) -> list[dict[str, Any]]:
+    return [one.worded() for one in done.guarantees()]
+
+
 def test_the_tally_is_the_plain_sum_and_the_trust_is_stated(world: World) -> None:
     done = world.run()
     assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
-    first = done.outcome()["guarantees"][0]
+    first = told(done)[0]
     assert (first["trust"], first["view"]) == ("secure aggregation (m_min=4, t=0)", "server's view")
     # the noise of six came, that of four was agreed and charged
     noisy = mechanism(world.settings)
     assert first["epsilon"] < noisy.epsilon(1e-3, "agent") <= 40
     assert "with the noise of 6 participants" in first["composition"]
-    assert not [g for g in done.outcome()["guarantees"] if g["trust"] == "self"]
+    assert not [g for g in told(done) if g["trust"] == "self"]
     assert done.aggregation["secure"] and done.round_records[0]["answered"] == 6
 
 
@@ -134,20 +138,20 @@ def test_neighbours_are_counted_under_masks_too(world: World) -> None:
     world.settings, world.client = build(KnnSettings, given, {"k": 3, "unit": "record", "epsilon": 40}), KnnClient
     done = world.run()
     assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
-    assert done.outcome()["guarantees"][0]["trust"] == "secure aggregation (m_min=4, t=0)"
+    assert told(done)[0]["trust"] == "secure aggregation (m_min=4, t=0)"
 
 
 def test_in_the_clear_the_trust_is_another(world: World) -> None:
     world.settings = build(PateSettings, world.settings.to_dict(), {"secure_aggregation": False})
     done = world.run()
-    trusts = [(g["trust"], g["view"]) for g in done.outcome()["guarantees"]]
+    trusts = [(g["trust"], g["view"]) for g in told(done)]
     assert trusts[0] == ("trusted aggregator", "output only") and ("self", "server's view") in trusts
     assert done.aggregation == {"secure": False, "words": "The server saw every ballot and added them up itself."}
 
 
 def test_nothing_private_travels_beside_the_masks(world: World) -> None:
     world.run()
-    assert len(world.replies) == 24
+    assert len(world.replies) == 30
     for _, _, res in world.replies:
         assert res.num_examples == 1
         assert set(res.metrics) == {"agent", "began", "compute_s", "refused", "detail"}
@@ -162,7 +166,7 @@ def test_every_lost_party_is_counted_once_and_the_sum_is_of_the_others(world: Wo
     assert np.array_equal(done.histogram, world.releases([0, 2, 3, 5]).sum(axis=0))
     counts = done.counts
     assert (counts.asked, counts.answered, dict(counts.rejected)) == (6, 4, {"no answer": 1, "shape": 1})
-    assert done.outcome()["guarantees"][0]["epsilon"] == pytest.approx(mechanism(world.settings).epsilon(1e-3, "agent"))
+    assert told(done)[0]["epsilon"] == pytest.approx(mechanism(world.settings).epsilon(1e-3, "agent"))
 
 
 def test_a_party_that_leaves_after_its_ballot_is_in_the_sum(world: World) -> None:
@@ -241,30 +245,80 @@ def ask(world: World, agent: int = 0, **config: Any) -> tuple[list[np.ndarray], 
 
 
 def test_no_ballot_leaves_without_masks_however_it_is_asked_for(world: World) -> None:
-    for config in ({}, {"stage": "plain"}, {"stage": secagg.MASKED, "session": "s"}):
+    for config, refused in (
+        ({}, "stage"),
+        ({"stage": "plain"}, "stage"),
+        ({"stage": secagg.MASKED, "session": "s"}, "request"),  # about which there was no first exchange
+    ):
         arrays, metrics = ask(world, **config)
-        assert (arrays, metrics["refused"]) == ([], "stage")
+        assert (arrays, metrics["refused"]) == ([], refused)
     assert world.charged() == []
     world.settings = build(PateSettings, world.settings.to_dict(), {"secure_aggregation": False})
     assert ask(world, stage=secagg.KEYS, session="s")[1]["refused"] == "stage"
 
 
-def test_a_party_is_trained_at_the_first_exchange_and_charged_at_the_third(world: World, monkeypatch) -> None:
+def test_no_party_looks_at_its_records_before_the_third_exchange_charges_them(world: World, monkeypatch) -> None:
+    looked: list[tuple[int, int]] = []
+    teacher = PateClient.teacher
+
+    def looks(one: PateClient) -> Any:
+        looked.append((one.party.agent, world._lines(one.party.agent)))
+        return teacher(one)
+
+    monkeypatch.setattr(PateClient, "teacher", looks)
     world.gone = {(secagg.MASKED, agent): "raises" for agent in range(6)}
     with pytest.raises(RunError):
         world.run()
-    assert all((world.folder / "agents" / str(agent) / "model").exists() for agent in range(6))
-    assert world.charged() == []
+    assert looked == [] and world.charged() == []
+    assert not any((world.folder / "agents" / str(agent) / "model").exists() for agent in range(6))
+    world.gone = {}
+    world.run()
+    assert sorted(looked) == [(agent, 1) for agent in range(6)]
 
 
-def test_a_budget_that_is_spent_is_a_refusal_at_the_third_exchange(world: World) -> None:
+def test_a_party_whose_own_work_fails_is_in_the_sum_with_its_noise(world: World, monkeypatch) -> None:
+    votes = PateClient.votes
+
+    def breaks(one: PateClient, queries: np.ndarray) -> np.ndarray:
+        if one.party.agent == 2:
+            raise ValueError("patient 17")
+        return votes(one, queries)
+
+    monkeypatch.setattr(PateClient, "votes", breaks)
+    done = world.run()
+    assert (done.counts.answered, dict(done.counts.rejected)) == (6, {})
+    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert world.releases([2]).any() and world.charged() == list(range(6))
+    assert "patient 17" in (world.folder / "agents" / "2" / "errors.txt").read_text()
+
+
+def test_a_budget_that_is_spent_is_a_refusal_at_the_first_exchange(world: World) -> None:
     ask(
         World(build(PateSettings, world.settings.to_dict(), {"secure_aggregation": False}), world.folder), request="old"
     )
     assert world.charged() == [0]
     done = world.run()
-    assert dict(done.counts.rejected) == {"settings": 1}
+    assert dict(done.counts.rejected) == {"budget": 1}
+    stages = [ins.config["stage"] for agent, ins, _ in world.replies if agent == 0]
+    assert stages == [secagg.KEYS] and world._lines(0) == 1
     assert np.array_equal(done.histogram, world.releases(range(1, 6)).sum(axis=0))
+
+
+def test_an_exchange_goes_on_about_what_was_asked_first(world: World) -> None:
+    """Keys made for one question are of no use for another under the same name, and nothing is charged for trying."""
+    assert ask(world, stage=secagg.KEYS, session="s")[1]["refused"] == ""
+    kept = world.settings
+    for changes in ({"server_epochs": 31}, {"epsilon": 30.0}, {"colluders": 1}, {"min_agents": 5}):
+        world.settings = build(PateSettings, kept.to_dict(), changes)
+        for stage in secagg.STAGES:
+            arrays, metrics = ask(world, stage=stage, session="s")
+            assert (arrays, metrics["refused"] in ("request", "settings")) == ([], True), (changes, stage)
+    world.settings = kept
+    rows = ndarrays_to_parameters([np.arange(60, dtype=np.int32)[::-1].copy()])
+    known = {"request": "run/1", "fingerprint": federated_data(kept).public_fingerprint}
+    res = world.reply(0, FitIns(rows, {**known, "stage": secagg.KEYS, "session": "t"}))
+    assert res.metrics["refused"] == "request"
+    assert world.charged() == []
 
 
 def test_votes_without_noise_take_the_fewest_bits(world: World) -> None:
@@ -272,4 +326,4 @@ def test_votes_without_noise_take_the_fewest_bits(world: World) -> None:
     done = world.run()
     assert done.aggregation["bits"] == 4
     assert (done.histogram >= 0).all() and (done.histogram.sum(axis=1) <= 6).all() and done.histogram.sum() > 60
-    assert done.outcome()["guarantees"][0]["status"] == "none"
+    assert told(done)[0]["status"] == "none"
