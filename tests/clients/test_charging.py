@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def veiled(count: int, noise: NoiseSource) -> np.ndarray:
 class CountClient(PartyClient[CountSettings]):
     """A party that tells how many records it has, and how many of class 0."""
 
-    given: Mapping[str, Part] = {"all": Part(COST, veiled), "zeros": Part(COST, veiled)}
+    given: ClassVar[Mapping[str, Part]] = {"all": Part(COST, veiled), "zeros": Part(COST, veiled)}
 
     def question(self, arrays: list[np.ndarray], config: dict[str, Any]) -> int:
         return int(config["round"])
@@ -200,7 +200,7 @@ def plain(count: int, noise: NoiseSource) -> np.ndarray:
 
 def test_a_part_that_costs_nothing_does_not_leave_a_site_beside_one_that_is_paid_for(asked: Asked) -> None:
     class Half(CountClient):
-        given = {"all": Part(COST, veiled), "zeros": Part(None, plain)}
+        given: ClassVar = {"all": Part(COST, veiled), "zeros": Part(None, plain)}
 
     arrays, metrics = asked.ask(Half)
     assert (arrays, metrics["refused"], asked.kinds()) == ([], "policy", ["open"]) and "zeros" in metrics["detail"]
