@@ -1,25 +1,18 @@
 """Audits of whole methods: what their releases give away, measured, against what is claimed.
 
-Two parts. The mechanism alone, many times; and real clients, which train on real digits, vote, charge their ledgers and
-answer through the wire format, with the tally added up as the server does it.
+Two parts: the mechanism alone, many times; and real clients on worlds that differ in one unit (`audit_clients`).
 """
 
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedballot.clients.base import Party
-from fedballot.clients.fedaux_sum import FedauxfdpSumSettings
-from fedballot.clients.pate import PateSettings
+from fedballot import audit_clients
+from fedballot.audit_clients import AGENTS, COLLUDERS, DELTA, Desk
 from fedballot.clients.private_heads import HeadSettings
-from fedballot.clients.voting import VotingClient, VotingSettings
-from fedballot.engine import federated_data
-from fedballot.errors import RunError, SettingsError
+from fedballot.errors import SettingsError
 from fedballot.methods import get_method
 from fedballot.privacy.audit_runs import (
     CANARIES,
@@ -28,31 +21,23 @@ from fedballot.privacy.audit_runs import (
     audit_head,
     audit_logits,
     audit_votes,
-    first_layers,
 )
 from fedballot.privacy.class_sums import ClassSums
 from fedballot.privacy.heads import PrivateHead
-from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.logits import NoisyLogits
 from fedballot.privacy.randomness import NoiseSource, os_noise, seeded_noise
 from fedballot.privacy.votes import NoisyVotes
 from fedballot.progress import Progress
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
-from fedballot.strategies.aggregation import tally
-from fedballot.wire import unpack_integers
 
-DELTA = 1e-5
-AGENTS = 3  # with more of them, integer shares make a single query so private that no audit can see anything
-QUERIES = 1200
 RECORDS = 2000  # that a head is trained on
-BUDGET = 1e6  # an audit answers far more than any party would
+MOST = 4000  # releases of real clients in each world
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer's finding, and which part of the method it looked at."""
+    """One layer's finding, and what it looked at."""
 
+    release: str
     part: Literal["mechanism", "clients"]
     finding: Finding
 
@@ -64,22 +49,17 @@ class AuditReport:
     Parameters
     ----------
     method : str
-    release : str
-        What was audited, in words.
     claim : float
-        Epsilon of that release at `delta`: zero-out for an agent, replace-one for a record.
-    delta, sigma : float
-        sigma is the noise on each sum.
+        Epsilon, at `delta`, of each release that was audited. A sample without noise claims a delta of its own.
+    delta : float
     runs : int
-        Independent releases in each of two worlds, of the mechanism; of the clients about as many.
+        Independent releases in each of two worlds, of the mechanism; of the clients at most 4,000, of a server 2,000.
     layers : tuple of Layer
     """
 
     method: str
-    release: str
     claim: float
     delta: float
-    sigma: float
     runs: int
     layers: tuple[Layer, ...]
 
@@ -91,11 +71,11 @@ class AuditReport:
     @property
     def lower_bound(self) -> float:
         """The largest epsilon that a layer showed, each with 95 % confidence."""
-        return max(layer.finding.found for layer in self.layers if layer.finding.layer != "variance")
+        return max((layer.finding.found for layer in self.layers if layer.finding.about[1] == "ε"), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        layers = [{"part": layer.part, **asdict(layer.finding)} for layer in self.layers]
+        layers = [{"release": one.release, "part": one.part, **asdict(one.finding)} for one in self.layers]
         return {**asdict(self), "layers": layers, "passed": self.passed, "lower_bound": self.lower_bound}
 
 
@@ -106,7 +86,7 @@ def audit_method(name: str, claim: float, runs: int, progress: Progress, seed: i
     ----------
     name : str
     claim : float
-        Epsilon, at delta = 1e-5, of the single query at which the noise is audited; about 1 or less has power.
+        Epsilon, at delta = 1e-5, of the single release at which the noise is audited; about 1 or less has power.
     runs : int
         At least 1,000.
     progress : Progress
@@ -121,154 +101,109 @@ def audit_method(name: str, claim: float, runs: int, progress: Progress, seed: i
     method = get_method(name)
     if name not in AUDITS:
         raise SettingsError(
-            f"method {name!r} cannot be audited (it protects {method.protects}): there are audits of releases with "
-            f"noise whose worst case is known: {', '.join(AUDITS)}"
+            f"method {name!r} cannot be audited (it protects {method.protects}): there are audits of every method "
+            f"whose releases are private as a whole: {', '.join(AUDITS)}"
         )
     if runs < 1000:
         raise SettingsError(f"runs={runs}: fewer than 1,000 show nothing")
-    return AUDITS[name](name, claim, runs, progress, seed)
+    layers: list[Layer] = []
+    for release in AUDITS[name]:
+        if release.mechanism:
+            progress.start(f"audit: the mechanism, {release.name}", 1)
+            found = release.mechanism(name, claim, runs, os_noise() if seed is None else seeded_noise(seed))
+            layers += [Layer(release.name, "mechanism", finding) for finding in found]
+            progress.advance()
+            progress.stop()
+        with tempfile.TemporaryDirectory(prefix="fedballot-audit-") as folder:
+            desk = Desk(name, Path(folder), min(runs, MOST), seed, progress)
+            layers += [Layer(release.name, "clients", finding) for finding in release.clients(desk, claim)]
+    return AuditReport(name, claim, DELTA, runs, tuple(layers))
 
 
-def audit_voting(name: str, claim: float, runs: int, progress: Progress, seed: int | None) -> AuditReport:
-    """Audit noisy votes, then the method's clients at the same noise."""
-    settings = _clients_settings(name)
-    noisy = NoisyVotes.solve(claim, DELTA, queries=1, max_votes=1, contributors=AGENTS, k=settings.votes_per_query)
-    reached = _near(claim, noisy.epsilon(DELTA))
-    rounds = -(-runs // QUERIES)
-    progress.start("audit: the mechanism", 1)
-    found = [Layer("mechanism", finding) for finding in audit_votes(noisy, DELTA, _noise(seed), runs)]
-    progress.advance(1)
-    progress.start("audit: real clients", rounds)
-    found += [Layer("clients", finding) for finding in _audit_clients(name, settings, noisy, rounds, progress, seed)]
-    progress.stop()
-    return AuditReport(name, "one query, for an agent", reached, DELTA, noisy.sigma, runs, tuple(found))
+@dataclass(frozen=True)
+class Release:
+    """Something that a method releases, and how it is audited: through real clients, and as a mechanism by itself."""
+
+    name: str
+    clients: Callable[[Desk, float], list[Finding]]
+    mechanism: Callable[[str, float, int, NoiseSource], list[Finding]] | None = None
 
 
-def audit_logit_sums(name: str, claim: float, runs: int, progress: Progress, seed: int | None) -> AuditReport:
-    """Audit the noisy sum of clipped logits."""
-    noisy = NoisyLogits.solve(claim, DELTA, queries=1, classes=2, bound=1.0, contributors=AGENTS)
-    reached = _near(claim, noisy.mechanism.epsilon(DELTA))
-    found = _mechanism(progress, lambda: audit_logits(noisy, DELTA, _noise(seed), runs))
-    return AuditReport(name, "one query, for an agent", reached, DELTA, noisy.sigma, runs, found)
-
-
-def audit_sums(name: str, claim: float, runs: int, progress: Progress, seed: int | None) -> AuditReport:
-    """Audit class sums: a party's own, or those that several parties add up with a share of the noise each."""
+def votes_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
+    """Audit noisy votes."""
     kind = get_method(name).settings
-    contributors = AGENTS if issubclass(kind, FedauxfdpSumSettings) else 1
-    noisy = ClassSums.solve(claim, DELTA, classes=2, features=CANARIES, signed=False, contributors=contributors)
-    reached = _near(claim, noisy.mechanism.epsilon(DELTA))
-    found = _mechanism(progress, lambda: audit_class_sums(noisy, DELTA, _noise(seed), runs))
-    return AuditReport(name, "class sums, for a record", reached, DELTA, noisy.sigma, runs, found)
+    k = 1 if "k" in kind.__dataclass_fields__ else None
+    noisy = NoisyVotes.solve(claim, DELTA, queries=1, max_votes=1, contributors=AGENTS, colluders=COLLUDERS, k=k)
+    _check_reached(claim, noisy.epsilon(DELTA))
+    return audit_votes(noisy, DELTA, noise, runs)
 
 
-def audit_heads(name: str, claim: float, runs: int, progress: Progress, seed: int | None) -> AuditReport:
+def logits_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
+    """Audit the noisy sum of clipped logits."""
+    noisy = NoisyLogits.solve(claim, DELTA, queries=1, classes=2, bound=1.0, contributors=AGENTS, colluders=COLLUDERS)
+    _check_reached(claim, noisy.mechanism.epsilon(DELTA))
+    return audit_logits(noisy, DELTA, noise, runs)
+
+
+def class_sums_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
+    """Audit a party's own class sums."""
+    return _class_sums(claim, runs, noise, 1, 0)
+
+
+def shared_class_sums_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
+    """Audit class sums that several parties add up with a share of the noise each."""
+    return _class_sums(claim, runs, noise, AGENTS, COLLUDERS)
+
+
+def _class_sums(claim: float, runs: int, noise: NoiseSource, contributors: int, colluders: int) -> list[Finding]:
+    noisy = ClassSums.solve(
+        claim, DELTA, classes=2, features=CANARIES, signed=False, contributors=contributors, colluders=colluders
+    )
+    _check_reached(claim, noisy.mechanism.epsilon(DELTA))
+    return audit_class_sums(noisy, DELTA, noise, runs)
+
+
+def heads_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
     """Audit private heads on data sets near the worst ones."""
     head = PrivateHead.solve(claim, DELTA, records=RECORDS, features=2, classes=2, lam=HeadSettings().lam)
-    reached = _near(claim, head.mechanism.epsilon(DELTA))
-    found = _mechanism(progress, lambda: audit_head(head, DELTA, _noise(seed), runs))
-    return AuditReport(name, "one head, for a record", reached, DELTA, head.sigma, runs, found)
+    _check_reached(claim, head.mechanism.epsilon(DELTA))
+    return audit_head(head, DELTA, noise, min(runs, MOST))
 
 
-AUDITS: dict[str, Callable[[str, float, int, Progress, int | None], AuditReport]] = {
-    "pate-fl": audit_voting,
-    "private-knn-fl": audit_voting,
-    "fedkd-dp": audit_logit_sums,
-    "fedauxfdp": audit_sums,
-    "fedauxfdp-sum": audit_sums,
-    "fedd-p": audit_heads,
-    "fedavg-p": audit_heads,
+_VOTES = (Release("votes", audit_clients.votes, votes_alone),)
+_HEAD = Release("class head", audit_clients.class_head, heads_alone)
+AUDITS: dict[str, tuple[Release, ...]] = {
+    "pate-fl": _VOTES,
+    "private-knn-fl": _VOTES,
+    "fedkd-dp": (Release("logits", audit_clients.logits, logits_alone),),
+    "fedauxfdp": (
+        Release("class sums", audit_clients.class_sums, class_sums_alone),
+        replace(_HEAD, mechanism=None),
+        Release("score head", audit_clients.score_head),
+    ),
+    "fedauxfdp-sum": (Release("class sums", audit_clients.class_sums, shared_class_sums_alone),),
+    "fedd-p": (_HEAD,),
+    "fedavg-p": (_HEAD,),
+    "fedmd-nfdp": (Release("fixed sample", audit_clients.fixed_sample),),
+    "fedmd-ldp": (Release("predictions", audit_clients.predictions),),
+    "dp-fedavg": (Release("the server's sum", audit_clients.agent_sums),),
+    "dp-fedsgd": (
+        Release("noisy steps", audit_clients.record_sums),
+        Release("Poisson batches", audit_clients.record_batches),
+        Release("images", audit_clients.record_reach),
+    ),
 }
 
 
-def _near(claim: float, reached: float) -> float:
-    """The epsilon that the noise for a claim gives, if it is about the claim.
+def _check_reached(claim: float, reached: float) -> None:
+    """Refuse a claim that integer shares are too private for.
 
     Raises
     ------
     SettingsError
-        If integer shares are too private for it.
     """
     if reached < claim * (1 - 1e-6):
         raise SettingsError(
             f"claim={claim:g}: a release with integer noise from {AGENTS} agents costs at most epsilon {reached:.4g} "
             f"at delta {DELTA:g}, and an audit sees little beyond; give a claim above 0 and up to that"
         )
-    return reached
-
-
-def _mechanism(progress: Progress, layers: Callable[[], list[Finding]]) -> tuple[Layer, ...]:
-    progress.start("audit: the mechanism", 1)
-    found = tuple(Layer("mechanism", finding) for finding in layers())
-    progress.advance(1)
-    progress.stop()
-    return found
-
-
-def _noise(seed: int | None) -> NoiseSource:
-    return os_noise() if seed is None else seeded_noise(seed)
-
-
-def _clients_settings(name: str) -> VotingSettings:
-    """Of a method whose agents vote: few of them, on real digits, and all vote on everything."""
-    chosen = {
-        "dataset": "digits",
-        "agents": AGENTS,
-        "min_agents": AGENTS,
-        "private_size": 150,
-        "public_size": QUERIES,
-        "test_size": 100,
-        "client_models": "logistic-regression",
-        "evaluate_agents": False,
-        "delta": DELTA,
-        "unit": "agent",
-    }
-    kind = get_method(name).settings
-    # with one neighbour the votes are one-hot too: a single query at a small epsilon is where an audit has power
-    chosen |= {"abstain": False, "vote_fraction": 1.0} if issubclass(kind, PateSettings) else {"k": 1}
-    return cast(VotingSettings, build(kind, chosen))
-
-
-def _audit_clients(
-    name: str, settings: VotingSettings, noisy: NoisyVotes, rounds: int, progress: Progress, seed: int | None
-) -> list[Finding]:
-    """Variance of each share, and two worlds for one agent's votes in the tally, on real digits."""
-    shares, inside, outside = [], [], []
-    with tempfile.TemporaryDirectory(prefix="fedballot-audit-") as folder:
-        for number in range(rounds):
-            this = replace(settings, sigma=noisy.sigma, noise_seed=None if seed is None else seed + number)
-            votes, released = _one_round(name, this, Path(folder), f"audit/{number}")
-            shares.append(released - votes)
-            noise = tally(released, released[0].shape) - votes.sum(axis=0)  # the votes are no secret here
-            rows, column = np.arange(QUERIES), votes[0].argmax(axis=1)
-            inside.append(noise[rows, column] + votes[0][rows, column])
-            outside.append(noise[rows, (column + 1) % votes.shape[2]])
-            progress.advance(1)
-    return first_layers(
-        np.concatenate(shares),
-        float(noisy.share_variance),
-        np.concatenate(inside),
-        np.concatenate(outside),
-        noisy.epsilon(DELTA),
-        DELTA,
-    )
-
-
-def _one_round(
-    name: str, settings: VotingSettings, root: Path, request: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Votes and releases of all agents for all queries, each of shape (agents, Q, C)."""
-    data, queries = federated_data(settings), np.arange(QUERIES, dtype=np.int32)
-    shape = (QUERIES, len(data.classes))
-    votes, released = np.empty((AGENTS, *shape), dtype=np.int64), np.empty((AGENTS, *shape), dtype=np.int64)
-    for agent in range(AGENTS):
-        folder = root / str(agent)
-        account = Account(f"agent {agent}", "audit", "agent", "zero-out", BUDGET, DELTA)
-        party = Party(agent, settings, data, AgentFolder(folder), "cpu", Ledger(folder / "ledger", account))
-        client = cast(VotingClient[VotingSettings], get_method(name).client(party))
-        arrays, _, told = client.fit([queries], {"request": request, "fingerprint": data.public_fingerprint})
-        if told["refused"]:
-            raise RunError(f"audit: agent {agent} refused ({told['refused']!s}): {told['detail']!s}")
-        released[agent] = unpack_integers(arrays[0], shape)
-        votes[agent] = client.votes(queries.astype(np.int64))
-    return votes, released

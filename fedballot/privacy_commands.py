@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedballot.planning import Plan
+    from fedballot.privacy.audit_runs import Finding
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Method = Annotated[str, typer.Argument(help="A name from `fedballot methods`.")]
@@ -170,8 +171,8 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
 
 def audit(
     method: Method,
-    claim: Annotated[float, typer.Option(help="Epsilon of the one query whose noise is audited; 1 or less.")] = 1.0,
-    runs: Annotated[int, typer.Option(help="Releases in each of two worlds.")] = 20_000,
+    claim: Annotated[float, typer.Option(help="Epsilon of the one release that is audited; 1 or less.")] = 1.0,
+    runs: Annotated[int, typer.Option(help="Releases in each of two worlds; of real clients 4,000.")] = 20_000,
     json: Json = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for audit.json and audit.png.")] = None,
 ) -> None:
@@ -192,28 +193,26 @@ def audit(
     if json:
         terminal.print_json(plain)
     else:
-        rows = []
-        for layer in report.layers:
-            found = layer.finding
-            variance = found.layer == "variance"
-            rows.append(
-                [
-                    layer.part,
-                    found.layer,
-                    f"σ² = {found.claim:.5g}" if variance else f"ε ≤ {numbers.epsilon(found.claim)}",
-                    f"p = {found.found:.2g}" if variance else f"ε ≥ {found.found:.3g}",
-                    "stands" if found.passed else "[red]contradicted[/red]",
-                ]
-            )
-        title = (
-            f"{method}: {report.release}, σ = {_noise(report.sigma)}, δ = {numbers.delta(report.delta)}, {runs:,} runs"
-        )
-        terminal.print_table(title, ("part", "layer", "claim", "found", "the claim"), rows)
+        rows = [
+            [
+                layer.release,
+                layer.part,
+                layer.finding.layer,
+                _claimed(layer.finding),
+                _found(layer.finding),
+                "stands" if layer.finding.passed else "[red]contradicted[/red]",
+            ]
+            for layer in report.layers
+        ]
+        columns = ("release", "part", "layer", "claim", "found", "the claim")
+        title = f"{method}: {report.runs:,} runs, ε at δ = {numbers.delta(report.delta)}"
+        terminal.print_table(title, columns, rows)
         terminal.out.print("ε is zero-out for an agent and replace-one for a record, towards whoever sees the release.")
         if out is not None:
             terminal.out.print(f"picture: {escape(str(out / 'audit.png'))}")
     if not report.passed:
-        wrong = ", ".join(f"{one.finding.layer} ({one.part})" for one in report.layers if not one.finding.passed)
+        failed = [one for one in report.layers if not one.finding.passed]
+        wrong = ", ".join(f"{one.finding.layer} ({one.release}, {one.part})" for one in failed)
         raise RunError(f"the claim is contradicted by: {wrong}. Release nothing with this code until that is explained")
 
 
@@ -222,6 +221,18 @@ def _draw(figure: "Figure", path: Path) -> None:
 
     with style(white=True):
         figure.savefig(path)
+
+
+def _claimed(finding: "Finding") -> str:
+    what, _ = finding.about
+    if what in ("ε", "δ"):
+        return f"{what} ≤ {(numbers.epsilon if what == 'ε' else numbers.delta)(finding.claim)}"
+    return f"{what} {'≤' if what == 'Δ' else '='} {finding.claim:.5g}"
+
+
+def _found(finding: "Finding") -> str:
+    _, what = finding.about
+    return f"p = {finding.found:.2g}" if what == "p" else f"{what} ≥ {finding.found:.3g}"
 
 
 def _noise(value: float) -> str:

@@ -87,6 +87,8 @@ class Learner(Protocol):
     def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
         """Take one plain gradient step for each batch, with a gradient that the caller makes of each record's own.
 
+        A record's gradient depends on it and the weights only, to the last bit: nothing is augmented or dropped.
+
         Parameters
         ----------
         batches
@@ -97,7 +99,7 @@ class Learner(Protocol):
         Raises
         ------
         SettingsError
-            As ``get_weights``: what has no weights has no gradients.
+            As ``get_weights``: what has no weights has no gradients; if records meet in the network.
         """
         ...
 

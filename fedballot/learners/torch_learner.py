@@ -198,8 +198,8 @@ class TorchLearner:
         base.check_inputs(x, self.input_shape)
         base.check_labels(y, len(x), self.n_classes)
         net, data, labels = self._shareable(), self._data(x), self._tensor(y.astype(np.int64))
-        with training.seeded(self._stream(), self.device):
-            training.descend(net, self._inputs, data, labels, map(self._tensor, batches), combine, lr=self._lr)
+        self._check_each_alone(net, tuple(data.shape[1:]))
+        training.descend(net, _floats, data, labels, map(self._tensor, batches), combine, lr=self._lr)
         self._fits += 1
         return self
 
@@ -275,6 +275,16 @@ class TorchLearner:
                 f"does; averaging them is unsound, and they are private: use one of {', '.join(WEIGHT_LEARNERS)}"
             )
         return self._net
+
+    def _check_each_alone(self, net: nn.Module, shape: tuple[int, ...]) -> None:
+        """Refuse a network in which records meet: clipping bounds a record only if the others do not move with it."""
+        joint = [type(m).__name__ for m in net.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        if joint or training.remembers(net.eval(), shape, self.device):
+            why = f"{joint[0]} is about a whole batch" if joint else "it keeps a state, or draws at random"
+            raise SettingsError(
+                f"learner {self.name!r}: a record's gradient depends on other records ({why}), so that clipping it "
+                f"bounds nothing: use one of {', '.join(WEIGHT_LEARNERS)}"
+            )
 
     def _last_linear(self, net: nn.Module) -> nn.Linear:
         blank = np.zeros((1, *self.input_shape), dtype=np.uint8 if len(self.input_shape) > 1 else np.float32)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-import torch.func
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -158,16 +157,36 @@ def train(
 
 
 def gradients(net: nn.Module, x: Tensor, labels: Tensor) -> Tensor:
-    """Gradient of each record's cross-entropy, (m, d) for m records and d weights in the order of ``parameters``."""
-    weights = {name: p.detach() for name, p in net.named_parameters()}
+    """Gradient of each record's cross-entropy, (m, d) for m records and d weights in the order of ``parameters``.
 
-    def loss(values: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
-        return F.cross_entropy(torch.func.functional_call(net, values, (one[None],)), label[None])
+    Row i is a function of record i, to the last bit, whoever else is in the batch. Hence one record at a time, from one
+    buffer: for a batch, libraries choose their kernels by its size, and the last bits of all rows would depend on it. A
+    gradient that is not finite is zero, for an error would tell of the record.
+    """
+    weights = list(net.parameters())
+    trained = [w for w in weights if w.requires_grad]
+    found = torch.zeros(len(x), sum(w.numel() for w in weights), device=x.device)
+    one = torch.empty(1, *x.shape[1:], dtype=x.dtype, device=x.device)
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True):
+        for row in range(len(x)):
+            one.copy_(x[row : row + 1])
+            loss = F.cross_entropy(net(one), labels[row : row + 1])
+            parts = iter(torch.autograd.grad(loss, trained, materialize_grads=True))
+            torch.cat(
+                [(next(parts) if w.requires_grad else w.detach() * 0).reshape(-1) for w in weights], out=found[row]
+            )
+    found[~found.isfinite().all(dim=1)] = 0
+    return found
 
-    if len(x) == 0:
-        return torch.zeros(0, sum(w.numel() for w in weights.values()), device=x.device)
-    each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
-    return torch.cat([g.flatten(1) for g in each(weights, x, labels).values()], dim=1)
+
+def remembers(net: nn.Module, shape: tuple[int, ...], device: torch.device) -> bool:
+    """Whether a record's gradient may depend on those before it: the network keeps a state, or draws at random.
+
+    Tried on made-up inputs of that shape, the same for everybody, so that the answer tells nothing of private ones.
+    """
+    one, other = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0)).to(device)
+    found = gradients(net, torch.stack([one, other, one]), torch.zeros(3, dtype=torch.int64, device=device))
+    return not torch.equal(found[0], found[2])
 
 
 def descend(
@@ -182,15 +201,17 @@ def descend(
 ) -> None:
     """One step of plain gradient descent for each batch, along what ``combine`` makes of its records' gradients.
 
+    The network stays in evaluation mode, and ``inputs`` may draw nothing: dropout and augmentation come from a stream
+    that all records share, and the absence of one would change what the others get.
+
     Source: Abadi et al. 2016, "Deep learning with differential privacy", Algorithm 1, without its clipping and noise.
     """
-    net.train()
+    net.eval()
     for rows in batches:
         found = gradients(net, inputs(data[rows]), labels[rows])
         step = torch.from_numpy(np.asarray(combine(found.cpu().numpy()), dtype=np.float32)).to(data.device)
         with torch.no_grad():
             nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(net.parameters()) - lr * step, net.parameters())
-    net.eval()
 
 
 def _loss(of: Callable[[Tensor, Tensor], Tensor], temperature: float, targets: Tensor, logits: Tensor) -> Tensor:

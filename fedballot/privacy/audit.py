@@ -1,7 +1,9 @@
 """Statistics of privacy audits: what released data alone say about epsilon. Pure functions.
 
-Three layers, from the most sensitive to the most general: the variance of the noise (catches half the noise), two
-worlds on a near-worst pair of data sets (catches a fifth of it), and one run with many canaries (catches its absence).
+Layers, from the most sensitive to the most general: the variance of the noise (catches half the noise), two worlds on
+a near-worst pair of data sets (catches a fifth of it), and one run with many canaries (catches its absence). Beside
+them, what the noise is worth: the reach of one record (catches what couples records), how batches are drawn, and how
+often a record is in a sample.
 An audit gives a lower bound: it can refute a claim, never prove it, and has power for small epsilon only.
 """
 
@@ -107,6 +109,63 @@ def one_run_bound(canaries: int, guesses: int, correct: int, delta: float, confi
         refuted = one_run_p_value(canaries, guesses, correct, middle, delta) < miss
         low, high = (middle, high) if refuted else (low, middle)
     return low
+
+
+def reach_p_value(difference: NDArray[np.number], reach: float, variance: float) -> float:
+    """Return the probability of so large a difference of two noisy releases if their worlds lie within `reach`.
+
+    Parameters
+    ----------
+    difference : ndarray, shape (d,)
+    reach : float
+        L2 sensitivity that is claimed.
+    variance : float
+        Of Gaussian noise on each coordinate of the difference.
+    """
+    difference = np.asarray(difference, dtype=np.float64).ravel()
+    if not variance > 0 or not reach >= 0:
+        raise DataError(f"variance = {variance}, reach = {reach}: must be above 0 and at least 0.")
+    law = stats.ncx2(len(difference), max(reach**2 / variance, 1e-12))
+    return float(law.sf(difference @ difference / variance))
+
+
+def poisson_p_value(drawn: NDArray[np.integer], steps: int, rate: float) -> float:
+    """Return the p-value of how often records were drawn, if each is in each batch by itself with probability `rate`.
+
+    The smaller of two chi-square tests, twice: of the sizes of all batches of a run (fixed sizes vary too little), and
+    of how often each record was drawn in all runs (fixed places vary too much, shuffled slices too little).
+
+    Parameters
+    ----------
+    drawn : ndarray of int, shape (runs, n)
+        In how many of its `steps` batches a run had each of the n records.
+    """
+    drawn = np.asarray(drawn)
+    if drawn.ndim != 2 or min(drawn.shape) < 2 or not 0 < rate < 1:
+        raise DataError(f"drawn: need at least 2 runs of 2 records and a rate in (0, 1), got {drawn.shape}, {rate}.")
+    once = steps * rate * (1 - rate)
+    values = []
+    for axis in (0, 1):
+        number = drawn.shape[axis]
+        values.append(variance_p_value(drawn.sum(axis=axis) - number * steps * rate, number * once))
+    return min(1.0, 2 * min(values))
+
+
+def inclusion_bound(seen: NDArray[np.bool_], confidence: float = 0.95) -> float:
+    """Return a lower confidence bound on the largest of several probabilities, by Clopper and Pearson.
+
+    Parameters
+    ----------
+    seen : ndarray of bool, shape (k, runs)
+        Whether the unit at each of k places was seen in each run.
+    """
+    seen = np.asarray(seen)
+    if seen.ndim != 2 or seen.size == 0:
+        raise DataError(f"seen: expected shape (k, runs), got {seen.shape}.")
+    _check_confidence(confidence)
+    hits, runs = seen.sum(axis=1), seen.shape[1]
+    tail = (1 - confidence) / len(seen)
+    return float(np.max(np.where(hits > 0, stats.beta.ppf(tail, np.maximum(hits, 1), runs - hits + 1), 0.0)))
 
 
 def near_worst_pair(records: int, classes: int, lam: float, constant: float = 0.5) -> tuple[Head, Head]:

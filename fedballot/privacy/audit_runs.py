@@ -24,11 +24,11 @@ class Finding:
     Parameters
     ----------
     layer : str
-        "variance", "two worlds" or "one run".
+        A key of `LAYERS`.
     claim : float
-        Declared variance, or epsilon.
+        Declared variance, reach, rate of sampling or probability of being sampled; else epsilon.
     found : float
-        p-value of the variance, or lower bound on epsilon.
+        A p-value, or a lower bound.
     passed : bool
         Whether the claim stands.
     """
@@ -37,6 +37,22 @@ class Finding:
     claim: float
     found: float
     passed: bool
+
+    @property
+    def about(self) -> tuple[str, str]:
+        """What is claimed, and what was found: see `LAYERS`."""
+        return LAYERS[self.layer]
+
+
+LAYERS = {
+    "variance": ("σ²", "p"),
+    "two worlds": ("ε", "ε"),
+    "one run": ("ε", "ε"),
+    "reach": ("Δ", "p"),
+    "batches": ("rate", "p"),
+    "sample": ("δ", "δ"),
+}
+"""What each layer's claim is about, and what it finds: a p-value, or a lower bound on what is claimed."""
 
 
 def audit_votes(noisy: NoisyVotes, delta: float, noise: NoiseSource, runs: int = 20_000) -> list[Finding]:
@@ -56,7 +72,7 @@ def audit_votes(noisy: NoisyVotes, delta: float, noise: NoiseSource, runs: int =
     blank = votes.copy()
     votes[:, 1] = 1
     noise_only = _sum_of_shares(many, blank, noise)
-    declared = float(noisy.share_variance) * noisy.honest
+    declared = (noisy.ballot * noisy.sigma) ** 2
     with_votes = _sum_of_shares(many, votes, noise)
     claim = _with_queries(noisy, 1).epsilon(delta)
     return [
@@ -78,7 +94,7 @@ def audit_head(head: PrivateHead, delta: float, noise: NoiseSource, runs: int = 
 
     first, second = scores(one.weights), scores(other.weights)
     residuals = first - float(np.sum(direction * one.weights))
-    declared = _variance(small.mechanism)  # the direction sums to zero: projecting leaves it alone
+    declared = vector_variance(small.mechanism)  # the direction sums to zero: projecting leaves it alone
     claim = small.mechanism.epsilon(delta)
     return [*first_layers(residuals, declared, first, second, claim, delta), _head_in_one_run(head, delta, noise)]
 
@@ -99,7 +115,7 @@ def audit_logits(noisy: NoisyLogits, delta: float, noise: NoiseSource, runs: int
     outside, inside = seen(np.zeros(runs, dtype=np.bool_)), seen(np.ones(runs, dtype=np.bool_))
     coins = _coins(CANARIES, noise)
     return [
-        *first_layers(outside, _variance(many.mechanism), inside, outside, claim, delta),
+        *first_layers(outside, vector_variance(many.mechanism), inside, outside, claim, delta),
         _one_run(seen(coins) - noisy.bound / 2, coins, claim, delta),
     ]
 
@@ -121,7 +137,7 @@ def audit_class_sums(noisy: ClassSums, delta: float, noise: NoiseSource, runs: i
     blocks, labels = range(-(-runs // CANARIES)), np.ones(CANARIES, dtype=np.int64)
     inside = np.concatenate([seen(labels) for _ in blocks])
     outside = np.concatenate([seen(0 * labels) for _ in blocks])
-    variance = _variance(many.mechanism) / (1 - many.share) / 2
+    variance = vector_variance(many.mechanism) / (1 - many.share) / 2
     coins = _coins(CANARIES, noise)
     return [
         *first_layers(outside + 0.5, variance, inside, outside, claim, delta),
@@ -141,14 +157,19 @@ def first_layers(
     p_value = audit.variance_p_value(residuals, variance)
     bound = audit.two_worlds_bound(inside, outside, delta)
     return [
-        Finding("variance", variance, p_value, p_value >= ALARM),
+        by_p_value("variance", variance, p_value),
         Finding("two worlds", claim, bound, bound <= claim),
     ]
 
 
-def _variance(vector: NoisyVector) -> float:
-    """Declared variance of the noise on each coordinate of the sum."""
-    return float(vector.share_variance) * (vector.contributors - vector.colluders) * vector.grid**2
+def by_p_value(layer: str, claim: float, p_value: float) -> Finding:
+    """A finding that stands unless its p-value is below the alarm."""
+    return Finding(layer, claim, p_value, p_value >= ALARM)
+
+
+def vector_variance(vector: NoisyVector) -> float:
+    """Variance of the noise on each coordinate of the sum of secret shares: sigma's, whatever the shares are."""
+    return vector.sigma**2
 
 
 def _coins(count: int, noise: NoiseSource) -> NDArray[np.bool_]:

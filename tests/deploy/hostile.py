@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from fedballot import secagg
+from fedballot.clients.voting import ballot_form
 from fedballot.datasets.embedding import AXES
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES, load_own
@@ -31,7 +33,9 @@ from fedballot.errors import SettingsError
 from fedballot.methods import METHODS
 from fedballot.privacy import accounting
 from fedballot.privacy.ledger import SAMPLE, Ledger
+from fedballot.secagg import STAGES
 from fedballot.settings import build
+from fedballot.wire import WireError
 from tests.deploy.harness import edit
 
 FEATURES, CLASSES, PUBLIC, RECORDS = 4, 3, 60, 24
@@ -65,9 +69,11 @@ def world(folder: Path) -> str:
     return fingerprint(x)
 
 
-def make_site(folder: Path, place: Path, twin: str, print_: str, unit: str, **changes: Any) -> Path:
+def make_site(
+    folder: Path, place: Path, twin: str, print_: str, unit: str, *, number: int = 1, masks: bool = False
+) -> Path:
     """A site's file in ``place`` with the twin's records."""
-    init_site(place, number=1, sites=3, server="localhost:1")
+    init_site(place, number=number, sites=3, server="localhost:1")
     path = place / "site.toml"
     edit(
         path,
@@ -79,8 +85,9 @@ def make_site(folder: Path, place: Path, twin: str, print_: str, unit: str, **ch
         largest_epsilon=20.0,
         smallest_epsilon=0.0,
         unit=unit,
-        secure_aggregation=False,
-        **{**BUDGET, "accountant": "rdp", **changes},
+        secure_aggregation=masks,
+        accountant="rdp",
+        **BUDGET,
     )
     return path
 
@@ -278,4 +285,129 @@ class Trial:
 
     def close(self) -> None:
         """Remove the twins' folders."""
+        shutil.rmtree(self.place)
+
+
+# secure aggregation: three sites, and a server that drives them through exchanges in its own way
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One way through the exchanges of a request.
+
+    Parameters
+    ----------
+    name : of the request.
+    changed : settings that differ from the usual ones, from exchange ``since`` on.
+    answering : the sites that are heard in each exchange.
+    lie : a tampered message: who is said to be in the sum, an exchange left out, or asked twice with other arrays.
+    """
+
+    name: str
+    changed: tuple[tuple[str, Any], ...]
+    since: int
+    answering: tuple[tuple[int, ...], ...]
+    lie: str
+
+
+def attempts() -> st.SearchStrategy[Attempt]:
+    """Attempts of which many get through, so that there is something to compare."""
+    everybody, some = (0, 1, 2), ((0, 1, 2), (0, 1), (1, 2), (0, 2), (0,))
+    changes = {
+        "server_epochs": (31,),
+        "min_agents": (1, 3),
+        "colluders": (1,),
+        "epsilon": (4.0,),
+        "seed": (1,),
+        "share_threshold": (2, 3),
+        "queries": (4,),
+    }
+    one = st.sampled_from(sorted(changes)).flatmap(lambda n: st.tuples(st.just(n), st.sampled_from(changes[n])))
+    return st.builds(
+        Attempt,
+        name=often("run/1", "run/2"),
+        changed=st.one_of(st.just(()), st.tuples(one)),
+        since=st.integers(0, len(STAGES) - 1),
+        answering=st.tuples(*(often(everybody, *some) for _ in STAGES)),
+        lie=often("", "list without one", "skip", "twice", "old session"),
+    )
+
+
+class Masked:
+    """Three sites that answer under masks only, and every sum that a server has opened."""
+
+    def __init__(self, folder: Path, print_: str, twin: str) -> None:
+        self.folder, self.sessions = folder, ["s"]
+        self.place = Path(tempfile.mkdtemp(prefix="masked-", dir=folder))
+        kinds = ("plain", twin, "others")
+        self.sites = [
+            make_site(folder, self.place / str(n), kind, print_, "agent", number=n, masks=True)
+            for n, kind in enumerate(kinds)
+        ]
+        self.opened: dict[str, set[bytes]] = {}
+
+    def go(self, attempt: Attempt) -> list[tuple[str, int, str]]:
+        """Go through the exchanges as far as they lead; returns (exchange, site, refusal) of every message."""
+        settings: tuple[tuple[str, Any], ...] = (("epsilon", 20.0), ("min_agents", 2), ("secure_aggregation", True))
+        usual = Question("pate-fl", settings, attempt.name).asked(self.folder)
+        other = Question("pate-fl", (*settings, *attempt.changed), attempt.name).asked(self.folder)
+        if usual is None or other is None:
+            return []
+        exchange = secagg.Exchange(usual.plan, ballot_form(usual, CLASSES), attempt.name)
+        if attempt.lie == "old session":
+            exchange.session = self.sessions[-1]
+        self.sessions.append(exchange.session)
+        said: list[tuple[str, int, str]] = []
+        for number, stage in enumerate(STAGES):
+            if attempt.lie == "skip" and number == 2:
+                continue
+            asked, answers = other if number >= attempt.since else usual, {}
+            for agent in attempt.answering[number]:
+                if number and agent not in exchange.parties:
+                    continue
+                rows = np.arange(usual.query_count, dtype=np.int32)
+                arrays = [rows] if stage == secagg.KEYS else exchange.ask(agent)
+                if attempt.lie == "list without one" and stage == secagg.CONFIRM:
+                    arrays = [arrays[0][:-1]]
+                if attempt.lie == "twice" and number:
+                    said.append((stage, agent, self._say(agent, asked, exchange, stage, [a[:-1] for a in arrays])[1]))
+                out, refused = self._say(agent, asked, exchange, stage, arrays)
+                said.append((stage, agent, refused))
+                if not refused:
+                    answers[agent] = out
+            try:
+                exchange.take({agent: exchange.read(agent, out) for agent, out in answers.items()})
+            except (secagg.SecaggError, WireError):
+                break
+        if exchange.total is not None:
+            self.opened.setdefault(attempt.name, set()).add(exchange.total.tobytes())
+            assert len(exchange.inside) >= usual.required_agents
+        return said
+
+    def _say(self, agent: int, asked: Any, exchange: Any, stage: str, arrays: list[Any]) -> tuple[list[Any], str]:
+        config = {
+            "request": exchange.request,
+            "round": 1,
+            "fingerprint": federated_data(asked).public_fingerprint,
+            "stage": stage,
+            "session": exchange.session,
+        }
+        load_own.cache_clear()
+        out, _, metrics = SiteClient(self.sites[agent], METHODS["pate-fl"], asked).fit(arrays, config)
+        return out, str(metrics["refused"])
+
+    def check(self) -> None:
+        """One sum of each request, one charge for it at each site, and all within the budget."""
+        for name, totals in self.opened.items():
+            assert len(totals) == 1, f"{len(totals)} sums of {name} were opened"
+        for site in self.sites:
+            if not (site.parent / "ledger" / "ledger.jsonl").exists():
+                continue
+            ledger = Ledger(site.parent / "ledger")
+            charged = [line["request"] for line in ledger.lines() if line["kind"] == "charge"]
+            assert len(charged) == len(set(charged))
+            assert ledger.spent() <= BUDGET["epsilon"]
+
+    def close(self) -> None:
+        """Remove the sites' folders."""
         shutil.rmtree(self.place)

@@ -8,11 +8,15 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedballot.errors import DataError, SettingsError
 from fedballot.learners import nets, training
 from fedballot.learners.domain import DomainAdversary
 from fedballot.learners.registry import make_learner
+from fedballot.privacy.noise import grid_sensitivity
+from fedballot.privacy.subsampled import SubsampledGaussian
 
 
 def learner(name="mlp-torch", shape=(8, 8), **over):
@@ -64,6 +68,103 @@ def test_gradients_of_single_records_are_those_of_batches_of_one(name):
         alone = torch.cat([p.grad.flatten() for p in net.parameters()])
         torch.testing.assert_close(found[row], alone, rtol=1e-4, atol=1e-6)
     assert training.gradients(net, inputs[:0], labels[:0]).shape == (0, found.shape[1])
+
+
+def steps_of(name: str, x: np.ndarray, y: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The clipped gradients of a batch in grid steps, int64 (m, d), as the first step of a descent gets them."""
+    one, seen = learner(name, x.shape[1:], lr=0.1), []
+    size = sum(w.size for w in one.get_weights())
+    noisy = SubsampledGaussian(1, 1.0, 0.5, 1.0, 1, size)
+
+    def combine(found):
+        seen.append(noisy.in_steps(found))
+        assert np.linalg.norm(seen[0], axis=1).max(initial=0) <= grid_sensitivity(0.5, noisy.grid, size)
+        return np.zeros(size)
+
+    one.descend(x, y, [rows], combine)
+    return seen[0]
+
+
+IMAGES, LABELS = data(64)
+VECTORS = np.random.default_rng(1).normal(size=(64, 30)).astype(np.float32) * 9
+
+
+@pytest.mark.parametrize("kind", ["images", "vectors"])
+@pytest.mark.parametrize("name", ["linear-torch", "mlp-torch", "cnn-small", "cnn-gn", "resnet8-gn"])
+def test_without_a_record_the_sum_lacks_its_own_vector_and_nothing_else_moves(name, kind):
+    """To the last bit, whatever the size of the batch: cnn-gn has dropout, and images were augmented."""
+    if kind == "vectors" and name not in ("linear-torch", "mlp-torch"):
+        pytest.skip("for images")
+    x = IMAGES if kind == "images" else VECTORS
+
+    @settings(max_examples=8, deadline=None)
+    @given(st.sampled_from([1, 2, 3, 4, 6, 17, 33, 64]).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))))
+    def holds(drawn: tuple[int, int]) -> None:
+        n, place = drawn
+        rows = np.arange(n)
+        full, part = (steps_of(name, x, LABELS, some) for some in (rows, np.delete(rows, place)))
+        assert np.array_equal(np.delete(full, place, axis=0), part)
+        alone = steps_of(name, x, LABELS, rows[[place]])[0]
+        assert np.array_equal(full.sum(axis=0) - part.sum(axis=0), alone) and alone.any()
+
+    holds()
+
+
+def test_a_record_whose_gradient_is_not_finite_counts_as_blank():
+    net = nets.builder("mlp-torch", (30,))(4).eval()
+    x, y = torch.from_numpy(VECTORS[:5]).clone(), torch.from_numpy(LABELS[:5])
+    x[3, 0] = math.inf
+    found = training.gradients(net, x, y)
+    assert not found[3].any() and found[[0, 1, 2, 4]].any(dim=1).all()
+
+
+class Drops(torch.nn.Module):
+    """Draws in evaluation mode too."""
+
+    def __init__(self, wide):
+        super().__init__()
+        self.last = torch.nn.Linear(wide, 4)
+
+    def forward(self, x):
+        return self.last(torch.nn.functional.dropout(x.flatten(1), 0.5, training=True))
+
+
+class Counts(Drops):
+    """Divides by how much it has seen."""
+
+    seen = 0.0
+
+    def forward(self, x):
+        self.seen = self.seen + float(x.sum())
+        return self.last(x.flatten(1) / (1 + self.seen))
+
+
+class Normalises(Drops):
+    """Batch norm without statistics, hence without a buffer."""
+
+    def __init__(self, wide):
+        super().__init__(wide)
+        self.norm = torch.nn.BatchNorm2d(1, track_running_stats=False)
+
+    def forward(self, x):
+        return self.last(self.norm(x).flatten(1))
+
+
+def foreign(kind):
+    def factory(n_classes, input_shape):
+        return kind(math.prod(input_shape))
+
+    return factory
+
+
+drops, counts, normalises = foreign(Drops), foreign(Counts), foreign(Normalises)
+
+
+@pytest.mark.parametrize(("name", "why"), [("drops", "random"), ("counts", "state"), ("normalises", "BatchNorm2d")])
+def test_a_network_in_which_records_meet_is_refused_by_name(name, why):
+    one = learner(f"{__name__}:{name}")
+    with pytest.raises(SettingsError, match=f"{name}.*{why}"):
+        one.descend(IMAGES, LABELS, [], np.mean)
 
 
 def test_opacus_finds_the_same_gradients():

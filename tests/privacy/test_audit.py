@@ -107,6 +107,30 @@ def test_one_run_bound_is_refuted_only_by_enough_guesses() -> None:
     assert audit.one_run_p_value(400, 0, 0, 1.0, 1e-5) == 1.0
 
 
+def test_reach_is_refuted_beyond_it_only() -> None:
+    rng = np.random.default_rng(0)
+    unit = np.eye(50)[0]
+    within = [audit.reach_p_value(unit + rng.normal(0, 0.1, 50), 1.0, 0.01) for _ in range(200)]
+    assert 0.02 < np.mean(np.array(within) < 0.1) < 0.2
+    assert audit.reach_p_value(2 * unit + rng.normal(0, 0.1, 50), 1.0, 0.01) < 1e-6
+    assert audit.reach_p_value(0.3 * rng.normal(0, 1, 50), 0.0, 0.01) < 1e-6
+
+
+def test_batches_pass_if_each_record_is_drawn_by_itself() -> None:
+    rng = np.random.default_rng(0)
+    right = [audit.poisson_p_value(rng.binomial(4, 0.25, (20, 200)), 4, 0.25) for _ in range(100)]
+    assert min(right) > 1e-4 and np.mean(np.array(right) < 0.1) < 0.2
+    assert audit.poisson_p_value(rng.binomial(4, 0.3, (20, 200)), 4, 0.25) < 1e-6
+    assert audit.poisson_p_value(np.ones((20, 200), dtype=np.int64), 4, 0.25) < 1e-12
+
+
+def test_inclusion_bound_is_below_the_largest_probability() -> None:
+    rng = np.random.default_rng(0)
+    bounds = [audit.inclusion_bound(rng.random((3, 100)) < np.array([[0.1], [0.2], [0.5]])) for _ in range(100)]
+    assert np.mean(np.array(bounds) > 0.5) < 0.1 and np.mean(bounds) > 0.35
+    assert audit.inclusion_bound(np.zeros((2, 10), dtype=bool)) == 0.0
+
+
 def test_near_worst_pair_is_near_and_within() -> None:
     one, other = audit.near_worst_pair(2500, 10, 0.01)
     reach = 2 * math.sqrt(2) / (0.01 * 2500)
@@ -122,3 +146,9 @@ def test_refuses() -> None:
         audit.two_worlds_bound(np.zeros(3), np.zeros(3), 0.0)
     with pytest.raises(DataError):
         audit.variance_p_value(np.zeros(1), 1.0)
+    with pytest.raises(DataError):
+        audit.reach_p_value(np.zeros(3), 1.0, 0.0)
+    with pytest.raises(DataError):
+        audit.poisson_p_value(np.zeros((1, 5)), 4, 0.25)
+    with pytest.raises(DataError):
+        audit.inclusion_bound(np.zeros(5, dtype=bool))
