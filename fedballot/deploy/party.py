@@ -64,6 +64,7 @@ def own_version(site: Site, ledger: SiteLedger) -> Version:
     stamp = _stamp(site.data.private)
     if known is not None and seen.exists() and read_json(seen) == [known.fingerprint, stamp]:
         return known
+    load_own.cache_clear()  # it goes by the path, and other records may lie there than this process has read
     try:
         own = load_own(site.data.private, load(str(site.data.public)))
         version = Version(own.fingerprint, len(own.examples.y))
