@@ -19,7 +19,7 @@ from fedballot.clients import fedkd, voting
 from fedballot.clients.base import Party, PartyClient
 from fedballot.clients.fedaux import sums_mechanism
 from fedballot.clients.fedaux_sum import shared_mechanism
-from fedballot.clients.fedmd_private import NfdpClient, noisy_predictions
+from fedballot.clients.fedmd_private import NfdpClient, bounded, noisy_predictions
 from fedballot.clients.private_heads import class_mechanism, score_mechanism
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
@@ -27,10 +27,12 @@ from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.methods import METHODS
+from fedballot.privacy import accounting
 from fedballot.privacy.class_sums import class_sums
-from fedballot.privacy.costs import GaussianCost, PoissonCost
-from fedballot.privacy.ledger import Account, Ledger
+from fedballot.privacy.costs import DeltaCost, GaussianCost, IntegerCost, PoissonCost
+from fedballot.privacy.ledger import Account, Ledger, RequestError
 from fedballot.privacy.nfdp import NfdpSample
+from fedballot.privacy.randomness import os_noise
 from fedballot.privacy.vectors import clip_rows
 from fedballot.runfolder import AgentFolder
 from fedballot.settings import CommonSettings, build
@@ -173,18 +175,20 @@ def test_each_agent_adds_all_of_its_noise_to_what_its_cost_speaks_of(case: Case,
     config = {"request": "run/1", "round": 1, "fingerprint": WORLD.public_fingerprint}
     _, _, metrics = one.fit(list(case.arrays), config)
     assert metrics["refused"] == "" and not one.failed, metrics
-    release = Ledger(tmp_path / str(agent) / "ledger").stored("run/1")
-    exact, expected = one.exact(one.question(list(case.arrays), config)), case.expected(settings)
-    assert release.keys() == expected.keys() == exact.keys()
+    question, expected = one.question(list(case.arrays), config), case.expected(settings)
+    parts, exact = one.parts(question, one.party.open_ledger(one.terms(question)).account.unit), one.exact(question)
+    told = [Ledger(tmp_path / str(agent) / "ledger").stored("run/1")]
+    told += [one.drawn(question, parts) for _ in range(7)]  # few numbers leave some parties: more draws see less noise
     for part, sigma in expected.items():
-        noise = release[part] - case.signal(settings, part, exact[part])
-        noise = noise[:, case.first :]
+        noise = np.array([release[part] for release in told]) - case.signal(settings, part, exact[part])
+        noise = noise[:, :, case.first :]
         # heads are projected: one class is a function of the others
-        free = noise.size - noise.shape[1] * (part in ("classes", "scores"))
+        free = noise.size - noise[:, 0].size * (part in ("classes", "scores"))
         statistic = float((noise**2).sum() / sigma**2)
         if case.given.get("noise") == "laplace":  # magnitudes are exponential
             statistic, free = float(np.abs(noise).sum() * 2 * math.sqrt(2) / sigma), 2 * free
         assert 1e-6 < stats.chi2.cdf(statistic, free) < 1 - 1e-6, (part, statistic / free)
+    assert told[0].keys() == expected.keys() and not one.failed
 
 
 def test_blank_class_sums_and_heads_have_their_noise_too(tmp_path: Path) -> None:
@@ -244,13 +248,50 @@ def test_neighbours_of_equal_distance_do_not_change_places(tmp_path: Path) -> No
 def test_a_party_with_fewer_records_than_neighbours_counts_them_all(tmp_path: Path) -> None:
     settings = settings_of("private-knn-fl", epsilon="inf", extractor="none", k=7)
     data = world(parts=(np.arange(4), np.arange(RECORDS, 2 * RECORDS), np.arange(0)))
-    assert (
-        client("private-knn-fl", settings, tmp_path, data=data).votes(np.arange(QUERIES)).tolist()
-        == [[2, 1, 1]] * QUERIES
-    )
+    one = client("private-knn-fl", settings, tmp_path, data=data)
+    found, _, metrics = one.fit([np.arange(QUERIES)], {"request": "run/1", "round": 1, "fingerprint": "sha256:1"})
+    assert metrics["refused"] == "" and found[0].tolist() == [[2, 1, 1]] * QUERIES
 
 
-# class sums
+def test_votes_are_charged_by_the_ledgers_own_unit(tmp_path: Path) -> None:
+    one, queries = client("pate-fl", settings_of("pate-fl", sigma=4.0, vote_fraction=1.0), tmp_path), np.arange(QUERIES)
+    costs = {unit: one.parts(queries, unit)["votes"].cost for unit in ("agent", "record")}  # type: ignore[arg-type]
+    reach = {unit: cost.sensitivity for unit, cost in costs.items() if isinstance(cost, IntegerCost)}
+    assert reach == pytest.approx({"agent": math.sqrt(QUERIES), "record": math.sqrt(2 * QUERIES)})
+
+
+# predictions
+
+
+def test_all_rounds_of_predictions_reach_the_target_and_are_charged(tmp_path: Path) -> None:
+    settings = settings_of("fedmd-ldp", epsilon=2.0, rounds=3, share="logits")
+    cost = client("fedmd-ldp", settings, tmp_path).parts(None, "agent")["predictions"].cost
+    assert cost is not None and 1.99 < accounting.epsilon([cost] * 4, settings.delta) <= 2.0
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
+def test_no_predictions_move_further_than_is_paid_for(share: str, noise: str) -> None:
+    settings = settings_of("fedmd-ldp", share=share, noise=noise, logit_bound=0.5, epsilon=100.0)
+    mechanism = noisy_predictions(settings, CLASSES).mechanism
+    far = np.tile([1e3, 0, -1e3], (QUERIES, 1))
+    moved = bounded(far, settings) - bounded(-far, settings)
+    reach = float(np.linalg.norm(moved) if noise == "gaussian" else np.abs(moved).max())
+    assert 0.99 * mechanism.sensitivity < reach <= mechanism.sensitivity * (1 + 1e-9)
+
+
+# class sums and heads
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+@pytest.mark.parametrize("name", ["class sums", "heads"])
+def test_one_record_that_is_no_number_fails_nothing(name: str, value: float, tmp_path: Path) -> None:
+    case, x = CASES[name], WORLD.private.x.copy()
+    x[4] = value
+    data, settings = world(private=Examples(x, WORLD.private.y)), settings_of(case.method, **case.given)
+    one = client(case.method, settings, tmp_path, data=data)
+    _, _, metrics = one.fit([], {"request": "run/1", "round": 1, "fingerprint": "sha256:1"})
+    assert metrics["refused"] == "" and not one.failed
 
 
 def test_of_more_records_than_agreed_the_first_are_summed(tmp_path: Path) -> None:
@@ -282,12 +323,19 @@ def test_a_sample_is_drawn_once_charged_and_all_that_a_party_reads(tmp_path: Pat
 
 
 def test_seats_of_a_small_party_stay_empty(tmp_path: Path) -> None:
-    data = world(parts=(np.arange(5), *WORLD.parts[1:]))
-    one = nfdp(tmp_path, data, min_size=1000, k=400)
+    one = nfdp(tmp_path, min_size=1000, k=1000)
     drawn = one.sample()
-    assert len(drawn) == 400 and drawn.max() > 900
-    assert len(one.own()) == (drawn < 5).sum() < 20
-    assert Ledger(tmp_path / "0" / "ledger").costs() == [NfdpSample(1000, 400).cost()]
+    assert len(drawn) == 1000 and drawn.max() > 900
+    assert len(one.own()) == (drawn < RECORDS).sum() < 100
+    assert Ledger(tmp_path / "0" / "ledger").costs() == [NfdpSample(1000, 1000).cost()]
+
+
+def test_a_sample_of_another_size_at_the_same_price_is_another_question(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, Account("site 0", "its records", "record", "add-remove", 1.0, 0.9))
+    ledger.sample(NfdpSample(100, 10), os_noise(), DeltaCost(0.5))
+    for other in (NfdpSample(101, 10), NfdpSample(100, 9), NfdpSample(100, 10, replacement=False)):
+        with pytest.raises(RequestError, match="another question"):
+            ledger.sample(other, os_noise(), DeltaCost(0.5))
 
 
 def test_what_a_site_is_charged_for_its_sample_does_not_tell_its_number_of_records(tmp_path: Path) -> None:

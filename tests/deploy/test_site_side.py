@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from fedballot.deploy.party import SiteClient, make_party, own_version
 from fedballot.deploy.rules import check_request, party_settings
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
+from fedballot.deploy.time_limit import TimeLimitError, time_limit
 from fedballot.engine import federated_data
 from fedballot.errors import RunError
 from fedballot.methods import METHODS, Method
@@ -26,6 +29,7 @@ from fedballot.privacy.ledger import Ledger
 from fedballot.settings import build
 from tests.deploy.harness import edit
 from tests.deploy.hostile import COMMON, make_site, world
+from tests.deploy.test_time_limit import in_main, in_thread
 
 COST = GaussianCost(0.5)  # epsilon 1.3 at delta 1e-3
 
@@ -247,3 +251,19 @@ def test_a_version_is_registered_once(site: Path) -> None:
     first = own_version(read, ledger) if read.state.mkdir(mode=0o700) is None else None
     assert first is not None and own_version(read, ledger) == first == ledger.version()
     assert [line["kind"] for line in ledger.lines()] == ["open", "data"]
+
+
+@pytest.mark.parametrize("where", [in_main, in_thread])
+def test_work_ends_soon_after_its_time(where: Callable[..., None]) -> None:
+    """Not when it is done: what is still to do would take forty times as long."""
+    steps = []
+
+    def work() -> None:
+        with time_limit(0.05):
+            for step in range(400):
+                steps.append(step)
+                time.sleep(0.005)
+
+    with pytest.raises(TimeLimitError):
+        where(work)
+    assert len(steps) < 300

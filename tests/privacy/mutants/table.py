@@ -1012,9 +1012,9 @@ MUTANTS = (
     ),
     Mutant(
         "privacy/guarantee.py",
-        "Guarantee.sentence",
-        'if self.status == "none" or math.isinf(self.epsilon):',
-        'if self.status == "none":',
+        "Guarantee.claimed",
+        'return self.status != "none" and not math.isinf(self.epsilon)',
+        'return self.status != "none"',
         "an infinite epsilon is dressed up",
         (GUARANTEE + "test_seeded_noise_and_no_guarantee_are_never_dressed_up",),
     ),
