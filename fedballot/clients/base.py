@@ -112,6 +112,8 @@ class Party(Generic[S]):
         The ledger that it keeps (a site); None: one of this run's own.
     read
         Reads its records; None: its part of the federation's data.
+    ranks
+        Its rows in an order that is the records' own, not the file's; None: as they come.
     version
         Of its records: a request that was asked about others is another one.
     records_per_person
@@ -129,6 +131,7 @@ class Party(Generic[S]):
     device: str
     ledger: Ledger | None = None
     read: Callable[[], Examples] | None = None
+    ranks: Callable[[], npt.NDArray[np.int64]] | None = None
     version: str = ""
     records_per_person: int = 0
     masks_only: bool = False

@@ -106,8 +106,8 @@ class NfdpClient(FedmdClient[NfdpSettings]):
         if filled.size == 0:
             raise Refusal("empty", "no seat of the sample is filled")
         if party.read is not None:
-            everything = party.read()
-            return Examples(x=np.asarray(everything.x[filled]), y=np.asarray(everything.y[filled]))
+            everything, rows = party.read(), party.ranks()[filled] if party.ranks else filled
+            return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]))
         chosen, everything = party.data.parts[party.agent][filled], party.data.private
         return Examples(x=np.asarray(everything.x[chosen]), y=np.asarray(everything.y[chosen]))
 

@@ -31,13 +31,16 @@ class OwnRecords:
 
     Attributes
     ----------
-    examples : in the order of their row hashes, which is the same however a file is sorted.
+    examples : in the order of the file: where one record is replaced, the others keep their places, on which the last
+        bits of what is computed from a batch may depend.
+    ranks : rows of `examples` in the order of their hashes, which is the same however a file is sorted.
     fingerprint : of the rows with their labels, whatever their order.
     persons : how many different ones there are; None where no column says so.
     dropped : records that were left out, as beyond the most that one person may have.
     """
 
     examples: Examples
+    ranks: Indices
     fingerprint: str
     persons: int | None = None
     dropped: int = 0
@@ -87,9 +90,11 @@ def _load(path: Path, public: Source, persons: Persons | None, _: tuple[tuple[st
     y: Indices = np.array([number[str(label)] for label in raw.labels], dtype=np.int64)
     hashes = row_hashes(raw.x, y)
     owners = None if raw.persons is None else [str(person) for person in raw.persons]
-    rows = used_rows(hashes, owners, persons.most if persons else 0)
+    ranked = used_rows(hashes, owners, persons.most if persons else 0)
+    rows = np.sort(ranked)
     return OwnRecords(
         Examples(raw.x[rows], y[rows]),
+        np.searchsorted(rows, ranked),
         records_fingerprint([hashes[row] for row in rows]),
         None if owners is None else len(set(owners)),
         len(hashes) - len(rows),

@@ -14,7 +14,6 @@ from flwr.client import NumPyClient
 from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, Party, PartyClient, Refusal
-from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import OwnRecords, load_own, stamp
 from fedballot.datasets.sources import load
@@ -130,11 +129,11 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
     prepare_worker(needs_torch(models))
     version = own_version(site, ledger)
 
-    def read() -> Examples:
+    def read() -> OwnRecords:
         own = own_records(site)
         if own.fingerprint != version.fingerprint:
             raise RunError(f"{site.data.private} has changed since the request was charged")
-        return own.examples
+        return own
 
     party = Party(
         agent=site.number,
@@ -143,7 +142,8 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
         folder=run_state(site, method, settings, version),
         device=resolve_device(settings, models),
         ledger=ledger,
-        read=read,
+        read=lambda: read().examples,
+        ranks=lambda: read().ranks,
         version=version.fingerprint,
         records_per_person=site.data.records_per_person,
         masks_only=site.allowed.secure_aggregation,

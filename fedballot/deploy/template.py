@@ -30,7 +30,7 @@ ledger = "ledger"               # what was spent, and every release; back it up,
 unit = "agent"                  # whom epsilon protects: "agent", all of this site's data at once, "record" or "person"
 epsilon = 10.0                  # all that this site will ever spend on these data
 delta = 1e-3
-accountant = "exact"            # how costs add up: "exact" knows Gaussian noise only; "pld" and "rdp" also other kinds
+accountant = "exact"            # how costs add up: "exact" knows Gaussian noise only, "rdp" also other kinds
 
 [allowed]                       # what the server may ask for; all else is refused
 methods = ["pate-fl"]

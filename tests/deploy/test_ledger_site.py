@@ -138,26 +138,6 @@ def test_rows_in_another_order_are_the_same_data(site: Path) -> None:
     assert budget(site).good
 
 
-@pytest.mark.parametrize("model", ["random-forest", "mlp"])
-def test_everything_computed_from_resorted_rows_is_the_same_bit_for_bit(folder: Path, model: str) -> None:
-    """Votes before their noise, of a model that depends on the order of its records."""
-    found = []
-    for name in ("one", "other"):
-        place = folder / name
-        place.mkdir()
-        for path in (*folder.glob("*.npz"), folder / "fingerprint"):
-            shutil.copy(path, place)
-        if name == "other":
-            rewrite(place / "own1.npz", resorted)
-        site = read_site(make_site(place, model=model))
-        asked = settings(site.path)
-        site.state.mkdir(mode=0o700)
-        party = make_party(site, METHODS["pate-fl"], asked, open_ledger(site, {}))
-        question = party.question([np.arange(asked.query_count, dtype=np.int32)], {"request": "r/1", "round": 1})
-        found.append({part: np.asarray(votes).tobytes() for part, votes in party.exact(question).items()})
-    assert found[0] == found[1]
-
-
 def test_a_sample_of_resorted_rows_is_of_the_same_records(folder: Path) -> None:
     rules = {"methods": ["fedmd-nfdp"], "unit": "record", "smallest_epsilon": 0.0, "delta": 0.5}
     site = make_site(folder, **rules)
