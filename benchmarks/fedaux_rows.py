@@ -118,14 +118,14 @@ def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
             sent += sum(array.nbytes for array in arrays)
             answers.append(Answer(agent, server.read(arrays), 0.0, 0.0))
     server.combine(1, answers)
-    outcome = server.outcome()
+    outcome, guarantee = server.outcome(), server.guarantees()[-1].to_dict()
     return {
         "preset": preset,
         "settings": words,
         "accuracy": outcome["metrics"]["server_accuracy"],
         "labels": outcome["metrics"].get("label_accuracy"),
-        "epsilon": outcome["guarantees"][-1]["epsilon"],
-        "delta": outcome["guarantees"][-1]["delta"],
+        "epsilon": guarantee["epsilon"],
+        "delta": guarantee["delta"],
         "bytes_up": sent,
         "seconds": time.perf_counter() - clock,
     }

@@ -207,7 +207,7 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
     if matrices and "server_accuracy" not in metrics and "client_accuracy" not in metrics:
         values = [matrix.trace() / matrix.sum() for matrix in matrices]
         metrics["client_accuracy"] = {"mean": float(np.mean(values)), "std": float(np.std(values))}
-    guarantee = outcome["guarantees"][0]
+    guarantee = strategy.guarantees()[0].to_dict()
     record = {
         "line": line.name,
         "table": line.table,

@@ -151,7 +151,7 @@ def run(line: Line, seed: int, folder: Path) -> dict[str, Any]:
     found = [np.array(one["confusion"]) for one in figures if one]
     return {
         "metrics": outcome["metrics"],
-        "guarantees": outcome["guarantees"],
+        "guarantees": [guarantee.to_dict() for guarantee in strategy.guarantees()],
         "client_accuracy": [float(np.trace(m) / m.sum()) for m in found] if nodes > 1 else [],
         "bytes_up": strategy.counts.bytes_up,
         "settings": settings.to_dict(),

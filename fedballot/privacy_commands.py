@@ -207,7 +207,7 @@ def audit(
         columns = ("release", "part", "layer", "claim", "found", "the claim")
         title = f"{method}: {report.runs:,} runs, ε at δ = {numbers.delta(report.delta)}"
         terminal.print_table(title, columns, rows)
-        terminal.out.print("ε is zero-out for an agent and replace-one for a record, towards whoever sees the release.")
+        terminal.out.print("ε is towards whoever sees the release, under the adjacency of the method's guarantee.")
         if out is not None:
             terminal.out.print(f"picture: {escape(str(out / 'audit.png'))}")
     if not report.passed:

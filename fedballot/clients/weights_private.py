@@ -193,10 +193,9 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
         return {"difference": np.zeros(question.weights.size, np.float32)}
 
     def pack(self, question: Start, release: Release) -> Arrays:
-        difference = self._difference
-        if difference is None:
-            there = bool(release["difference"][0])
-            difference = (self.exact(question) if there else self.blank(question))["difference"]
+        if self._difference is None and release["difference"][0]:
+            self.drawn(question, self.parts(question, "agent"))  # made again; blank if that fails now
+        difference = self.blank(question)["difference"] if self._difference is None else self._difference
         return pack_difference(difference, self.party.settings)
 
 

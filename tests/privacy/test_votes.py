@@ -225,10 +225,15 @@ def test_every_cell_has_noise_of_its_own_also_where_nobody_voted(k: int | None) 
     assert variance_p_value(off[::2] - off[1::2], 2 * variance) > 1e-8  # and for each query
 
 
-@pytest.mark.parametrize("rows", [[[4, 0], [3, 1]], [[2, 1], [2, 0]], [[0, 0], [0, 0]]])
+@pytest.mark.parametrize("rows", [[[4, 0], [3, 1]], [[2, 1], [2, 0]], [[2, 1], [0, 0]]])
 def test_neighbours_that_are_more_than_k_or_not_as_many_everywhere_are_refused(rows: list[list[int]]) -> None:
     with pytest.raises(DataError, match="row"):
         NoisyVotes(2, 2, 10, 4, k=3).release(np.array(rows), os_noise())
+
+
+def test_a_client_without_records_answers_with_its_noise_alone() -> None:
+    blank = NoisyVotes(2000, 2000, 40.0, 4, k=3).release(np.zeros((2000, 2), dtype=np.int64), os_noise())
+    assert variance_p_value(blank, float(NoisyVotes(2000, 2000, 40.0, 4, k=3).share_variance)) > 1e-8
 
 
 def test_colluders_are_no_part_of_what_a_guarantee_counts() -> None:

@@ -68,7 +68,7 @@ def test_two_rounds_learn_and_the_scores_are_charged_once(tmp_path):
         server.combine(number, [Answer(agent, server.read(arrays), 0, 0) for agent, arrays in enumerate(sent)])
     outcome = server.outcome()
     assert outcome["metrics"]["server_accuracy"] > 0.7
-    assert outcome["guarantees"][0]["status"] == "none"
+    assert server.guarantees()[0].status == "none"
     assert np.array_equal(*heads) and heads[0].dtype == np.float16 and heads[0].shape == (21,)
     ledger = Ledger(tmp_path / "0" / "ledger")
     assert [line["kind"] for line in ledger.lines()] == ["open", "charge", "release"]

@@ -166,7 +166,7 @@ def test_dp_fedsgd_charges_each_round_and_a_resumed_run_draws_no_noise_twice(tmp
         ledger = Ledger(path.parent)
         assert len(ledger.costs()) == 2
         assert ledger.account.accountant == "rdp"  # the one that is a filter: never below the exact one
-        assert ledger.spent() == pytest.approx(accounting.epsilon([cost], 1e-3, "rdp"))
+        assert ledger.spent() == pytest.approx(accounting.epsilon([cost], settings.delta, "rdp"))
         assert ledger.spent() >= guarantee["epsilon"] * (1 - 1e-6)
     (tmp_path / "a" / "checkpoint.npz").unlink()  # the server forgets; the parties do not
     again, _ = run("dp-fedsgd", settings, tmp_path / "a", resume=True)

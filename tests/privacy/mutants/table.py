@@ -10,6 +10,7 @@ GOLDEN = "privacy/test_golden.py::"
 GUARANTEE = "privacy/test_guarantee.py::"
 HEADS = "privacy/test_heads.py::"
 LEDGER = "privacy/test_ledger.py::"
+RESTORE = "privacy/test_restore.py::"
 MECHANISMS = "privacy/test_mechanisms.py::"
 NOISE = "privacy/test_noise.py::"
 VOTES = "privacy/test_votes.py::"
@@ -1045,26 +1046,66 @@ MUTANTS = (
     ),
     Mutant(
         "privacy/ledger.py",
-        "Ledger._check_budget",
-        "if not rule.fits([*before, *costs], account.epsilon):",
-        "if not rule.fits(before, account.epsilon):",
+        "Spending.epsilon",
+        "return math.fsum([self.rule.spent([*self.costs, *further]), *(one.epsilon for one in self.lost)])",
+        "return math.fsum([self.rule.spent([*self.costs]), *(one.epsilon for one in self.lost)])",
         "the budget is compared before the charge",
         (LEDGER + "test_overspending_is_refused_before_anything_is_drawn",),
     ),
     Mutant(
         "privacy/ledger.py",
-        "Ledger._check_budget",
-        "if not rule.fits([*before, *costs], account.epsilon):",
-        "if not rule.fits(costs, account.epsilon):",
+        "Spending.epsilon",
+        "return math.fsum([self.rule.spent([*self.costs, *further]), *(one.epsilon for one in self.lost)])",
+        "return math.fsum([self.rule.spent([*further]), *(one.epsilon for one in self.lost)])",
         "each charge has the whole budget",
-        (LEDGER + "test_overspending_is_refused_before_anything_is_drawn",),
+        (LEDGER + "test_charges_add_up_and_releases_are_repeated",),
+    ),
+    Mutant(
+        "privacy/ledger.py",
+        "Spending.epsilon",
+        "return math.fsum([self.rule.spent([*self.costs, *further]), *(one.epsilon for one in self.lost)])",
+        "return math.fsum([self.rule.spent([*self.costs, *further])])",
+        "what a lost ledger may have told is free",
+        (RESTORE + "test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds",),
+    ),
+    Mutant(
+        "privacy/ledger.py",
+        "Spending.delta",
+        "return min(1.0, math.fsum([self.rule.delta, *(one.delta for one in self.lost)]))",
+        "return self.rule.delta",
+        "the deltas of a lost ledger and of this one do not add",
+        (RESTORE + "test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds",),
+    ),
+    Mutant(
+        "privacy/ledger.py",
+        "Spending.after",
+        'if line["covers"]:',
+        "if True:",
+        "the limit of one copy is taken to cover what another one told",
+        (RESTORE + "test_charges_that_the_lost_ledger_may_not_have_had_count_beside_it[in place]",),
+    ),
+    Mutant(
+        "privacy/ledger.py",
+        "Ledger.unknown",
+        "return [head for head in heads if head not in known]",
+        "return []",
+        "an older ledger goes unnoticed",
+        (RESTORE + "test_an_older_ledger_and_a_copy_used_in_turn_are_noticed",),
+    ),
+    Mutant(
+        "privacy/ledger.py",
+        "Ledger.open",
+        "if self._restored_since(self._read(), request):",
+        "if False:",
+        "a sum that was opened in lost lines is opened again",
+        (RESTORE + "test_a_sum_that_may_have_been_opened_in_lost_lines_stays_shut",),
     ),
     Mutant(
         "privacy/ledger.py",
         "_costs",
         'return [from_plain(cost) for line in lines if line["kind"] == "charge" for cost in line["costs"].values()]',
-        'return [from_plain(cost) for line in lines[-2:] for cost in line.get("costs", {}).values()]',
-        "the last charge is all that was spent",
-        (LEDGER + "test_charges_add_up_and_releases_are_repeated",),
+        'return [from_plain(next(iter(line["costs"].values()))) for line in lines if line["kind"] == "charge"]',
+        "the first part of a release is all that is charged",
+        (RESTORE + "test_each_part_is_charged",),
     ),
 )

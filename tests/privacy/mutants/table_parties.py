@@ -1038,14 +1038,6 @@ MUTANTS = (
         "a changed file is not looked at",
         (SITE + "test_records_that_were_overwritten_are_refused[False]",),
     ),
-    Mutant(
-        "deploy/party.py",
-        "own_version",
-        "load_own.cache_clear()",
-        "pass",
-        "a process that has read the former records does not look again",
-        (SITE + "test_records_that_were_overwritten_are_refused[True]",),
-    ),
     # the time limit
     Mutant(
         "deploy/time_limit.py",
