@@ -21,6 +21,10 @@ mutants: .venv/test
 test-faults: .venv/test
 	OMP_NUM_THREADS=1 FEDBALLOT_FAULTS=1 $(BIN)/python -m pytest -v tests/deploy/test_faults.py tests/deploy/test_namespaces.py
 
+# a hundred times as many requests of a hostile server as the suite puts to sites: hours
+hostile: .venv/test
+	OMP_NUM_THREADS=1 FEDBALLOT_HOSTILE=100000 $(BIN)/python -m pytest -s tests/deploy/test_hostile_server.py
+
 # a newer Flower: what stands on it, and one federation of real processes (tests/privacy does without Flower)
 test-flwr-1.42: .venv-flwr-1.42/test
 	OMP_NUM_THREADS=1 .venv-flwr-1.42/bin/python -m pytest -n 2 --no-loadscope-reorder \

@@ -34,9 +34,14 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object], *, mode: int =
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder survive a power cut."""
+    folder = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name, too, survives a power cut
+        os.fsync(folder)
     finally:
         os.close(folder)
 

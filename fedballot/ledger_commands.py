@@ -1,7 +1,7 @@
-"""A party's ledger from the command line: `fedballot ledger show`, `verify` and `budget`."""
+"""A party's ledger from the command line: what is in it, its limit, its data, copies of it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.markup import escape
@@ -12,7 +12,11 @@ from fedballot.progress import Progress
 from fedballot.report import numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fedballot.privacy.ledger import Ledger
+
+T = TypeVar("T")
 
 ledger_app = typer.Typer(no_args_is_help=True, help="A party's privacy ledger: what was spent, and what is left.")
 
@@ -93,6 +97,66 @@ def ledger_budget(
             "[yellow]warning:[/yellow] more is spent than the limit allows: nothing more will be released",
             soft_wrap=True,
         )
+
+
+@ledger_app.command("carry-over")
+def ledger_carry_over(
+    site_file: Annotated[Path, typer.Argument(metavar="SITE.TOML", help="The site's file.")],
+    note: Annotated[str, typer.Option(help="What has changed in the data, for whoever reads the ledger later.")],
+) -> None:
+    """Go on with another version of a site's data: what was spent on the population stays spent."""
+    from fedballot.deploy.check import carry_over
+
+    version = carry_over(site_file, note)
+    terminal.out.print(f"{version.records} records, {version.fingerprint}: noted", soft_wrap=True)
+
+
+@ledger_app.command("backup")
+def ledger_backup(
+    path: LedgerPath,
+    destination: Annotated[Path, typer.Argument(metavar="DEST", help="The copy's folder, which must not exist.")],
+) -> None:
+    """Copy a ledger with all its releases, whole and verified, also while it is in use."""
+    ledger = _open(path)
+    lines = _writing(destination, "there is no copy", lambda: ledger.copy_to(destination.absolute()))
+    terminal.out.print(f"{escape(str(destination))}: {lines} lines, all whole", soft_wrap=True)
+
+
+@ledger_app.command("restore")
+def ledger_restore(
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A whole copy; FOLDER itself if it lies there.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the ledger is to be.")],
+    accept_spent: Annotated[
+        bool, typer.Option("--accept-spent", help="Do it, and charge all that may be missing from the backup.")
+    ] = False,
+    lost_head: Annotated[
+        list[str] | None, typer.Option(help="A head of the ledger that is gone, as the site's log names it.")
+    ] = None,
+    limit: Annotated[float, typer.Option(min=0, help="Its limit, if ever above what the backup knows.")] = 0.0,
+    delta: Annotated[float, typer.Option(min=0, max=1, help="The delta of its statement, likewise.")] = 0.0,
+) -> None:
+    """Put a backup back: what was released since it was made is charged at the worst that the limit allowed."""
+    from fedballot.ledger_view import restoration_words
+    from fedballot.privacy.restore import plan_restoration, restore
+
+    _open(backup)
+    plan = plan_restoration(backup.absolute(), folder.absolute(), heads=lost_head or [], limit=limit, delta=delta)
+    for words in restoration_words(plan):
+        terminal.err.print(escape(words), soft_wrap=True)
+    if not accept_spent:
+        raise SettingsError("nothing was changed; if this is what you want, add --accept-spent")
+    aside = _writing(folder, "nothing was restored", lambda: restore(plan))
+    if aside:
+        terminal.err.print(f"what was in {escape(str(folder))} is now in {escape(str(aside))}", soft_wrap=True)
+    terminal.out.print(f"{escape(str(folder))}: {_open(folder).verify()} lines, all whole", soft_wrap=True)
+
+
+def _writing(folder: Path, failed: str, write: "Callable[[], T]") -> "T":
+    """What `write` returns; an error of the disk becomes one that names the folder and says what failed."""
+    try:
+        return write()
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written: {error.strerror or error}; {failed}") from error
 
 
 def _open(path: Path) -> "Ledger":

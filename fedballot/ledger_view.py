@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedballot.planning import COUNTED, times_left
+from fedballot.planning import COUNTED, repeated
 from fedballot.privacy import accounting
 from fedballot.privacy.costs import (
     CohortCost,
@@ -18,12 +18,22 @@ from fedballot.privacy.costs import (
     PureCost,
     from_plain,
 )
-from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
-from fedballot.privacy.ledger import Account, Ledger
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee, all_records
+from fedballot.privacy.ledger import Account, Ledger, Spending
+from fedballot.privacy.restore import Restoration
 from fedballot.progress import Progress
 from fedballot.report import numbers
 
-_NAMES = {"open": "opened", "charge": "charged", "release": "released", "budget": "limit"}
+_NAMES = {
+    "open": "opened",
+    "charge": "charged",
+    "release": "released",
+    "budget": "limit",
+    "data": "data",
+    "backup": "copied",
+    "opened": "sum opened",
+    "heads": "given up",
+}
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,11 @@ class LedgerView:
     head: str
 
     @property
+    def delta(self) -> float:
+        """Delta at which `spent` and the limit hold: more than the account's where a ledger was lost."""
+        return self.guarantee.delta if self.guarantee else self.account.delta
+
+    @property
     def spent(self) -> float:
         """Epsilon of all charges."""
         return self.entries[-1].spent
@@ -83,7 +98,7 @@ class LedgerView:
         rows = [
             ("population", self.account.population),
             ("protects", f"one {self.account.unit} ({self.account.adjacency})"),
-            ("limit", f"ε = {numbers.epsilon(limit)} at δ = {numbers.delta(self.account.delta)}"),
+            ("limit", f"ε = {numbers.epsilon(limit)} at δ = {numbers.delta(self.delta)}"),
             ("spent", f"ε = {epsilon_words(spent)}" if self.guarantee else "nothing"),
         ]
         if self.again is None:
@@ -125,16 +140,19 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
         If it was cut or edited.
     """
     account, lines = ledger.account, ledger.lines()
-    costs: list[Cost] = []
+    spending = Spending(ledger.rule)
     repeatable: tuple[str, Cost] | None = None
-    entries, spent, seeded = [], 0.0, 0
+    costs: list[Cost] = []
+    entries, spent, seeded, versions, most = [], 0.0, 0, 0, 0
     progress.start("ledger lines", len(lines))
     for line in lines:
         words, charge = "", line.get("costs")
+        spending = spending.after(line)
+        if line["kind"] in ("charge", "restored"):
+            spent = spending.epsilon()
         if line["kind"] == "charge":
             charged = {part: from_plain(plain) for part, plain in line["costs"].items()}
             costs += charged.values()
-            spent = accounting.epsilon(costs, account.delta, account.accountant)
             told = {part: cost_words(cost, account) for part, cost in charged.items()}
             words = "; ".join(f"{part}: {said}" if len(told) > 1 else said for part, said in told.items())
             if line.get("seeded"):
@@ -143,14 +161,28 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
                 repeatable = (line["request"], *charged.values())
         elif line["kind"] in ("open", "budget"):
             words = f"limit ε = {line['epsilon']:g}"
+        elif line["kind"] == "data":
+            versions += 1
+            most = max(most, line["records_per_person"])
+            words = ": ".join(filter(None, (f"{line['records']} records, {line['fingerprint']}", line["note"])))
+        elif line["kind"] == "restored":
+            words = f"what a lost ledger may have told: ε = {line['epsilon']:g} at δ = {numbers.delta(line['delta'])}"
+        elif line["kind"] == "heads":
+            words = f"{len(line['heads'])} more heads of the lost ledger"
         what = _NAMES.get(line["kind"], line["kind"])
         entries.append(Entry(_clock(line["time"]), what, line.get("request", ""), words, charge, spent))
         progress.advance(1)
     progress.stop()
     again = None
     if repeatable is not None:
-        again = times_left(costs, repeatable[1], account.epsilon, account.delta, account.accountant)
-    guarantee = None if not costs else _guarantee(account, costs, seeded, spent)
+        one, counted = repeatable[1], COUNTED[account.accountant]
+        again = accounting.largest_count(lambda n: spending.epsilon(repeated(one, n)) <= account.epsilon, counted)
+    spans = (f" over {versions} versions of the data" if versions > 1 else "") + _lost_words(spending)
+    if account.unit == "person" and most:
+        spans += f" ({all_records(most)})"
+    guarantee = None
+    if costs or spending.lost:
+        guarantee = _guarantee(account, spending, costs, spans, seeded, spent)
     last = repeatable[0] if repeatable else ""
     return LedgerView(account, tuple(entries), guarantee, last, again, lines[-1]["hash"])
 
@@ -171,22 +203,55 @@ def cost_words(cost: Cost, account: Account) -> str:
     return f"{name}{many}: ε = {epsilon_words(alone)} by itself"
 
 
-def _guarantee(account: Account, costs: Sequence[Cost], seeded: int, spent: float) -> Guarantee:
+def _lost_words(spending: Spending) -> str:
+    lost = len(spending.lost)
+    return f" and all that {lost} lost {'ledger' if lost == 1 else 'ledgers'} may have told" if lost else ""
+
+
+def restoration_words(plan: Restoration) -> list[str]:
+    """What a restoration means, sentence by sentence."""
+    ledger = Ledger(plan.backup)
+    if plan.lost is None:
+        return [
+            f"{ledger.path} was restored and charged nothing since: {len(plan.heads)} heads of the same lost "
+            "ledger are noted as missing for good."
+        ]
+    limit, delta = numbers.epsilon(plan.lost.epsilon), numbers.delta(plan.lost.delta)
+    if plan.covers:
+        counted = "The lost ledger held all that is in this backup, so nothing counts twice."
+    else:
+        counted = (
+            "Whether the lost ledger held the charges that stand here is not known, so they count beside it "
+            "(a copy that `fedballot ledger backup` made, unused since, would say so)."
+        )
+    return [
+        f"What was released and is not in {plan.backup} cannot be known, only bounded: the lost ledger kept to its "
+        f"limit, which counts as spent in full, ε = {limit} at δ = {delta}.",
+        counted,
+        f"If its limit was ever above ε = {limit}, say so with --limit; and --delta, if it was restored itself.",
+        "From then on nothing more is released until the limit is raised on purpose; epsilons and deltas add up.",
+        *([f"Missing for good from then on: {len(plan.heads)} heads."] if plan.heads else []),
+    ]
+
+
+def _guarantee(
+    account: Account, spending: Spending, costs: Sequence[Cost], spans: str, seeded: int, spent: float
+) -> Guarantee:
     """The statement that holds for every charge: towards whoever sees what is published."""
     charged = "1 charge" if len(costs) == 1 else f"{len(costs)} charges"
     noise = f"with seeded noise in {seeded} of them" if seeded else "whose noise was secret"
-    sampled = all(isinstance(cost, DeltaCost) for cost in costs)
+    sampled = not spending.lost and all(isinstance(cost, DeltaCost) for cost in costs)
     return Guarantee(
         mechanism="everything charged to this ledger",
         unit=account.unit,
         adjacency=account.adjacency,
         epsilon=spent,
-        delta=account.delta,
+        delta=spending.delta,
         view="output only",
         trust=TRUSTED_AGGREGATOR,
         status="seeded" if seeded else "proved",
         accountant=account.accountant,
-        composition=f"{charged} to the ledger of {account.party}, {noise}",
+        composition=f"{charged} to the ledger of {account.party}{spans}, {noise}",
         sampled=sampled and account.unit == "record",
     )
 

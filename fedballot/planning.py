@@ -274,10 +274,3 @@ def repeated(cost: Cost, times: int) -> Cost:
             return replace(cost, steps=steps * times)
         case _:
             return replace(cost, count=cost.count * times)
-
-
-def times_left(spent: list[Cost], cost: Cost, budget: float, delta: float, accountant: accounting.Accountant) -> int:
-    """Return how often the same release still fits the budget, counted up to `COUNTED` of the accountant."""
-    return accounting.largest_count(
-        lambda n: accounting.epsilon([*spent, repeated(cost, n)], delta, accountant) <= budget, COUNTED[accountant]
-    )

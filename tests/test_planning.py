@@ -20,7 +20,6 @@ from fedballot.planning import (
     make_plan,
     noise_curve,
     repeated,
-    times_left,
     votes_curve,
 )
 from fedballot.privacy import accounting, gaussian
@@ -166,10 +165,6 @@ def test_repeated_costs_add_up_as_the_accountant_adds_them(cost) -> None:
     assert together == pytest.approx(accounting.epsilon([cost] * 3, 1e-5, route), rel=1e-6)
 
 
-def test_times_left_counts_releases_that_fit() -> None:
-    one = GaussianCost(0.1)
-    left = times_left([one], one, 1.0, 1e-5, "exact")
-    assert accounting.epsilon([one] * (left + 1), 1e-5) <= 1.0 < accounting.epsilon([one] * (left + 2), 1e-5)
-    assert times_left([], GaussianCost(1e-6), 1.0, 1e-5, "exact") == 1000
+def test_a_sample_is_not_repeated() -> None:
     with pytest.raises(SettingsError, match="once"):
         repeated(DeltaCost(0.1), 2)

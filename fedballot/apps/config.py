@@ -8,10 +8,11 @@ from pathlib import Path
 from flwr.common import Context
 
 from fedballot.errors import SettingsError
+from fedballot.heads import FILE
 from fedballot.methods import Method, get_method
 from fedballot.settings import CommonSettings, build, load_preset
 
-OWN_KEYS = ("method", "preset", "out")
+OWN_KEYS = ("method", "preset", "out", "heads")
 
 
 def from_run_config(config: Mapping[str, object]) -> tuple[Method, CommonSettings, Path]:
@@ -36,6 +37,12 @@ def from_run_config(config: Mapping[str, object]) -> tuple[Method, CommonSetting
     if not out.is_absolute():
         raise SettingsError(f"out={given.get('out', '')!r} is not an absolute folder: set it in the run-config")
     return method, build(method.settings, *layers), out
+
+
+def heads_file(context: Context, out: Path) -> Path:
+    """Where the server keeps the heads of its sites' ledgers: ``heads`` in the run-config, else beside the run."""
+    own = context.run_config.get("heads")
+    return Path(str(own)) if own else out.parent / FILE
 
 
 def agents_root(context: Context, out: Path) -> Path:

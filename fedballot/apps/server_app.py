@@ -3,10 +3,12 @@
 from flwr.common import Context
 from flwr.server import ServerApp, ServerAppComponents
 
-from fedballot.apps.config import from_run_config
+from fedballot.apps.config import from_run_config, heads_file
 from fedballot.apps.progress import PROGRESS_FILE, FileProgress
 from fedballot.engine import make_server
+from fedballot.heads import Heads
 from fedballot.runfolder import RunFolder
+from fedballot.strategies.base import BallotStrategy
 
 
 def server_fn(context: Context) -> ServerAppComponents:
@@ -15,6 +17,8 @@ def server_fn(context: Context) -> ServerAppComponents:
     folder = RunFolder.open(out, method.name, settings.to_dict(), resume=True)
     progress = FileProgress(folder.path / PROGRESS_FILE)
     components, _ = make_server(method, settings, folder, workers=method.nodes(settings), progress=progress)
+    if components.server is not None and isinstance(components.server.strategy, BallotStrategy):
+        components.server.strategy.ledger_heads = Heads(heads_file(context, out))
     return components
 
 

@@ -112,8 +112,12 @@ class Party(Generic[S]):
         The ledger that it keeps (a site); None: one of this run's own.
     read
         Reads its records; None: its part of the federation's data.
+    ranks
+        Its rows in an order that is the records' own, not the file's; None: as they come.
     version
         Of its records: a request that was asked about others is another one.
+    records_per_person
+        Most records of one person among its own; 0: nobody says whose record each is.
     masks_only
         Whether what protects it only in a sum never leaves in the clear.
     limit
@@ -127,7 +131,9 @@ class Party(Generic[S]):
     device: str
     ledger: Ledger | None = None
     read: Callable[[], Examples] | None = None
+    ranks: Callable[[], npt.NDArray[np.int64]] | None = None
     version: str = ""
+    records_per_person: int = 0
     masks_only: bool = False
     limit: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -135,6 +141,10 @@ class Party(Generic[S]):
     def records(self) -> int:
         """How many records the party has; public where records are what is protected (replace-one)."""
         return int(self.data.parts[self.agent].size)
+
+    def counted(self, unit: Unit) -> int:
+        """How many records a unit has at most, where its cost grows with them: a person's; 1 for other units."""
+        return self.records_per_person if unit == "person" else 1
 
     def private(self) -> Examples:
         """The party's own records, copied out of the memory map.

@@ -229,7 +229,9 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
         noisy, classes = self.sums(question), self.classes
         if noisy is None:
             return {"sums": Part(None, lambda own, _: class_sums(own[0], own[1], classes))}
-        return {"sums": Part(noisy.cost(), lambda own, noise: noisy.release(own[0], own[1], noise))}
+        return {
+            "sums": Part(noisy.cost(self.party.counted(unit)), lambda own, noise: noisy.release(own[0], own[1], noise))
+        }
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """With class sums: the embedded records (n, d) and their labels (n,)."""

@@ -83,7 +83,9 @@ class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], FedauxfdpClient[Fed
     def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
         """Counts and sums (C, 1 + d) with a share of the noise, in grid steps."""
         noisy = shared_mechanism(self.party.settings, self.classes)
-        return {"sums": Part(noisy.cost(), lambda own, noise: noisy.steps(own[0], own[1], noise))}
+        return {
+            "sums": Part(noisy.cost(self.party.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise))
+        }
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """The first records only, where the party holds more than the largest number that was agreed on."""

@@ -91,7 +91,8 @@ class NfdpClient(FedmdClient[NfdpSettings]):
         return replace(self.sampling, n=settings.min_size) if settings.dataset == SITES else self.sampling
 
     def terms(self, question: Any) -> Terms:
-        return Terms("record", "add-remove", 0.0, self.charge.delta, also=[("record", "replace-one")])
+        also: list[tuple[Unit, Adjacency]] = [("record", "replace-one"), ("person", "replace-one")]
+        return Terms("record", "add-remove", 0.0, self.charge.delta, also=also)
 
     def release(self, question: Task, asked: Asked) -> Release:
         """Logits of a model that has seen the sample alone, which is drawn and charged once."""
@@ -105,8 +106,8 @@ class NfdpClient(FedmdClient[NfdpSettings]):
         if filled.size == 0:
             raise Refusal("empty", "no seat of the sample is filled")
         if party.read is not None:
-            everything = party.read()
-            return Examples(x=np.asarray(everything.x[filled]), y=np.asarray(everything.y[filled]))
+            everything, rows = party.read(), party.ranks()[filled] if party.ranks else filled
+            return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]))
         chosen, everything = party.data.parts[party.agent][filled], party.data.private
         return Examples(x=np.asarray(everything.x[chosen]), y=np.asarray(everything.y[chosen]))
 
@@ -114,7 +115,8 @@ class NfdpClient(FedmdClient[NfdpSettings]):
         """The sampled seats, sorted; in the ledger before the first epoch, and the same ever after."""
         ledger, noise = self.party.open_ledger(self.terms(None)), self.noise("sample", None)
         with refusals():
-            return ledger.sample(self.sampling, noise, self.charge.cost(), version=self.party.version)
+            cost = self.charge.cost(self.party.counted(ledger.account.unit))
+            return ledger.sample(self.sampling, noise, cost, version=self.party.version)
 
 
 @dataclass(frozen=True)
@@ -178,8 +180,12 @@ class LdpClient(FedmdClient[LdpSettings]):
 
     def terms(self, question: Any) -> Terms:
         noisy, delta = self.mechanism, self.party.settings.delta
-        # a blank answer lies within the bound, and one record moves no more than the whole party
-        also: list[tuple[Unit, Adjacency]] = [("agent", "zero-out"), ("record", "replace-one")]
+        # a blank answer lies within the bound, and a record or person moves no more than the whole party
+        also: list[tuple[Unit, Adjacency]] = [
+            ("agent", "zero-out"),
+            ("record", "replace-one"),
+            ("person", "replace-one"),
+        ]
         budget = accounting.least_budget([noisy.mechanism.cost()] * noisy.releases, delta, noisy.accountant)
         return Terms("agent", "replace-one", budget, delta, noisy.accountant, also)
 

@@ -252,7 +252,8 @@ class HeadClient(PartyClient[S], Generic[S]):
         return record_terms(self.party.settings, costs)
 
     def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        return {name: head_part(noisy) for name, noisy in self.mechanisms(question).items()}
+        records = self.party.counted(unit)
+        return {name: head_part(noisy, records) for name, noisy in self.mechanisms(question).items()}
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """Class head (C, p), and score head (2, p): own records against the public negatives."""
@@ -302,15 +303,16 @@ class HeadClient(PartyClient[S], Generic[S]):
         return secret_noise(self.party.settings.noise_seed, self.party.agent, stream)
 
 
-def head_part(noisy: PrivateHead | None) -> Part:
+def head_part(noisy: PrivateHead | None, records_per_person: int) -> Part:
     """A head with its noise; without noise where the settings ask for none."""
-    return Part(noisy.cost(), noisy.release) if noisy else Part(None, lambda head, _: head.weights)
+    return Part(noisy.cost(records_per_person), noisy.release) if noisy else Part(None, lambda head, _: head.weights)
 
 
 def record_terms(settings: HeadSettings, costs: Sequence[Cost]) -> Terms:
     """Of methods whose releases protect single records, how many there are being public."""
     delta = settings.delta * max(1, len(costs))
-    return Terms("record", "replace-one", accounting.least_budget(costs, delta, "exact"), delta)
+    budget = accounting.least_budget(costs, delta, "exact")
+    return Terms("record", "replace-one", budget, delta, also=[("person", "replace-one")])
 
 
 def fit_score_head(features: Features, lam: float) -> Head:

@@ -164,12 +164,14 @@ class VotingClient(SummedClient[V], Generic[V]):
             ADJACENCY[settings.unit],
             noisy.epsilon(settings.delta, settings.unit) if noisy else 0.0,  # what this run costs, and not a second one
             settings.delta,
-            also=tuple(ADJACENCY.items()),
+            also=(*ADJACENCY.items(), ("person", "replace-one")),
         )
 
     def parts(self, question: Any, unit: Unit) -> dict[str, Part]:
         noisy = mechanism(self.party.settings)
-        return {"votes": Part(noisy.cost(unit), noisy.release) if noisy else Part(None, lambda votes, _: votes)}
+        if noisy is None:
+            return {"votes": Part(None, lambda votes, _: votes)}
+        return {"votes": Part(noisy.cost(unit, self.party.counted(unit)), noisy.release)}
 
     def exact(self, question: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.integer]]:
         return {"votes": self.votes(question)}

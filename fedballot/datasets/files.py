@@ -22,6 +22,7 @@ READERS: dict[str, Callable[[Path], Raw]] = {
     ".parquet": read_parquet,
     ".json": read_leaf,
 }
+_WITH_PERSONS: dict[str, Callable[[Path, str], Raw]] = {".npz": read_npz, ".csv": read_csv, ".parquet": read_parquet}
 KINDS = f"{', '.join(READERS)} file, image folder, folder of LEAF's JSON files, or pattern such as 'sites/*.csv'"
 
 
@@ -52,14 +53,19 @@ def load_path(name: str) -> Source:
     return _assemble(str(path), paths, [read_raw(found) for found in paths], one_party_each=True)
 
 
-def read_raw(path: Path) -> Raw:
-    """Read one file or image folder; labels stay text.
+def read_raw(path: Path, person: str = "") -> Raw:
+    """Read one file or image folder; labels stay text. ``person`` is the column that says whose record each is.
 
     Raises
     ------
     DataError
         An unknown kind of file, or bad content.
     """
+    if person:
+        if path.is_dir() or path.suffix.lower() not in _WITH_PERSONS:
+            kinds = ", ".join(_WITH_PERSONS)
+            raise DataError(f"{path}: has no columns, so none that says whose record each is; expected {kinds}")
+        return _WITH_PERSONS[path.suffix.lower()](path, person)
     if path.is_dir():
         return read_leaf(path) if any(path.glob("*.json")) else read_folder(path)
     if path.suffix.lower() not in READERS:

@@ -1,6 +1,7 @@
-"""A fingerprint of an array, by which a server and its clients make sure that they hold the same public set."""
+"""Fingerprints: of an array, by which a server and its clients know that they hold the same public set; of records."""
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,7 +30,25 @@ def fingerprint(x: Array) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def records_fingerprint(x: Array, y: Array) -> str:
-    """Fingerprint of records with their labels: any change of either, or of their order, changes it."""
-    both = hashlib.sha256(f"{fingerprint(x)} {fingerprint(y)}".encode()).hexdigest()
-    return f"sha256:{both}"
+def row_hashes(x: Array, y: Array) -> list[bytes]:
+    """SHA-256 of each record with its label: dtypes, the shape of a row, its bytes (little-endian) and its label's.
+
+    Parameters
+    ----------
+    x : (n, ...)
+    y : (n,) or (n, L)
+    """
+    kinds = [array.dtype.newbyteorder("<") for array in (x, y)]
+    start = hashlib.sha256(f"{kinds[0].str} {x.shape[1:]} {kinds[1].str} {y.shape[1:]} ".encode())
+    hashes = []
+    for row, label in zip(x, y, strict=True):
+        one = start.copy()
+        one.update(np.ascontiguousarray(row, dtype=kinds[0]).tobytes())
+        one.update(np.ascontiguousarray(label, dtype=kinds[1]).tobytes())
+        hashes.append(one.digest())
+    return hashes
+
+
+def records_fingerprint(hashes: Sequence[bytes]) -> str:
+    """Fingerprint of records by their :func:`row_hashes`: any change of one changes it, their order does not."""
+    return f"sha256:{hashlib.sha256(b''.join(sorted(hashes))).hexdigest()}"

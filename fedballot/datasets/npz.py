@@ -14,8 +14,10 @@ from fedballot.errors import DataError
 _EXPECTED = "keys x, y or x_train, y_train, x_test, y_test, and optionally groups"
 
 
-def read_npz(path: Path) -> Raw:
+def read_npz(path: Path, person: str = "") -> Raw:
     """Read `x, y`, or `x_train, y_train, x_test, y_test`, and optionally `groups` (of the training rows).
+
+    With ``person``, the key of that name says whose record each training row is.
 
     Raises
     ------
@@ -29,6 +31,12 @@ def read_npz(path: Path) -> Raw:
     if "groups" in arrays:
         groups = label_texts(arrays["groups"], f"{path}: key groups")
         check_lengths(len(x), len(groups), f"{path}: key groups")
+    persons = None
+    if person:
+        if person not in arrays:
+            raise DataError(f"{path}: no key {person!r} with the persons, found {', '.join(sorted(arrays))}")
+        persons = label_texts(arrays[person], f"{path}: key {person}")
+        check_lengths(len(x), len(persons), f"{path}: key {person}")
     test = None
     if split:
         test = _pair(arrays, path, "_test")
@@ -36,7 +44,7 @@ def read_npz(path: Path) -> Raw:
             raise DataError(
                 f"{path}: x_test has rows of shape {test[0].shape[1:]}, x_train of {x.shape[1:]}; expected the same"
             )
-    return Raw(x, labels, groups, test=test)
+    return Raw(x, labels, groups, test=test, persons=persons)
 
 
 def read_arrays(path: Path) -> dict[str, Array]:

@@ -20,6 +20,7 @@ class Raw:
     labels, groups : text (n,).
     columns : names of the features, empty where they have none.
     test : rows and labels of the file's own test split.
+    persons : whose record each is (n,), where the file was read with a column that says so.
     """
 
     x: Array
@@ -27,3 +28,4 @@ class Raw:
     groups: Texts | None = None
     columns: tuple[str, ...] = ()
     test: tuple[Array, Texts] | None = None
+    persons: Texts | None = None

@@ -17,8 +17,8 @@ _LARGEST = float(np.finfo(np.float32).max)
 _DECIMAL = re.compile(r"[+-]?\d+\.\d+")
 
 
-def read_csv(path: Path) -> Raw:
-    """Read a comma-separated UTF-8 file with a header line.
+def read_csv(path: Path, person: str = "") -> Raw:
+    """Read a comma-separated UTF-8 file with a header line; the column ``person`` says whose record each is.
 
     Raises
     ------
@@ -27,19 +27,21 @@ def read_csv(path: Path) -> Raw:
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return _parse(csv.reader(file, strict=True), path)
+            return _parse(csv.reader(file, strict=True), path, person)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: cannot be read as CSV ({error}); expected comma-separated UTF-8 text") from error
 
 
-def _parse(reader: Any, path: Path) -> Raw:
+def _parse(reader: Any, path: Path, person: str) -> Raw:
     header = [name.strip() for name in next(reader, [])]
-    features = _feature_columns(header, path)
+    features = _feature_columns(header, path, person)
     at = [header.index(name) for name in features]
     label_at, group_at = header.index("label"), header.index("group") if "group" in header else None
+    person_at = header.index(person) if person else None
     rows: list[NDArray[np.float32]] = []
     labels: list[str] = []
     groups: list[str] = []
+    persons: list[str] = []
     for row in reader:
         if not row:
             continue
@@ -49,20 +51,30 @@ def _parse(reader: Any, path: Path) -> Raw:
         labels.append(_text(row[label_at], f"{line}, column label"))
         if group_at is not None:
             groups.append(_text(row[group_at], f"{line}, column group"))
+        if person_at is not None:
+            persons.append(_text(row[person_at], f"{line}, column {person}"))
         rows.append(_numbers([row[i] for i in at], features, line))
     if not rows:
         raise DataError(f"{path}: a header but no rows; expected at least one")
-    return Raw(np.stack(rows), np.array(labels), np.array(groups) if groups else None, features)
+    return Raw(
+        np.stack(rows),
+        np.array(labels),
+        np.array(groups) if groups else None,
+        features,
+        persons=np.array(persons) if person else None,
+    )
 
 
-def _feature_columns(header: Sequence[str], path: Path) -> tuple[str, ...]:
+def _feature_columns(header: Sequence[str], path: Path, person: str) -> tuple[str, ...]:
     if "label" not in header:
         found = ", ".join(header[:8]) or "nothing"
         raise DataError(f"{path}: no column 'label' in the header ({found}); expected a comma-separated header with it")
+    if person and person not in header:
+        raise DataError(f"{path}: no column {person!r} with the persons in the header ({', '.join(header[:8])})")
     for name in header:
         if header.count(name) > 1:
             raise DataError(f"{path}: column {name!r} stands {header.count(name)} times in the header; expected once")
-    features = tuple(name for name in header if name not in ("label", "group"))
+    features = tuple(name for name in header if name not in ("label", "group", person))
     if not features:
         raise DataError(f"{path}: no feature column beside label and group; expected at least one")
     return features
@@ -102,8 +114,8 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def read_parquet(path: Path) -> Raw:
-    """Read a Parquet table.
+def read_parquet(path: Path, person: str = "") -> Raw:
+    """Read a Parquet table; the column ``person`` says whose record each is.
 
     Raises
     ------
@@ -119,7 +131,7 @@ def read_parquet(path: Path) -> Raw:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: cannot be read as Parquet ({error}); expected a complete Parquet file") from error
-    features = _feature_columns(table.column_names, path)
+    features = _feature_columns(table.column_names, path, person)
     if not table.num_rows:
         raise DataError(f"{path}: no rows; expected at least one")
     x = np.empty((table.num_rows, len(features)), np.float32)
@@ -133,12 +145,12 @@ def read_parquet(path: Path) -> Raw:
         if len(bad):
             raise DataError(f"{path}: row {bad[0]}, column {name}: {cells[bad[0]]}; expected a finite float32 number")
     texts = {}
-    for name in {"label", "group"} & set(table.column_names):
+    for name in {"label", "group", person} & set(table.column_names):
         cells = _filled(table, name, path)
         if pa.types.is_nested(cells.type):
             raise DataError(f"{path}: column {name} has type {cells.type}; expected integers or text")
         texts[name] = label_texts(np.asarray(cells.to_pylist()), f"{path}: column {name}")
-    return Raw(x, texts["label"], texts.get("group"), features)
+    return Raw(x, texts["label"], texts.get("group"), features, persons=texts.get(person))
 
 
 def _filled(table: Any, name: str, path: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,13 @@ from fedballot.datasets.sources import load
 from fedballot.deploy.pki import check_certificate, check_site_key
 from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
-from fedballot.deploy.site_ledger import SiteLedger, has_ledger
+from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
 from fedballot.errors import FedballotError, SettingsError
 from fedballot.learners.registry import make_learner
 from fedballot.methods import METHODS, Method
 from fedballot.privacy.ledger import Version
+
+LONGEST_NOTE = 500  # characters, which go into the ledger as they are
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,32 @@ def check_site(path: Path) -> list[Finding]:
     findings.append(Finding("limits", True, _common_limits(site.allowed)))
     findings += [Finding(f"limits of {name}", True, _limits(site, METHODS[name])) for name in site.allowed.methods]
     return findings
+
+
+def carry_over(path: Path, note: str) -> Version:
+    """Note in a site's ledger that from now on charges are about the data as they are now.
+
+    Raises
+    ------
+    SettingsError
+        If there is no ledger yet, nothing has changed, or the note says nothing.
+    DataError
+        If the data cannot be used.
+    RunError
+        If the ledger is not the one that was used last.
+    """
+    site = read_site(path)
+    if not note.strip() or len(note) > LONGEST_NOTE or not note.isprintable():
+        raise SettingsError(f"--note: expected what has changed, in one line of 1 to {LONGEST_NOTE} characters")
+    require_ledger(site)
+    if not has_ledger(site):
+        raise SettingsError(f"{site.budget.ledger}: no ledger yet, so nothing was spent; the first request makes it")
+    own = load_own(site.data.private, load(str(site.data.public)), site.data.persons)
+    ledger, version = SiteLedger(site), version_of(site, own)
+    if ledger.version() == version:
+        raise SettingsError(f"{site.data.private}: is the version that the ledger is about; nothing to carry over")
+    ledger.register(version, note)
+    return version
 
 
 def _note(findings: list[Finding], what: str, look: Callable[[], str | None]) -> None:
@@ -88,11 +117,13 @@ def _records(site: Site, public: Source | None, findings: list[Finding]) -> OwnR
     def look() -> str | None:
         if public is None:
             return None
-        own = load_own(site.data.private, public)
+        own = load_own(site.data.private, public, site.data.persons)
         found.append(own)
         counts = np.bincount(own.examples.y, minlength=len(public.classes))
         held = ", ".join(f"{name}: {count}" for name, count in zip(public.classes, counts, strict=True))
-        return f"{len(own.examples.y)} records ({held})"
+        left = f"; {own.dropped} more are beyond {site.data.records_per_person} of a person" if own.dropped else ""
+        persons = f" of {own.persons} persons" if own.persons is not None else ""
+        return f"{len(own.examples.y)} records{persons} ({held}){left}"
 
     _note(findings, "own data", look)
     return found[0] if found else None
@@ -123,19 +154,28 @@ def _modes(site: Site) -> str:
 
 
 def _budget(site: Site, own: OwnRecords) -> str:
+    require_ledger(site)
     if not has_ledger(site):
         return f"epsilon {site.budget.epsilon:g}, nothing spent; {site.budget.ledger} is made by the first request"
-    ledger, found = SiteLedger(site), Version(own.fingerprint, len(own.examples.y))
+    ledger, found = SiteLedger(site), version_of(site, own)
     lines, known = ledger.verify(), ledger.version()
     if known not in (None, found):
         raise SettingsError(
             f"{site.data.private} holds {found.records} records, {found.fingerprint}, but the ledger is about "
-            f"{known.records} records, {known.fingerprint}: the same people in another version?"
+            f"{known.records} records, {known.fingerprint}{_most(known, found)}. Where these are "
+            f"{site.data.population!r} in another version: fedballot ledger carry-over {shlex.quote(str(site.path))} "
+            "--note 'WHAT HAS CHANGED'; what was spent stays spent. Where they are of others, data.population and "
+            "budget.ledger are others, too"
         )
     return (
-        f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {site.budget.delta:g} "
+        f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {ledger.spending().delta:g} "
         f"({site.budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"
     )
+
+
+def _most(known: Version, found: Version) -> str:
+    changed = known.records_per_person != found.records_per_person
+    return f", at most {known.records_per_person} of a person, not {found.records_per_person}" if changed else ""
 
 
 def _common_limits(allowed: Allowed) -> str:

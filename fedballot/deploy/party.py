@@ -14,17 +14,17 @@ from flwr.client import NumPyClient
 from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, Party, PartyClient, Refusal
-from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.datasets.own import load_own
+from fedballot.datasets.own import OwnRecords, load_own, stamp
 from fedballot.datasets.sources import load
 from fedballot.deploy.rules import check_request, check_weights, party_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
-from fedballot.deploy.site_ledger import SiteLedger
+from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
 from fedballot.deploy.time_limit import GRACE_S, time_limit
 from fedballot.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
 from fedballot.errors import DataError, FedballotError, RunError
 from fedballot.files import read_json, write_json
+from fedballot.heads import SENT, SHOWN, TAG, heads_for, ledger_tag
 from fedballot.methods import Method
 from fedballot.privacy.ledger import Version
 from fedballot.runfolder import AgentFolder
@@ -48,6 +48,17 @@ def run_state(site: Site, method: Method, settings: CommonSettings, version: Ver
     return AgentFolder(site.state / "runs" / hashlib.sha256(named.encode()).hexdigest()[:16])
 
 
+def own_records(site: Site) -> OwnRecords:
+    """The site's records, as its file says that they are to be read.
+
+    Raises
+    ------
+    DataError
+        If they cannot be.
+    """
+    return load_own(site.data.private, load(str(site.data.public)), site.data.persons)
+
+
 def own_version(site: Site, ledger: SiteLedger) -> Version:
     """Which version of its data the site answers with, as its ledger has it; registered here if it has none.
 
@@ -61,27 +72,46 @@ def own_version(site: Site, ledger: SiteLedger) -> Version:
     if not site.data.private.exists():
         raise Refusal("site", f"the site's records are not there: {REASON_STAYS}")
     known, seen = ledger.version(), site.state / "version.json"
-    stamp = _stamp(site.data.private)
-    if known is not None and seen.exists() and read_json(seen) == [known.fingerprint, stamp]:
+    read = [stamp(site.data.private), site.data.id, site.data.records_per_person]
+    looked = hashlib.sha256(json.dumps(read).encode()).hexdigest()
+    if known is not None and seen.exists() and read_json(seen) == [known.fingerprint, looked]:
         return known
     try:
-        own = load_own(site.data.private, load(str(site.data.public)))
-        version = Version(own.fingerprint, len(own.examples.y))
+        own = own_records(site)
+        version = version_of(site, own)
     except DataError as error:
         logger.warning("fedballot: the site's records cannot be used, so it answers blank: %s", error)
-        version = Version("unreadable", 0)
+        version = Version("unreadable", 0, site.data.records_per_person)
     if known is None:
         ledger.register(version, "as first found")
     elif known != version:
         raise Refusal("site", f"the site's records are not the version that its ledger is about: {REASON_STAYS}")
-    write_json(seen, [version.fingerprint, stamp])
+    write_json(seen, [version.fingerprint, looked])
     return version
 
 
-def _stamp(path: Path) -> list[int]:
-    """By which a file or folder is known to be unchanged, without reading it."""
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ino]
+def own_tag(site: Site) -> str:
+    """By which the site's answers name its ledger."""
+    return ledger_tag(site.key.read_bytes(), site.data.population)
+
+
+def open_ledger(site: Site, config: dict[str, Scalar]) -> SiteLedger:
+    """The site's ledger, if it holds every head that the server was shown of it.
+
+    Raises
+    ------
+    LedgerGoneError
+        If it does not, or is not the one that the state folder knows.
+    Refusal
+        If the request's heads cannot be read.
+    """
+    ledger = SiteLedger(site)
+    try:
+        heads = heads_for(own_tag(site), config.get(SENT))
+    except DataError as error:
+        raise Refusal("request", str(error)) from error
+    ledger.require_heads(heads, "the server")
+    return ledger
 
 
 def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLedger) -> PartyClient[Any]:
@@ -99,11 +129,11 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
     prepare_worker(needs_torch(models))
     version = own_version(site, ledger)
 
-    def read() -> Examples:
-        own = load_own(site.data.private, load(str(site.data.public)))
+    def read() -> OwnRecords:
+        own = own_records(site)
         if own.fingerprint != version.fingerprint:
             raise RunError(f"{site.data.private} has changed since the request was charged")
-        return own.examples
+        return own
 
     party = Party(
         agent=site.number,
@@ -112,8 +142,10 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
         folder=run_state(site, method, settings, version),
         device=resolve_device(settings, models),
         ledger=ledger,
-        read=read,
+        read=lambda: read().examples,
+        ranks=lambda: read().ranks,
         version=version.fingerprint,
+        records_per_person=site.data.records_per_person,
         masks_only=site.allowed.secure_aggregation,
         limit=lambda: time_limit(site.allowed.longest_training_s, grace_s=GRACE_S),
     )
@@ -135,7 +167,7 @@ class SiteClient(NumPyClient):
             check_weights(site, self.settings, parameters)
             check_modes(site)
             site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            ledger = SiteLedger(site)
+            ledger = open_ledger(site, config)
             client = make_party(site, self.method, self.settings, ledger)
             arrays, one, metrics = client.fit(parameters, config)
             if client.failed:
@@ -147,6 +179,7 @@ class SiteClient(NumPyClient):
             for private in ("began", "compute_s"):  # how long training takes tells of the number of records
                 metrics.pop(private, None)
             if not metrics["refused"]:
+                metrics |= {SHOWN: ledger.head, TAG: own_tag(site)}
                 if not client.tells_of_data(config):
                     logger.info("fedballot: answered %s, exchange of %s", config["request"], config["stage"])
                     return arrays, one, metrics
@@ -161,6 +194,12 @@ class SiteClient(NumPyClient):
             reason, detail = str(metrics["refused"]), str(metrics["detail"])
         except Refusal as refusal:
             reason, detail = refusal.reason, str(refusal)
+        except LedgerGoneError as error:
+            reason, detail = (
+                "ledger",
+                "this site's ledger is not the one that was used last; its own log says what to do",
+            )
+            logger.warning("fedballot: %s", error)
         except FedballotError as error:
             reason, detail = "site", f"{type(error).__name__}: {REASON_STAYS}"
         except OSError as error:

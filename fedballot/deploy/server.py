@@ -13,6 +13,7 @@ from fedballot.deploy.flower import CONNECTION, ask, command, environment, one_p
 from fedballot.deploy.node import is_loopback
 from fedballot.deploy.site_file import check_private
 from fedballot.errors import SettingsError
+from fedballot.heads import FILE
 
 FLEET_PORT, CONTROL_PORT = 9092, 18000
 
@@ -21,8 +22,9 @@ FLEET_PORT, CONTROL_PORT = 9092, 18000
 class ServerFolder:
     """The server's folder.
 
-    ``ca.crt`` (for the sites), ``ca.key``, ``server.crt``, ``server.key``, ``state.db`` (Flower's database), and
-    ``flwr/config.toml`` (where the Control API is).
+    ``ca.crt`` (for the sites), ``ca.key``, ``server.crt``, ``server.key``, ``state.db`` (Flower's database),
+    ``ledger-heads.json`` (by which sites notice that their ledger is an older one), and ``flwr/config.toml`` (where the
+    Control API is).
     """
 
     path: Path
@@ -46,6 +48,10 @@ class ServerFolder:
     @property
     def database(self) -> Path:
         return self.path / "state.db"
+
+    @property
+    def heads(self) -> Path:
+        return self.path / FILE
 
     @property
     def home(self) -> Path:

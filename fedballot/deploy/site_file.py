@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fedballot.datasets.own import Persons
 from fedballot.errors import SettingsError, did_you_mean
 from fedballot.files import with_home
 from fedballot.learners.extractors import chain_name, takes_network
@@ -27,11 +28,26 @@ DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Data:
-    """Where a site's records and its copy of the public source are, and the agreed fingerprint of the latter."""
+    """Where a site's records and its copy of the public source are, and the agreed fingerprint of the latter.
 
+    Attributes
+    ----------
+    population : whose records these are, in whatever version; one ledger is about one population.
+    id : column that says whose record each is, never a feature; empty: nobody says.
+    records_per_person : most records of one person that are used; 0 without ``id``.
+    """
+
+    population: str
     private: Path
     public: Path
     public_fingerprint: str
+    id: str = ""
+    records_per_person: int = 0
+
+    @property
+    def persons(self) -> Persons | None:
+        """How records belong to persons, or None."""
+        return Persons(self.id, self.records_per_person) if self.id else None
 
 
 @dataclass(frozen=True)
@@ -133,13 +149,17 @@ def _table(path: Path, prefix: str, kind: type[Any], values: Any) -> Any:
         if key not in names:
             allowed = ", ".join(name for name in names if name != "path")
             raise SettingsError(f"{path}: unknown key '{prefix}{key}'{did_you_mean(key, names)}. Allowed: {allowed}")
-    optional = [field.name for field in dataclasses.fields(kind) if field.default_factory is not dataclasses.MISSING]
+    optional = [field.name for field in dataclasses.fields(kind) if _has_default(field)]
     missing = [name for name in names if name not in values and name not in optional]
     if missing:
         raise SettingsError(f"{path}: key '{prefix}{missing[0]}' is missing; `fedballot site init` writes a whole file")
     return kind(
         **{name: _value(path, f"{prefix}{name}", kinds[name], values[name]) for name in names if name in values}
     )
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
@@ -254,6 +274,18 @@ def _check(site: Site) -> None:
         ("number", 0 <= site.number < site.sites, f"0 to {site.sites - 1}, as sites = {site.sites}"),
         ("allowed.methods", bool(site.allowed.methods), "a list of texts that holds at least one"),
         ("allowed.queries", site.allowed.queries >= 1, "at least 1"),
+        ("data.population", site.data.population.isprintable(), "one line of text"),
+        ("data.id", site.data.id != "label", "the column that says whose record each is, not the label"),
+        (
+            "data.records_per_person",
+            site.data.records_per_person >= 1 if site.data.id else site.data.records_per_person == 0,
+            "at least 1, together with data.id, or neither of them",
+        ),
+        (
+            "budget.unit",
+            site.budget.unit != "person" or bool(site.data.id),
+            '"agent" or "record", or data.id and data.records_per_person, which say whose record each is',
+        ),
         ("allowed.least_agents", 1 <= site.allowed.least_agents <= site.sites, f"1 to sites = {site.sites}"),
         (
             "allowed.least_colluders",

@@ -1,25 +1,85 @@
-"""A site's ledger: its budget is the site's word, and each release stays within what the site's file allows."""
+"""A site's ledger: its budget is the site's word, and each release stays within what the site's file allows.
+
+The site's state folder remembers the ledger of each population as it was after its last line, so that another ledger,
+an older one or none is noticed there. What the state folder cannot notice, for it was put back as well, the server's
+requests tell (:mod:`fedballot.heads`).
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from fedballot.clients.base import Refusal
+from fedballot.datasets.own import OwnRecords
 from fedballot.deploy.site_file import Site
 from fedballot.errors import RunError
+from fedballot.files import read_json, write_json
 from fedballot.privacy import accounting
 from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.ledger import Account, Arrays, Costs, Ledger
+from fedballot.privacy.ledger import Account, Arrays, Costs, Ledger, Version
 
-ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one"}  # what the methods' costs speak of
+# what the methods' costs speak of
+ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one", "person": "replace-one"}
+SEEN = "ledgers.json"  # in the state folder
+
+
+class LedgerGoneError(RunError):
+    """The site's ledger is not the one that was used last: lines of it are missing, or all of it."""
 
 
 def has_ledger(site: Site) -> bool:
     """Whether the site's ledger was opened before."""
     return (site.budget.ledger / "ledger.jsonl").exists()
+
+
+def version_of(site: Site, own: OwnRecords) -> Version:
+    """The version of the data that these records are."""
+    return Version(own.fingerprint, len(own.examples.y), site.data.records_per_person)
+
+
+def remembered(site: Site) -> dict[str, Any] | None:
+    """The ledger of the site's population as its state folder knows it, None where it knows of none.
+
+    Raises
+    ------
+    DataError
+        If the state folder's file is damaged.
+    """
+    path = site.state / SEEN
+    found = read_json(path).get(site.data.population) if path.exists() else None
+    return dict(found) if found else None
+
+
+def require_ledger(site: Site) -> None:
+    """Refuse where the state folder knows a ledger of this population and none is there.
+
+    Raises
+    ------
+    LedgerGoneError
+        In words for the site's own eyes.
+    """
+    known = remembered(site)
+    if known and not has_ledger(site):
+        raise LedgerGoneError(
+            f"{site.budget.ledger}: no ledger is here, but {site.state} knows one about {site.data.population!r}, with "
+            f"{known['lines']} lines, in {known['folder']}; a new one would start at nothing. Name that folder in "
+            f"budget.ledger, or {restoring(site, [known['head']], known)}"
+        )
+
+
+def restoring(site: Site, heads: Sequence[str], known: Mapping[str, Any] | None) -> str:
+    """The command that puts a backup back, with all that is known of the ledger that is gone."""
+    options = "".join(f" --lost-head {head}" for head in heads)
+    if known:
+        options += f" --limit {known['limit']!r} --delta {known['delta']!r}"
+    return (
+        f"put a backup back: fedballot ledger restore BACKUP {shlex.quote(str(site.budget.ledger))}{options}; where an "
+        "older ledger lies in that folder already, BACKUP is the folder itself"
+    )
 
 
 class SiteLedger(Ledger):
@@ -32,23 +92,37 @@ class SiteLedger(Ledger):
 
     def __init__(self, site: Site) -> None:
         budget = site.budget
+        self.site, self.used = site, False
+        require_ledger(site)
         budget.ledger.mkdir(mode=0o700, parents=True, exist_ok=True)
         account = Account(
             party=f"site {site.number}",
-            population=f"site {site.number}",
+            population=site.data.population,
             unit=budget.unit,
             adjacency=ADJACENCY[budget.unit],
             epsilon=budget.epsilon,
             delta=budget.delta,
             accountant=budget.accountant,
         )
+        changed = False
         if has_ledger(site):
             # the site's file is its owner's word: another budget there is noted in the ledger, not refused
             known = Ledger(budget.ledger)
             if known.account.epsilon != budget.epsilon:
+                if budget.epsilon > known.account.epsilon and not known.raised_since_restored:
+                    raise LedgerGoneError(
+                        f"{known.path} was restored, and {site.path} says budget.epsilon = {budget.epsilon:g}, above "
+                        f"its limit of {known.account.epsilon:g}. If the ledger that is gone had that limit already, "
+                        f"restore again with --limit {budget.epsilon:g}. If it is a new decision: fedballot ledger "
+                        f"budget {shlex.quote(str(budget.ledger))} --epsilon {budget.epsilon:g} --raise"
+                    )
                 known.set_budget(budget.epsilon)
+                changed = True
         super().__init__(budget.ledger, account)
-        self.site, self.used = site, False
+        seen = remembered(site)
+        self.require_heads([seen["head"]] if seen else [], f"the state folder {site.state}", seen)
+        if changed:
+            self._remember(self.lines())
 
     def check(self, request: str, costs: Costs, digest: str) -> None:
         """As :meth:`Ledger.check`, and that the release lies within the site's limits.
@@ -85,6 +159,40 @@ class SiteLedger(Ledger):
         arrays = super().release(request, costs, draw, digest=digest)
         self.used = True
         return arrays
+
+    def require_heads(self, heads: Sequence[str], who: str, known: Mapping[str, Any] | None = None) -> None:
+        """Refuse if heads that this ledger has shown before are neither in its chain nor given up as lost.
+
+        Raises
+        ------
+        LedgerGoneError
+            In words for the site's own eyes.
+        """
+        missing = self.unknown(heads)
+        if missing:
+            lines = f"ended in line {known['lines']}, this one has {len(self.lines())}" if known else "went on"
+            raise LedgerGoneError(
+                f"{self.path}: an older ledger, or a copy that was used beside another one: {who} knows one that "
+                f"{lines}. Use the newest one, or {restoring(self.site, missing, known)}"
+            )
+
+    def _append(self, lines: list[dict[str, Any]], body: dict[str, Any]) -> list[dict[str, Any]]:
+        lines = super()._append(lines, body)
+        self._remember(lines)  # after the line: whoever dies in between has a note of one that is there as well
+        return lines
+
+    def _remember(self, lines: list[dict[str, Any]]) -> None:
+        path = self.site.state / SEEN
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        seen = {
+            "folder": str(self.folder),
+            "lines": len(lines),
+            "head": lines[-1]["hash"],
+            "limit": self.highest_limit,
+            "delta": self.spending().delta,
+        }
+        known = read_json(path) if path.exists() else {}
+        write_json(path, {**known, self.site.data.population: seen})
 
     def require_use(self) -> None:
         """Refuse to let an answer out that nothing was charged for.

@@ -65,14 +65,14 @@ def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out
         app = Path(scratch) / "fedballot"
         write_app(app)
         config = Path(scratch) / "run.toml"
-        config.write_text(run_config(method_name, settings, out))
+        config.write_text(run_config(method_name, settings, out, server.heads))
         answer = ask(server.home, "run", str(app), "--run-config", str(config))
     return Submitted(str(answer["run-id"]), out, before)
 
 
-def run_config(method_name: str, settings: CommonSettings, out: Path) -> str:
+def run_config(method_name: str, settings: CommonSettings, out: Path, heads: Path) -> str:
     """The run-config of an experiment as TOML, every setting spelled out."""
-    values: dict[str, Any] = {"method": method_name, "preset": "", "out": str(out)}
+    values: dict[str, Any] = {"method": method_name, "preset": "", "out": str(out), "heads": str(heads)}
     for name, value in settings.to_dict().items():
         values[name] = ",".join(value) if isinstance(value, list) else "" if value is None else value
     return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())

@@ -18,16 +18,19 @@ ca = "ca.crt"                   # from the server: whose certificates this site 
 state = "state"                 # trained models, the site's own
 
 [data]
+population = "site {number}"           # whose records these are; name them: the ledger is about these people
 private = "records.csv"         # .npz, .csv, .parquet or an image folder; never leaves this machine
 public = "public.npz"           # the agreed public source, the same at every site and at the server
 public_fingerprint = "sha256:"  # of that source, as `fedballot data public.npz` tells it at the server
+# id = "patient_id"             # column (.csv, .parquet) or key (.npz) that says whose record each is; never a feature
+# records_per_person = 3        # most of one person's records that are used; both are needed for unit = "person"
 
 [budget]
 ledger = "ledger"               # what was spent, and every release; back it up, never delete it
-unit = "agent"                  # whom epsilon protects: "agent", all of this site's data at once, or "record"
+unit = "agent"                  # whom epsilon protects: "agent", all of this site's data at once, "record" or "person"
 epsilon = 10.0                  # all that this site will ever spend on these data
 delta = 1e-3
-accountant = "exact"            # how costs add up: "exact" knows Gaussian noise only; "pld" and "rdp" also other kinds
+accountant = "exact"            # how costs add up: "exact" knows Gaussian noise only, "rdp" also other kinds
 
 [allowed]                       # what the server may ask for; all else is refused
 methods = ["pate-fl"]

@@ -7,18 +7,27 @@ request is bound to a digest of all that it asks: under another digest the same 
 Files in the ledger's folder: `ledger.jsonl`, one JSON object per line, each with the hash of the one before;
 `releases/`, arrays by request; `ledger.lock`. Lines are only ever added, by replacing the whole file in one step, so
 that no crash leaves half a line. The chain shows edits and losses, stored releases show lines that were cut off at the
-end; against somebody who forges both, note `head` elsewhere.
+end. A whole older ledger shows nothing: whoever has seen a `head`, the hash of the last line, can ask whether the chain
+still holds it (:meth:`Ledger.unknown`). Each line has a random salt, so a head tells nothing but that.
+
+What was released and is in no ledger any more is charged as a whole (:class:`Lost`): the ledger that is gone did not
+let more than its limit out.
 """
 
 import fcntl
 import hashlib
 import io
 import json
+import math
+import os
+import secrets
+import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any, get_args
 
@@ -26,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.errors import DataError, RunError, SettingsError
-from fedballot.files import write_atomic
+from fedballot.files import sync_folder, write_atomic
 from fedballot.privacy import accounting, gaussian
 from fedballot.privacy.accounting import Accountant
 from fedballot.privacy.costs import Cost, DeltaCost, from_plain, to_plain
@@ -39,6 +48,7 @@ Costs = Mapping[str, Cost]
 SAMPLE = "nfdp sample"  # request under which the index set is kept
 FORMAT = 2  # of the lines; a ledger of another format is refused, never guessed at
 _START = "0" * 64
+_LIMITS = ("open", "budget", "restored")  # kinds of lines that tell an epsilon
 
 
 class BudgetError(SettingsError):
@@ -84,10 +94,73 @@ class Account:
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a population's data: its fingerprint, and how many records it has."""
+    """One version of a population's data.
+
+    Parameters
+    ----------
+    fingerprint : str
+    records : int
+        How many there are.
+    records_per_person : int
+        Most of them that are one person's; 0 where nobody says whose they are.
+    """
 
     fingerprint: str
     records: int
+    records_per_person: int = 0
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What the releases of a ledger that is gone may have told: no more than its limit, at its delta."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        gaussian.check_epsilon(self.epsilon)
+        gaussian.check_delta(self.delta)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """All that was spent, apart from what the present limit allows.
+
+    Epsilons and deltas of both kinds add (basic composition): the statement holds at `delta`, which grows with each
+    loss.
+
+    Parameters
+    ----------
+    rule : accounting.Filter
+        By which the costs add up; its delta is theirs.
+    lost : tuple of Lost
+    costs : tuple of Cost
+        What was charged and is not within a loss.
+    """
+
+    rule: accounting.Filter
+    lost: tuple[Lost, ...] = ()
+    costs: tuple[Cost, ...] = ()
+
+    def after(self, line: Mapping[str, Any]) -> "Spending":
+        """Return what was spent after a further line of the ledger."""
+        if line["kind"] == "charge":
+            return replace(self, costs=(*self.costs, *_costs([line])))
+        if line["kind"] != "restored":
+            return self
+        lost = Lost(line["epsilon"], line["delta"])
+        if line["covers"]:  # the ledger that is gone held all lines up to here, so its limit covers them
+            return Spending(self.rule, (lost,))
+        return replace(self, lost=(*self.lost, lost))
+
+    @property
+    def delta(self) -> float:
+        """Delta of the statement, at most 1."""
+        return min(1.0, math.fsum([self.rule.delta, *(one.delta for one in self.lost)]))
+
+    def epsilon(self, *further: Cost) -> float:
+        """The least budget that takes it, also with further costs; the one place where a ledger adds up."""
+        return math.fsum([self.rule.spent([*self.costs, *further]), *(one.epsilon for one in self.lost)])
 
 
 class Ledger:
@@ -165,9 +238,118 @@ class Ledger:
         return _costs(self._read())
 
     def spent(self) -> float:
-        """Return the least budget that takes all charges; infinite where none does."""
-        lines = self._read()
-        return _filter(lines).spent(_costs(lines))
+        """Return the least budget that takes all that was spent, at the delta of :meth:`spending`, or infinity."""
+        return self.spending().epsilon()
+
+    @property
+    def rule(self) -> accounting.Filter:
+        """The rule by which costs add up, fixed by the budget that the ledger was opened with."""
+        return _filter(self._read())
+
+    def spending(self) -> Spending:
+        """Return all that was spent: charges, and what a ledger that is gone may have let out."""
+        return self._spending(self._read())
+
+    def unknown(self, heads: Collection[str]) -> list[str]:
+        """Return those heads, of all that this ledger has shown, that are neither in its chain nor given up as lost.
+
+        One that is says that lines are missing: an older ledger was put back, or a copy of it was used elsewhere.
+        """
+        known = self._known(self._read())
+        return [head for head in heads if head not in known]
+
+    def copy_to(self, folder: Path) -> int:
+        """Copy the whole ledger to a new folder, verified and on disk; return the number of lines.
+
+        The last line says so, in both: a copy that ends with it has not been used since.
+
+        Raises
+        ------
+        SettingsError
+            If there is something at `folder`, or it lies in the ledger's own.
+        DataError
+            If this ledger is not whole.
+        """
+        if folder.exists() or folder.is_symlink():
+            raise SettingsError(f"{folder}: already there; name a new folder.")
+        if self.folder.resolve() in folder.resolve().parents:
+            raise SettingsError(f"{folder}: lies in the ledger's own folder, and is lost with it; name another place.")
+        with self._locked():
+            self.verify()
+            self._append(self._read(), {"kind": "backup"})
+            return self.write_copy(folder)
+
+    def write_copy(self, folder: Path) -> int:
+        """Copy the ledger as it is, verified and on disk; return the number of lines."""
+        content, lines = self.path.read_bytes(), self._read()
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staged = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
+        try:
+            (staged / "releases").mkdir(parents=True)
+            for made in (staged, staged / "releases"):
+                made.chmod(0o700)
+            for path in (self._file(line["request"]) for line in lines if line["kind"] == "charge"):
+                if path.exists():
+                    _write(staged / "releases" / path.name, path.read_bytes())
+            _write(staged / "ledger.jsonl", content)
+            count = Ledger(staged).verify()
+            os.rename(staged, folder)
+        except BaseException:
+            shutil.rmtree(staged, ignore_errors=True)
+            raise
+        sync_folder(folder.parent)
+        return count
+
+    def give_up(self, lost: Lost, heads: Collection[str], *, covers: bool) -> None:
+        """Note that releases which are in no ledger any more are charged as `lost`.
+
+        Parameters
+        ----------
+        lost : Lost
+            No less than the limit of the ledger that is gone.
+        heads : collection of str
+            Of the ledger that is gone, as far as they are known.
+        covers : bool
+            Whether that ledger held all lines that are here, so that its limit covers their charges, too.
+        """
+        with self._locked():
+            body = {"kind": "restored", **asdict(lost), "heads": [*heads], "covers": covers}
+            self._append(self._read(), body)
+
+    def give_up_heads(self, heads: Collection[str]) -> None:
+        """Note further heads of the ledger that is gone, as long as nothing was charged since it was given up.
+
+        Raises
+        ------
+        SettingsError
+            If something was: then they may be of another loss.
+        """
+        with self._locked():
+            lines = self._read()
+            if not self._just_restored(lines):
+                raise SettingsError(f"{self.path}: was not restored, or was charged since.")
+            self._append(lines, {"kind": "heads", "heads": [*heads]})
+
+    @property
+    def just_restored(self) -> bool:
+        """Whether a loss was noted and nothing was charged since."""
+        return self._just_restored(self._read())
+
+    @staticmethod
+    def _just_restored(lines: list[dict[str, Any]]) -> bool:
+        kinds = [line["kind"] for line in lines if line["kind"] in ("restored", "charge", "opened")]
+        return bool(kinds) and kinds[-1] == "restored"
+
+    @property
+    def highest_limit(self) -> float:
+        """The highest limit that the ledger ever had."""
+        return max(float(line["epsilon"]) for line in self._read() if line["kind"] in _LIMITS)
+
+    @property
+    def raised_since_restored(self) -> bool:
+        """Whether a limit was set after the last loss that was noted; also true where there was none."""
+        kinds = [str(line["kind"]) for line in self._read() if line["kind"] in _LIMITS]
+        return kinds[-1] != "restored"
 
     def set_budget(self, epsilon: float) -> None:
         """Record another budget; a smaller one than was spent stops all further releases."""
@@ -275,7 +457,7 @@ class Ledger:
     def version(self) -> Version | None:
         """Return which version of the data the charges from now on are about, or None: none was registered."""
         found = [line for line in self._read() if line["kind"] == "data"]
-        return Version(found[-1]["fingerprint"], found[-1]["records"]) if found else None
+        return Version(**{name: found[-1][name] for name in Version.__dataclass_fields__}) if found else None
 
     def register(self, version: Version, note: str = "") -> None:
         """Note that from now on charges are about another version of the population's data; what was spent stays.
@@ -305,6 +487,11 @@ class Ledger:
         with self._locked():
             known = self.opened(request)
             if known is None:
+                if self._restored_since(self._read(), request):
+                    raise RequestError(
+                        f"{self.path}: request {request!r} was asked before the ledger was restored, so its sum may "
+                        "have been opened in lines that are lost."
+                    )
                 self._append(self._read(), {"kind": "opened", "request": request, "session": session})
             elif known != session:
                 raise RequestError(f"{self.path}: the sum of request {request!r} was opened before.")
@@ -383,13 +570,26 @@ class Ledger:
         return self._load(found) if found else None
 
     def _check_budget(self, lines: list[dict[str, Any]], request: str, costs: Sequence[Cost]) -> None:
-        account, before, rule = self._account(lines), _costs(lines), _filter(lines)
-        if not rule.fits([*before, *costs], account.epsilon):
+        spending, account = self._spending(lines), self._account(lines)
+        after = spending.epsilon(*costs)
+        if not after <= account.epsilon:
             raise BudgetError(
-                f"{self.path}: request {request!r} would bring epsilon from {rule.spent(before):.6g} to "
-                f"{rule.spent([*before, *costs]):.6g} at delta = {account.delta:g}; the budget is {account.epsilon:g}. "
-                "Nothing was released."
+                f"{self.path}: request {request!r} would bring epsilon from {spending.epsilon():.6g} to {after:.6g} at "
+                f"delta = {spending.delta:g}; the budget is {account.epsilon:g}. Nothing was released."
             )
+
+    def _spending(self, lines: list[dict[str, Any]]) -> Spending:
+        return reduce(Spending.after, lines, Spending(_filter(lines)))
+
+    @staticmethod
+    def _known(lines: list[dict[str, Any]]) -> set[str]:
+        given_up = [head for line in lines if line["kind"] in ("restored", "heads") for head in line["heads"]]
+        return {*(str(line["hash"]) for line in lines), *given_up}
+
+    @staticmethod
+    def _restored_since(lines: list[dict[str, Any]], request: str) -> bool:
+        asked = [number for number, line in enumerate(lines) if line.get("request") == request]
+        return bool(asked) and any(line["kind"] == "restored" for line in lines[asked[0] :])
 
     def _account(self, lines: list[dict[str, Any]]) -> Account:
         fields = {name: lines[0][name] for name in Account.__dataclass_fields__}
@@ -436,7 +636,8 @@ class Ledger:
         )
 
     def _append(self, lines: list[dict[str, Any]], body: dict[str, Any]) -> list[dict[str, Any]]:
-        line = {**body, "time": datetime.now(UTC).isoformat(timespec="seconds")}
+        # salted: else a head would tell whoever guesses what the lines say
+        line = {**body, "time": datetime.now(UTC).isoformat(timespec="seconds"), "salt": secrets.token_hex(16)}
         line["hash"] = _hash(lines[-1]["hash"] if lines else _START, line)
         lines = [*lines, line]
         _write(self.path, "".join(json.dumps(one) + "\n" for one in lines).encode())
@@ -458,18 +659,23 @@ class Ledger:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         deadline = time.monotonic() + self._wait
-        with (self.folder / "ledger.lock").open("a") as handle:
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise RunError(
-                            f"{self.folder}: another process has held this ledger for {self._wait:g} s."
-                        ) from None
-                    time.sleep(0.01)
-            yield  # closing the handle frees the lock, also when the process dies
+        while True:
+            with (self.folder / "ledger.lock").open("a") as handle:
+                if self._lock(handle.fileno()):
+                    yield  # closing the handle frees the lock, also when the process dies
+                    return
+            if time.monotonic() > deadline:
+                raise RunError(f"{self.folder}: another process has held this ledger for {self._wait:g} s.")
+            time.sleep(0.01)
+
+    def _lock(self, handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        # a restored folder has a lock of its own: whoever waited for the old one holds nobody off with it
+        path = self.folder / "ledger.lock"
+        return path.exists() and os.path.samestat(os.fstat(handle), path.stat())
 
 
 def _filter(lines: list[dict[str, Any]]) -> accounting.Filter:
@@ -477,7 +683,7 @@ def _filter(lines: list[dict[str, Any]]) -> accounting.Filter:
     return accounting.Filter(lines[0]["epsilon"], lines[0]["delta"], lines[0]["accountant"])
 
 
-def _costs(lines: list[dict[str, Any]]) -> list[Cost]:
+def _costs(lines: Sequence[Mapping[str, Any]]) -> list[Cost]:
     return [from_plain(cost) for line in lines if line["kind"] == "charge" for cost in line["costs"].values()]
 
 

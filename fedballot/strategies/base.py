@@ -36,6 +36,7 @@ from flwr.server.strategy import Strategy
 
 from fedballot.errors import RunError
 from fedballot.files import read_arrays, write_arrays
+from fedballot.heads import SENT, Heads, Known
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.ledger import Costs
 from fedballot.progress import Progress
@@ -150,6 +151,8 @@ class BallotStrategy(Strategy, Generic[S]):
         self._round_bytes_down = 0
         self._asked_at = 0.0  # seconds since the epoch
         self._checkpoint: Path | None = None
+        self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
+        self._known_heads: Known = {}
         self.agents: Path | None = None  # where the agents' folders lie, if on this machine
 
     def blank(self) -> list[int]:
@@ -302,11 +305,7 @@ class BallotStrategy(Strategy, Generic[S]):
             )
         proxies = self.cohort(server_round, proxies)
         sent = ndarrays_to_parameters(self.request(server_round))
-        config: dict[str, Scalar] = {
-            "round": server_round,
-            "request": f"{self.request_id}/{server_round}",
-            "fingerprint": self.fingerprint,
-        }
+        config = self._config(server_round)
         self.counts.asked += len(proxies)
         self._round_bytes_down = payload_bytes(sent.tensors) * len(proxies)
         self.counts.bytes_down += self._round_bytes_down
@@ -314,6 +313,16 @@ class BallotStrategy(Strategy, Generic[S]):
         self.progress.start(f"round {server_round}: agents", len(proxies))
         self._asked_at = time.time()
         return [(WatchedProxy(proxy, self.progress), FitIns(sent, config)) for proxy in proxies]
+
+    def _config(self, server_round: int) -> dict[str, Scalar]:
+        """What goes with every message of a round; a site checks that its ledger holds the heads that it has shown."""
+        self._known_heads = self.ledger_heads.read() if self.ledger_heads else {}
+        return {
+            "round": server_round,
+            "request": f"{self.request_id}/{server_round}",
+            "fingerprint": self.fingerprint,
+            **({SENT: json.dumps(self._known_heads)} if self._known_heads else {}),
+        }
 
     def aggregate_fit(
         self,
@@ -383,6 +392,8 @@ class BallotStrategy(Strategy, Generic[S]):
         agent = metrics.get("agent")
         if not isinstance(agent, int) or not 0 <= agent < self.nodes:
             raise WireError("agent", f"agent {agent!r} is not one of 0..{self.nodes - 1}")
+        if self.ledger_heads:  # also where the ballot is bad: it was charged
+            self.ledger_heads.show(metrics, self._known_heads)
         try:
             arrays = parameters_to_ndarrays(reply.parameters)
         except (ValueError, OSError, EOFError) as error:

@@ -95,7 +95,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
     def _further(
         self, server_round: int, exchange: Exchange, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
-        connected = client_manager.all()
+        connected, config = client_manager.all(), self._config(server_round)
         asked: list[tuple[ClientProxy, FitIns]] = []
         for agent in exchange.parties:
             if (proxy := connected.get(self._cids[agent])) is None:
@@ -104,12 +104,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
             self.counts.bytes_down += payload_bytes(sent.tensors)
             self._round_bytes_down += payload_bytes(sent.tensors)
             self.counts.messages += 1
-            config: dict[str, Scalar] = {
-                "round": server_round,
-                "request": f"{self.request_id}/{server_round}",
-                "fingerprint": self.fingerprint,
-            }
-            asked.append((WatchedProxy(proxy, self.progress), FitIns(sent, config)))
+            asked.append((WatchedProxy(proxy, self.progress), FitIns(sent, dict(config))))
         self._asked_at = time.time()
         self.progress.start(f"round {server_round}: {LABELS[exchange.stage]}", len(asked))
         if not asked:

@@ -25,7 +25,7 @@ from fedballot import secagg
 from fedballot.clients.voting import ballot_form
 from fedballot.datasets.embedding import AXES
 from fedballot.datasets.fingerprint import fingerprint
-from fedballot.datasets.own import SITES, load_own
+from fedballot.datasets.own import SITES
 from fedballot.deploy.party import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.engine import federated_data
@@ -254,7 +254,6 @@ class Trial:
             return None
         told = {}
         for twin, site in self.sites.items():
-            load_own.cache_clear()
             told[twin] = put(site, question, asked)
             self._check(twin, site, question, told[twin])
         words = {twin: one.words for twin, one in told.items()}
@@ -392,7 +391,6 @@ class Masked:
             "stage": stage,
             "session": exchange.session,
         }
-        load_own.cache_clear()
         out, _, metrics = SiteClient(self.sites[agent], METHODS["pate-fl"], asked).fit(arrays, config)
         return out, str(metrics["refused"])
 

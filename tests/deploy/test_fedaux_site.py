@@ -51,7 +51,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     assert [line["kind"] for line in ledger.lines()] == ["open", "data", "charge", "release"]
     assert len(ledger.costs()) == charges  # each head has its own cost, all in one charge
     assert server.guarantees()[0].status == "proved"
-    edit(path, unit="agent", ledger="of-the-site")
+    edit(path, unit="agent", ledger="of-the-site", population="others")
     arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)
     assert arrays == [] and metrics["refused"] == "policy" and "agents under zero-out" in metrics["detail"]
     assert Ledger(path.parent / "of-the-site").costs() == []

@@ -178,6 +178,33 @@ class Worker:
         self.close()
 
 
+class Workers:
+    """One worker without torch and one with it, each started when it is first asked for; use it in a `with`."""
+
+    def __init__(self) -> None:
+        self._started: dict[bool, Worker] = {}
+
+    def __getitem__(self, torch: bool) -> Worker:
+        if torch not in self._started:
+            self._started[torch] = Worker(torch=torch)
+        return self._started[torch]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._started.values():
+            worker.close()
+
+
+def check_killers(workers: Workers, mutants: Sequence[Mutant]) -> None:
+    """Fail unless all killers pass on the true source."""
+    for torch in sorted({mutant.torch for mutant in mutants}):
+        killers = sorted({killer for mutant in mutants if mutant.torch == torch for killer in mutant.killers})
+        outcome = workers[torch].run(None, killers, patience=300)
+        assert (outcome.asserted, outcome.other) == ({}, {}) and len(outcome.passed) >= len(killers)
+
+
 def _serve(warm: Sequence[str]) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what else is printed must not look like an answer
@@ -307,11 +334,12 @@ class _Loader(SourceFileLoader):
 
 def _print_table() -> int:
     """Run all mutants on two workers of each kind; 1 if one lived."""
-    from tests.privacy.mutants.table import MUTANTS
+    from tests.privacy.mutants import table, table_parties
 
+    mutants = (*table.MUTANTS, *table_parties.MUTANTS)
     began, lived = time.monotonic(), 0
     for torch in (False, True):
-        chosen = [mutant for mutant in MUTANTS if mutant.torch == torch]
+        chosen = [mutant for mutant in mutants if mutant.torch == torch]
         if not chosen:
             continue
         free: SimpleQueue[Worker] = SimpleQueue()
@@ -336,7 +364,7 @@ def _print_table() -> int:
                 print(f"{'LIVED ' if why else 'killed'} {seconds:5.2f} s  {mutant}  <-  {why or killers}", flush=True)
         for worker in workers:
             worker.close()
-    print(f"{len(MUTANTS)} mutants, {lived} not killed as they must be, {time.monotonic() - began:.0f} s")
+    print(f"{len(mutants)} mutants, {lived} not killed as they must be, {time.monotonic() - began:.0f} s")
     return 1 if lived else 0
 
 

@@ -1,0 +1,258 @@
+"""What every client inherits: look, charge, then read; all parts charged, with noise of their own; blank, not refused.
+
+The method here is as small as one can be, so that each step of the order is seen by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from fedballot.clients.base import Part, Party, PartyClient, Terms
+from fedballot.datasets.examples import Examples
+from fedballot.datasets.federation import FederatedData
+from fedballot.errors import RunError
+from fedballot.privacy.costs import GaussianCost
+from fedballot.privacy.ledger import Account, Ledger
+from fedballot.privacy.randomness import NoiseSource
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import CommonSettings, setting
+
+COST = GaussianCost(0.1)
+TERMS = Terms("record", "replace-one", 1.0, 1e-5)
+ROWS = [np.arange(3, dtype=np.int32)]
+
+
+@dataclass(frozen=True)
+class CountSettings(CommonSettings):
+    """Settings of a method that tells two noisy counts."""
+
+    scale: float = setting(1.0, "what counts are multiplied by", low=0, site_limit=(0.0, 1.0))
+    noise_seed: int | None = setting(None, "seed the noise, for tests", site_limit=())
+
+
+def veiled(count: int, noise: NoiseSource) -> np.ndarray:
+    return np.array([count], dtype=np.uint64) + noise.words(1)
+
+
+class CountClient(PartyClient[CountSettings]):
+    """A party that tells how many records it has, and how many of class 0."""
+
+    given: ClassVar[Mapping[str, Part]] = {"all": Part(COST, veiled), "zeros": Part(COST, veiled)}
+
+    def question(self, arrays: list[np.ndarray], config: dict[str, Any]) -> int:
+        return int(config["round"])
+
+    def terms(self, question: int) -> Terms | None:
+        return TERMS
+
+    def parts(self, question: int, unit: str) -> Mapping[str, Part]:
+        return self.given
+
+    def exact(self, question: int) -> dict[str, int]:
+        y = self.party.private().y
+        return {"all": len(y), "zeros": int((y == 0).sum())}
+
+    def blank(self, question: int) -> dict[str, int]:
+        return {"all": 0, "zeros": 0}
+
+    def pack(self, question: int, release: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        return list(release.values())
+
+
+class OtherClient(CountClient):
+    """Another method with the same settings."""
+
+
+def fails() -> Examples:
+    raise ValueError("patient 17")
+
+
+class Asked:
+    """A party with a ledger of its own, and what it was asked."""
+
+    def __init__(self, folder: Path) -> None:
+        x = np.zeros((4, 2), np.float32)
+        own = Examples(x, np.array([0, 0, 1, 1]))
+        parts = (np.arange(4),) * 2
+        data = FederatedData(
+            classes=("a", "b"), private=own, parts=parts, public_x=x, public_y=own.y, test_x=x, test_y=own.y,
+            public_fingerprint="sha256:1", group_names=(),
+        )  # fmt: skip
+        self.ledger = Ledger(folder / "own", Account("site 0", "its records", "record", "replace-one", 1.0, 1e-5))
+        settings = CountSettings(dataset="digits", agents=2)
+        self.party = Party(0, settings, data, AgentFolder(folder / "party"), "cpu", self.ledger, version="one")
+
+    def ask(
+        self,
+        kind: type[CountClient] = CountClient,
+        arrays: list[np.ndarray] = ROWS,
+        name: str = "run/1",
+        **changes: Any,
+    ) -> tuple[list[np.ndarray], dict[str, Any]]:
+        config = {"request": name, "round": 1, "fingerprint": "sha256:1"}
+        config |= {key: changes.pop(key) for key in list(changes) if key in config}
+        found, _, metrics = kind(replace(self.party, **changes)).fit(arrays, config)
+        return found, metrics
+
+    def kinds(self) -> list[str]:
+        return [line["kind"] for line in self.ledger.lines()]
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Asked:
+    return Asked(tmp_path)
+
+
+def test_records_are_read_once_the_charge_is_on_disk_and_never_again(asked: Asked) -> None:
+    seen = []
+
+    def reads() -> Examples:
+        seen.append(asked.kinds())
+        return asked.party.data.private
+
+    first, metrics = asked.ask(read=reads)
+    assert metrics["refused"] == "" and seen == [["open", "charge"]]
+    again, _ = asked.ask(read=reads)
+    assert [a.tobytes() for a in again] == [a.tobytes() for a in first] and len(seen) == 1
+    assert asked.ledger.costs() == [COST, COST]
+
+
+def test_a_refusal_for_the_budget_comes_before_records_are_read(asked: Asked) -> None:
+    asked.ledger = Ledger(asked.ledger.folder.parent / "small", replace(asked.ledger.account, epsilon=0.1))
+    read: list[int] = []
+    arrays, metrics = asked.ask(ledger=asked.ledger, read=lambda: read.append(1))
+    assert (arrays, metrics["refused"], read, asked.kinds()) == ([], "budget", [], ["open"])
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "another method": {"kind": OtherClient},
+    "other settings": {"settings": {"scale": 0.5}},
+    "other records": {"version": "two"},
+    "another round": {"round": 2},
+    "another public set": {"fingerprint": "sha256:2"},
+    "another number": {"arrays": [np.array([0, 1, 3], np.int32)]},
+    "another order": {"arrays": [np.array([1, 0, 2], np.int32)]},
+    "another dtype": {"arrays": [np.arange(3, dtype=np.uint32)]},
+    "another shape": {"arrays": [np.arange(3, dtype=np.int32)[None]]},
+    "a second array": {"arrays": [*ROWS, np.ones(1)]},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_whatever_differs_is_another_question(asked: Asked, change: dict[str, Any]) -> None:
+    assert asked.ask()[1]["refused"] == ""
+    change = dict(change)
+    if "settings" in change:
+        change["settings"] = replace(asked.party.settings, **change["settings"])
+    if "fingerprint" in change:
+        change["data"] = replace(asked.party.data, public_fingerprint=change["fingerprint"])
+    arrays, metrics = asked.ask(**change)
+    assert (arrays, metrics["refused"], asked.kinds()) == ([], "request", ["open", "charge", "release"])
+
+
+def test_how_a_machine_runs_is_no_part_of_a_question(asked: Asked) -> None:
+    first, _ = asked.ask()
+    changed = replace(asked.party.settings, workers=7, public_dataset="elsewhere.npz")
+    assert [a.tobytes() for a in asked.ask(settings=changed)[0]] == [a.tobytes() for a in first]
+
+
+def test_a_failure_is_charged_and_answered_with_noise(asked: Asked) -> None:
+    draws = []
+    for name in ("run/1", "run/2"):
+        arrays, metrics = asked.ask(name=name, read=fails)
+        assert (metrics["refused"], metrics["detail"]) == ("", "") and len(arrays) == 2
+        draws += [int(array[0]) for array in arrays]
+    assert len(set(draws)) == 4 and min(draws) > 2**20  # noise of 64 bits: once in 10^13 below that
+    assert asked.ledger.costs() == [COST] * 4
+    assert "patient 17" in (asked.party.folder.path / "errors.txt").read_text()
+
+
+def test_an_error_before_the_charge_tells_its_type_only(asked: Asked) -> None:
+    class Breaks(CountClient):
+        def question(self, arrays: list[np.ndarray], config: dict[str, Any]) -> int:
+            raise ValueError("patient 17")
+
+    arrays, metrics = asked.ask(Breaks)
+    assert (arrays, metrics["refused"]) == ([], "raised") and "17" not in metrics["detail"]
+
+
+def test_work_that_takes_too_long_is_answered_blank(asked: Asked) -> None:
+    @contextmanager
+    def over() -> Any:
+        yield
+        raise RunError("the work took longer than it may")
+
+    arrays, metrics = asked.ask(limit=over)
+    assert len(arrays) == 2 and metrics["refused"] == ""
+    assert asked.party.folder.blank.exists() and "RunError" in asked.party.folder.blank.read_text()
+
+
+def plain(count: int, noise: NoiseSource) -> np.ndarray:
+    return np.array([count])
+
+
+def test_a_part_that_costs_nothing_does_not_leave_a_site_beside_one_that_is_paid_for(asked: Asked) -> None:
+    class Half(CountClient):
+        given: ClassVar = {"all": Part(COST, veiled), "zeros": Part(None, plain)}
+
+    arrays, metrics = asked.ask(Half)
+    assert (arrays, metrics["refused"], asked.kinds()) == ([], "policy", ["open"]) and "zeros" in metrics["detail"]
+    arrays, metrics = asked.ask(Half, ledger=None)  # a simulation may ask for it, and its ledger says so
+    assert metrics["refused"] == "" and arrays[1][0] == 2
+    [charge] = [line for line in Ledger(asked.party.folder.path / "ledger").lines() if line["kind"] == "charge"]
+    assert charge["uncharged"] == ["zeros"] and list(charge["costs"]) == ["all"]
+
+
+def test_an_answer_without_a_guarantee_does_not_leave_a_site(asked: Asked) -> None:
+    class Free(CountClient):
+        def terms(self, question: int) -> Terms | None:
+            return None
+
+    read: list[int] = []
+    arrays, metrics = asked.ask(Free, read=lambda: read.append(1))
+    assert (arrays, metrics["refused"], read, asked.kinds()) == ([], "policy", [], ["open"])
+
+
+@pytest.mark.parametrize(("trusts", "masks", "refused"), [(True, True, "policy"), (True, False, ""), (False, True, "")])
+def test_what_needs_a_trusted_server_does_not_leave_a_site_that_trusts_masks_only(
+    asked: Asked, trusts: bool, masks: bool, refused: str
+) -> None:
+    class Trusting(CountClient):
+        trusts_server = trusts
+
+    arrays, metrics = asked.ask(Trusting, masks_only=masks)
+    assert (metrics["refused"], len(arrays)) == (refused, 0 if refused else 2)
+
+
+def test_another_public_set_is_refused(asked: Asked) -> None:
+    arrays, metrics = asked.ask(fingerprint="sha256:2")
+    assert (arrays, metrics["refused"], asked.kinds()) == ([], "fingerprint", ["open"])
+
+
+@pytest.mark.parametrize("other", [("record", "add-remove"), ("agent", "replace-one"), ("agent", "zero-out")])
+def test_a_ledger_of_another_unit_or_adjacency_is_not_charged(asked: Asked, other: tuple[str, str]) -> None:
+    account = replace(asked.ledger.account, unit=other[0], adjacency=other[1])  # type: ignore[arg-type]
+    ledger = Ledger(asked.ledger.folder.parent / "other", account)
+    arrays, metrics = asked.ask(ledger=ledger)
+    assert (arrays, metrics["refused"], ledger.costs()) == ([], "policy", [])
+
+
+def test_seeded_noise_is_each_agents_own_and_the_ledger_says_that_it_protects_nobody(asked: Asked) -> None:
+    seeded = replace(asked.party.settings, noise_seed=1)
+    ask: Callable[..., Any] = lambda agent, name: asked.ask(name=name, settings=seeded, agent=agent)[0]  # noqa: E731
+    first, other = ask(0, "run/1"), ask(1, "run/2")
+    assert first[0][0] != other[0][0]
+    assert [line.get("seeded") for line in asked.ledger.lines() if line["kind"] == "charge"] == [True, True]
+
+
+def test_a_run_of_its_own_has_just_the_budget_of_its_terms(asked: Asked) -> None:
+    assert asked.ask(ledger=None)[1]["refused"] == ""
+    account = Ledger(asked.party.folder.path / "ledger").account
+    assert (account.unit, account.adjacency, account.epsilon, account.delta) == ("record", "replace-one", 1.0, 1e-5)

@@ -1,0 +1,447 @@
+"""What leaves each private client: the value that its cost speaks of, cut to its bound, with all of the noise.
+
+Drawn by the client itself, at every agent; a chi-squared test sees half of the noise, and noise that is not there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedballot.clients import fedkd, voting
+from fedballot.clients.base import Party, PartyClient
+from fedballot.clients.fedaux import sums_mechanism
+from fedballot.clients.fedaux_sum import shared_mechanism
+from fedballot.clients.fedmd_private import NfdpClient, bounded, noisy_predictions
+from fedballot.clients.private_heads import class_mechanism, score_mechanism
+from fedballot.clients.weights import Start
+from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
+from fedballot.datasets.examples import Examples
+from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.own import SITES
+from fedballot.methods import METHODS
+from fedballot.privacy import accounting
+from fedballot.privacy.class_sums import class_sums
+from fedballot.privacy.costs import DeltaCost, GaussianCost, IntegerCost, PoissonCost
+from fedballot.privacy.ledger import Account, Ledger, RequestError
+from fedballot.privacy.nfdp import NfdpSample
+from fedballot.privacy.randomness import os_noise
+from fedballot.privacy.vectors import clip_rows
+from fedballot.runfolder import AgentFolder
+from fedballot.settings import CommonSettings, build
+
+AGENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
+ALL = {"agents": AGENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_agents": False}
+MODELS = {"client_models": "logistic-regression", "server_model": "logistic-regression"}
+HEADS = {"extractor": "none", "epsilon": 4.0, "score_epsilon": 2.0}
+TORCH = {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 4}
+
+
+def world(**parts: Any) -> FederatedData:
+    """Three classes far from each other, so that models are sure of themselves."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(0, 4, (CLASSES, FEATURES))
+
+    def records(n: int) -> tuple[np.ndarray, np.ndarray]:
+        y = np.arange(n) % CLASSES
+        return (centres[y] + rng.normal(0, 1, (n, FEATURES))).astype(np.float32), y
+
+    (x, y), (public_x, public_y) = records(AGENTS * RECORDS), records(QUERIES)
+    given = {
+        "classes": ("a", "b", "c"),
+        "private": Examples(x, y),
+        "parts": tuple(np.arange(RECORDS) + RECORDS * agent for agent in range(AGENTS)),
+        "public_x": public_x,
+        "public_y": public_y,
+        "test_x": public_x[:10],
+        "test_y": public_y[:10],
+        "public_fingerprint": "sha256:1",
+        "group_names": (),
+    }
+    return FederatedData(**{**given, **parts})
+
+
+WORLD = world()
+
+
+def settings_of(method: str, **given: Any) -> Any:
+    return build(METHODS[method].settings, ALL, MODELS | given)
+
+
+def client(
+    method: str, settings: CommonSettings, folder: Path, agent: int = 0, data: FederatedData = WORLD, **changes: Any
+) -> PartyClient[Any]:
+    party = Party(agent, settings, data, AgentFolder(folder / str(agent)), "cpu")
+    return METHODS[method].client(replace(party, **changes))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method, its settings, the arrays of a request, and what its noise must be.
+
+    ``expected(settings)``: standard deviation by part, from the mechanism alone. ``signal(settings, exact)``: what a
+    part is before noise, in the units of the release.
+    """
+
+    method: str
+    given: dict[str, Any]
+    expected: Callable[[Any], dict[str, float]]
+    signal: Callable[[Any, str, Any], np.ndarray]
+    arrays: tuple[np.ndarray, ...] = (np.arange(QUERIES, dtype=np.int32),)
+    first: int = 0  # column of the release from which on it is looked at
+
+
+def share_of_votes(settings: Any) -> dict[str, float]:
+    return {"votes": voting.mechanism(settings).share_sigma}
+
+
+def share_of_logits(settings: Any) -> dict[str, float]:
+    return {"logits": math.sqrt(fedkd.mechanism(settings, CLASSES).mechanism.share_variance)}
+
+
+def of_heads(settings: Any) -> dict[str, float]:
+    width, negatives = FEATURES + 1, round(settings.pretrain_share * QUERIES)
+    found = {"classes": class_mechanism(settings, RECORDS, width, CLASSES).sigma}
+    if settings.with_scores:
+        found["scores"] = score_mechanism(settings, RECORDS + negatives, width).sigma
+    return found
+
+
+def by_class(settings: Any, part: str, exact: Any) -> np.ndarray:
+    return class_sums(*exact, CLASSES)
+
+
+def steps_by_class(settings: Any, part: str, exact: Any) -> np.ndarray:
+    noisy = shared_mechanism(settings, CLASSES)
+    return class_sums(*exact, CLASSES) * noisy.scale / noisy.mechanism.grid
+
+
+CASES = {
+    "votes": Case("pate-fl", {"sigma": 4.0}, share_of_votes, lambda s, part, exact: exact),
+    "neighbours": Case(
+        "private-knn-fl", {"sigma": 4.0, "k": 5, "extractor": "none"}, share_of_votes, lambda s, part, exact: exact
+    ),
+    "logits": Case(
+        "fedkd-dp",
+        {"logit_bound": 0.5, "epsilon": 100.0, "queries": QUERIES},
+        share_of_logits,
+        lambda s, part, exact: np.rint(clip_rows(exact, 0.5) / fedkd.mechanism(s, CLASSES).mechanism.grid),
+    ),
+    "predictions": Case(
+        "fedmd-ldp",
+        {"share": "logits", "logit_bound": 0.5, "epsilon": 1000.0, "rounds": 1, "pretrain_epochs": 0},
+        lambda s: {"predictions": noisy_predictions(s, CLASSES).mechanism.sigma},
+        lambda s, part, exact: clip_rows(exact, 0.5),
+    ),
+    "predictions with Laplace noise": Case(
+        "fedmd-ldp",
+        {"share": "logits", "logit_bound": 0.5, "epsilon": 1000.0, "rounds": 1, "pretrain_epochs": 0}
+        | {"noise": "laplace"},
+        lambda s: {"predictions": math.sqrt(2) * noisy_predictions(s, CLASSES).mechanism.scale},
+        lambda s, part, exact: np.clip(exact, -0.5, 0.5),
+    ),
+    "heads": Case("fedauxfdp", {**HEADS, "head": "logistic"}, of_heads, lambda s, part, exact: exact.weights, ()),
+    "head": Case("fedavg-p", {"extractor": "none", "epsilon": 4.0}, of_heads, lambda s, part, exact: exact.weights, ()),
+    "class sums": Case(
+        "fedauxfdp",
+        {**HEADS, "embedding": "pca", "dimension": 6},
+        lambda s: {"sums": math.sqrt(sums_mechanism(s, CLASSES, 6).variance)},
+        by_class,
+        (),
+        1,  # the counts are projected
+    ),
+    "shares of class sums": Case(
+        "fedauxfdp-sum",
+        {"extractor": "none", "epsilon": 4.0, "dimension": 12, "records": 25},
+        lambda s: {"sums": math.sqrt(shared_mechanism(s, CLASSES).mechanism.share_variance)},
+        steps_by_class,
+        (np.random.default_rng(2).normal(size=(12, FEATURES)).astype(np.float32),),
+    ),
+}
+
+
+@pytest.mark.parametrize("agent", range(AGENTS))
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_each_agent_adds_all_of_its_noise_to_what_its_cost_speaks_of(case: Case, agent: int, tmp_path: Path) -> None:
+    settings = settings_of(case.method, **case.given)
+    one = client(case.method, settings, tmp_path, agent)
+    config = {"request": "run/1", "round": 1, "fingerprint": WORLD.public_fingerprint}
+    _, _, metrics = one.fit(list(case.arrays), config)
+    assert metrics["refused"] == "" and not one.failed, metrics
+    question, expected = one.question(list(case.arrays), config), case.expected(settings)
+    parts, exact = one.parts(question, one.party.open_ledger(one.terms(question)).account.unit), one.exact(question)
+    told = [Ledger(tmp_path / str(agent) / "ledger").stored("run/1")]
+    told += [one.drawn(question, parts) for _ in range(7)]  # few numbers leave some parties: more draws see less noise
+    for part, sigma in expected.items():
+        noise = np.array([release[part] for release in told]) - case.signal(settings, part, exact[part])
+        noise = noise[:, :, case.first :]
+        # heads are projected: one class is a function of the others
+        free = noise.size - noise[:, 0].size * (part in ("classes", "scores"))
+        statistic = float((noise**2).sum() / sigma**2)
+        if case.given.get("noise") == "laplace":  # magnitudes are exponential
+            statistic, free = float(np.abs(noise).sum() * 2 * math.sqrt(2) / sigma), 2 * free
+        assert 1e-6 < stats.chi2.cdf(statistic, free) < 1 - 1e-6, (part, statistic / free)
+    assert told[0].keys() == expected.keys() and not one.failed
+
+
+def test_blank_class_sums_and_heads_have_their_noise_too(tmp_path: Path) -> None:
+    def fails() -> Examples:
+        raise ValueError("patient 17")
+
+    for name in ("heads", "class sums", "logits", "predictions", "votes", "neighbours", "shares of class sums"):
+        case = CASES[name]
+        one = client(case.method, settings_of(case.method, **case.given), tmp_path / name, read=fails)
+        config = {"request": "run/1", "round": 1, "fingerprint": WORLD.public_fingerprint}
+        arrays, _, metrics = one.fit(list(case.arrays), config)
+        assert metrics["refused"] == "" and one.failed
+        assert all(np.unique(array).size > 3 for array in arrays), name
+
+
+def test_every_part_agent_and_round_has_a_stream_of_seeded_noise_of_its_own(tmp_path: Path) -> None:
+    seen = []
+    for agent in range(AGENTS):
+        heads = client("fedauxfdp", settings_of("fedauxfdp", noise_seed=1), tmp_path, agent)
+        seen += [heads.noise(part, None).words(2).tobytes() for part in ("classes", "scores", "sums")]
+    assert len(set(seen)) == 3 * AGENTS
+    seen = []
+    for agent in range(AGENTS):
+        for number in (1, 2, 3):
+            start = Start(number, np.zeros(1, np.float32))
+            for method in ("fedmd-ldp", "dp-fedsgd"):
+                chosen = settings_of(method, noise_seed=1, **(TORCH if method == "dp-fedsgd" else {}))
+                one = client(method, chosen, tmp_path, agent)
+                seen.append((method, one.noise("predictions", start).words(2).tobytes()))
+    assert len(set(seen)) == 6 * AGENTS
+
+
+# votes
+
+
+def test_a_teacher_votes_on_as_many_queries_as_it_may_and_no_more(tmp_path: Path) -> None:
+    for fraction, most in ((0.3, 12), (0.05, 2), (0.001, 1), (1.0, 40)):
+        settings = settings_of("pate-fl", epsilon="inf", vote_fraction=fraction, abstain=False)
+        assert settings.max_votes == most
+        assert client("pate-fl", settings, tmp_path).exact(np.arange(QUERIES))["votes"].sum() == most
+
+
+def test_neighbours_of_equal_distance_do_not_change_places(tmp_path: Path) -> None:
+    """Replacing one record moves one vote of a query, also where many records are alike."""
+    x, y = np.zeros((AGENTS * RECORDS, FEATURES), np.float32), np.arange(AGENTS * RECORDS) % CLASSES
+    settings = settings_of("private-knn-fl", epsilon="inf", extractor="none", k=7)
+    before = client("private-knn-fl", settings, tmp_path, data=world(private=Examples(x, y))).votes(np.arange(QUERIES))
+    for place in (0, 3, 6, 7, RECORDS - 1):
+        other = x.copy()
+        other[place] = 9.0
+        data = world(private=Examples(other, y))
+        after = client("private-knn-fl", settings, tmp_path, data=data).votes(np.arange(QUERIES))
+        assert np.abs(after - before).sum(axis=1).max() <= 2 and after.sum(axis=1).tolist() == [7] * QUERIES
+    assert before.tolist() == [[3, 2, 2]] * QUERIES  # the first seven of all
+
+
+def test_a_party_with_fewer_records_than_neighbours_counts_them_all(tmp_path: Path) -> None:
+    settings = settings_of("private-knn-fl", epsilon="inf", extractor="none", k=7)
+    data = world(parts=(np.arange(4), np.arange(RECORDS, 2 * RECORDS), np.arange(0)))
+    one = client("private-knn-fl", settings, tmp_path, data=data)
+    found, _, metrics = one.fit([np.arange(QUERIES)], {"request": "run/1", "round": 1, "fingerprint": "sha256:1"})
+    assert metrics["refused"] == "" and found[0].tolist() == [[2, 1, 1]] * QUERIES
+
+
+def test_votes_are_charged_by_the_ledgers_own_unit(tmp_path: Path) -> None:
+    one, queries = client("pate-fl", settings_of("pate-fl", sigma=4.0, vote_fraction=1.0), tmp_path), np.arange(QUERIES)
+    costs = {unit: one.parts(queries, unit)["votes"].cost for unit in ("agent", "record")}  # type: ignore[arg-type]
+    reach = {unit: cost.sensitivity for unit, cost in costs.items() if isinstance(cost, IntegerCost)}
+    assert reach == pytest.approx({"agent": math.sqrt(QUERIES), "record": math.sqrt(2 * QUERIES)})
+
+
+# predictions
+
+
+def test_all_rounds_of_predictions_reach_the_target_and_are_charged(tmp_path: Path) -> None:
+    settings = settings_of("fedmd-ldp", epsilon=2.0, rounds=3, share="logits")
+    cost = client("fedmd-ldp", settings, tmp_path).parts(None, "agent")["predictions"].cost
+    assert cost is not None and 1.99 < accounting.epsilon([cost] * 4, settings.delta) <= 2.0
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
+def test_no_predictions_move_further_than_is_paid_for(share: str, noise: str) -> None:
+    settings = settings_of("fedmd-ldp", share=share, noise=noise, logit_bound=0.5, epsilon=100.0)
+    mechanism = noisy_predictions(settings, CLASSES).mechanism
+    far = np.tile([1e3, 0, -1e3], (QUERIES, 1))
+    moved = bounded(far, settings) - bounded(-far, settings)
+    reach = float(np.linalg.norm(moved) if noise == "gaussian" else np.abs(moved).max())
+    assert 0.99 * mechanism.sensitivity < reach <= mechanism.sensitivity * (1 + 1e-9)
+
+
+# class sums and heads
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+@pytest.mark.parametrize("name", ["class sums", "heads"])
+def test_one_record_that_is_no_number_fails_nothing(name: str, value: float, tmp_path: Path) -> None:
+    case, x = CASES[name], WORLD.private.x.copy()
+    x[4] = value
+    data, settings = world(private=Examples(x, WORLD.private.y)), settings_of(case.method, **case.given)
+    one = client(case.method, settings, tmp_path, data=data)
+    _, _, metrics = one.fit([], {"request": "run/1", "round": 1, "fingerprint": "sha256:1"})
+    assert metrics["refused"] == "" and not one.failed
+
+
+def test_of_more_records_than_agreed_the_first_are_summed(tmp_path: Path) -> None:
+    case = CASES["shares of class sums"]
+    one = client(case.method, settings_of(case.method, **case.given), tmp_path)
+    exact = one.exact(one.question(list(case.arrays), {"request": "run/1", "round": 1}))["sums"]
+    assert len(exact[0]) == len(exact[1]) == 25
+    assert np.allclose(np.linalg.norm(exact[0], axis=1), 1, atol=1e-5)
+
+
+# samples
+
+
+def nfdp(folder: Path, data: FederatedData = WORLD, **given: Any) -> NfdpClient:
+    settings = settings_of("fedmd-nfdp", rounds=2, pretrain_epochs=0, **{"k": 10, **given})
+    one = client("fedmd-nfdp", settings, folder, data=data)
+    assert isinstance(one, NfdpClient)
+    return one
+
+
+def test_a_sample_is_drawn_once_charged_and_all_that_a_party_reads(tmp_path: Path) -> None:
+    first, again = nfdp(tmp_path), nfdp(tmp_path)
+    drawn = first.sample()
+    assert len(drawn) == 10 and np.array_equal(again.sample(), drawn)
+    for one in (first, again):
+        assert np.array_equal(one.own().x, WORLD.private.x[drawn])
+    assert Ledger(tmp_path / "0" / "ledger").costs() == [NfdpSample(RECORDS, 10).cost()]
+    assert any(not np.array_equal(nfdp(tmp_path / str(n)).sample(), drawn) for n in range(3))
+
+
+def test_seats_of_a_small_party_stay_empty(tmp_path: Path) -> None:
+    one = nfdp(tmp_path, min_size=1000, k=1000)
+    drawn = one.sample()
+    assert len(drawn) == 1000 and drawn.max() > 900
+    assert len(one.own()) == (drawn < RECORDS).sum() < 100
+    assert Ledger(tmp_path / "0" / "ledger").costs() == [NfdpSample(1000, 1000).cost()]
+
+
+def test_a_sample_of_another_size_at_the_same_price_is_another_question(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, Account("site 0", "its records", "record", "add-remove", 1.0, 0.9))
+    ledger.sample(NfdpSample(100, 10), os_noise(), DeltaCost(0.5))
+    for other in (NfdpSample(101, 10), NfdpSample(100, 9), NfdpSample(100, 10, replacement=False)):
+        with pytest.raises(RequestError, match="another question"):
+            ledger.sample(other, os_noise(), DeltaCost(0.5))
+
+
+def test_what_a_site_is_charged_for_its_sample_does_not_tell_its_number_of_records(tmp_path: Path) -> None:
+    one = nfdp(tmp_path, min_size=20)
+    site = NfdpClient(replace(one.party, settings=replace(one.party.settings, dataset=SITES)))
+    assert site.charge == NfdpSample(20, 10) and site.sampling == NfdpSample(RECORDS, 10)
+
+
+# steps and differences
+
+
+class Noting:
+    """A learner of 50 weights that notes which batches it is given, and what is made of gradients."""
+
+    def __init__(self) -> None:
+        self.batches: list[np.ndarray] = []
+
+    def get_weights(self) -> list[np.ndarray]:
+        return [np.zeros(50, np.float32)]
+
+    def descend(self, x: np.ndarray, y: np.ndarray, batches: Any, combine: Callable[..., np.ndarray]) -> None:
+        assert len(x) == len(y) == RECORDS
+        self.batches, self.combine = list(batches), combine
+
+
+def noting(folder: Path, agent: int = 0, number: int = 1, **given: Any) -> Noting:
+    settings = settings_of("dp-fedsgd", **TORCH, **{"clip": 0.5, "noise_multiplier": 2.0, "batch_size": 10, **given})
+    one, learner = client("dp-fedsgd", settings, folder, agent), Noting()
+    assert isinstance(one, DpFedsgdClient)
+    one.train(learner, number)  # type: ignore[arg-type]
+    return learner
+
+
+def test_each_record_is_in_a_batch_by_its_own_chance(tmp_path: Path) -> None:
+    steps = noting(tmp_path, rate=0.2, epochs=100).batches
+    assert len(steps) == 500
+    there = np.zeros((500, RECORDS))
+    for step, batch in enumerate(steps):
+        assert np.unique(batch).size == batch.size
+        there[step, batch] = 1
+    each = there.sum(axis=0)  # of 500
+    assert stats.binomtest(int(there.sum()), there.size, 0.2).pvalue > 1e-6
+    assert min(stats.binomtest(int(n), 500, 0.2).pvalue for n in each) > 1e-7
+    sizes = there.sum(axis=1)
+    assert 1e-6 < stats.chi2.cdf(499 * sizes.var(ddof=1) / (RECORDS * 0.2 * 0.8), 499) < 1 - 1e-6
+    together = np.corrcoef(there.T)[np.triu_indices(RECORDS, 1)]
+    assert np.abs(together).max() < 0.3  # 500 steps: 0.045 of one standard deviation
+
+
+def test_gradients_are_cut_one_by_one_before_they_are_added_up(tmp_path: Path) -> None:
+    combine = noting(tmp_path, noise_multiplier=0.02, clip=1.0).combine
+    one, other = np.zeros((2, 50))
+    one[0], other[1] = 100.0, 0.25
+    moved = combine(np.stack([one, one, one, other])) * 10  # batch_size
+    assert moved[:2] == pytest.approx([3.0, 0.25], abs=0.2)
+    assert np.linalg.norm(moved[2:]) < 0.5
+
+
+def test_each_step_has_all_of_its_noise(tmp_path: Path) -> None:
+    combine = noting(tmp_path).combine
+    drawn = np.array([combine(np.zeros((0, 50))) for _ in range(10)]) * 10
+    assert 1e-6 < stats.chi2.cdf(float((drawn**2).sum()) / 1.0, 500) < 1 - 1e-6  # multiplier 2 of clip 0.5
+
+
+def test_noise_of_rounds_and_agents_is_not_the_same(tmp_path: Path) -> None:
+    seen = {
+        noting(tmp_path, agent, number, noise_seed=1).combine(np.zeros((0, 50))).tobytes()
+        for agent in range(2)
+        for number in (1, 2)
+    }
+    assert len(seen) == 4
+
+
+def test_a_blank_round_has_the_noise_of_all_its_steps(tmp_path: Path) -> None:
+    settings = settings_of("dp-fedsgd", **TORCH, clip=0.5, noise_multiplier=2.0, batch_size=10, rate=0.1, epochs=2)
+    start = Start(1, np.zeros(500, np.float32))
+    told = client("dp-fedsgd", settings, tmp_path).blank(start)["difference"] / (settings.lr / 10)
+    assert settings.steps == 20
+    assert 1e-6 < stats.chi2.cdf(float((told**2).sum()) / 20, 500) < 1 - 1e-6
+
+
+def test_a_round_of_steps_is_charged_with_all_of_them_and_their_sampling(tmp_path: Path) -> None:
+    settings = settings_of("dp-fedsgd", **TORCH, noise_multiplier=2.0, rate=0.1, epochs=2)
+    one, start = client("dp-fedsgd", settings, tmp_path), Start(1, np.zeros(500, np.float32))
+    cost = one.parts(start, "record")["difference"].cost
+    assert isinstance(cost, PoissonCost)
+    assert (cost.q, cost.steps) == (0.1, 20) and 1.99 < cost.multiplier < 2
+
+
+def test_an_agent_that_is_drawn_is_charged_as_if_it_always_were(tmp_path: Path) -> None:
+    settings = settings_of("dp-fedavg", **TORCH, noise_multiplier=2.0, participation=0.25)
+    one, start = client("dp-fedavg", settings, tmp_path), Start(1, np.zeros(500, np.float32))
+    assert isinstance(one, DpFedavgClient)
+    cost = one.parts(start, "agent")["difference"].cost
+    assert isinstance(cost, GaussianCost) and cost.count == 1 and 0.5 < cost.mu < 0.503
+
+
+@pytest.mark.parametrize(("method", "given"), [("dp-fedavg", TORCH), ("pate-fl", {"sigma": 4.0})])
+def test_answers_that_only_their_sum_protects_do_not_leave_a_site_in_the_clear(
+    method: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    def never() -> Examples:
+        raise AssertionError("read")
+
+    ledger = Ledger(tmp_path / "own", Account("site 0", "its records", "agent", "zero-out", 1e4, 1e-3))
+    one = client(method, settings_of(method, **given), tmp_path, ledger=ledger, masks_only=True, read=never)
+    arrays, _, metrics = one.fit([], {"request": "run/1", "round": 1, "fingerprint": WORLD.public_fingerprint})
+    assert (arrays, metrics["refused"]) == ([], "policy") and "trusted server" in metrics["detail"]
+    assert ledger.costs() == []
