@@ -66,7 +66,7 @@ S = TypeVar("S", bound=SummedSettings)
 class SummedClient(PartyClient[S], Generic[S]):
     """A party whose ballot is an array of integers: the one part of its release.
 
-    Under masks a request has four exchanges. In the first it is bound to its digest, and refused if rules or budget do
+    Under masks a request has five exchanges. In the first it is bound to its digest, and refused if rules or budget do
     not allow it; keys and shares are made from no data. The third charges it, and only then looks at records.
     """
 

@@ -76,18 +76,24 @@ def own_version(site: Site, ledger: SiteLedger) -> Version:
     looked = hashlib.sha256(json.dumps(read).encode()).hexdigest()
     if known is not None and seen.exists() and read_json(seen) == [known.fingerprint, looked]:
         return known
-    try:
-        own = own_records(site)
-        version = version_of(site, own)
-    except DataError as error:
-        logger.warning("fedballot: the site's records cannot be used, so it answers blank: %s", error)
-        version = Version("unreadable", 0, site.data.records_per_person)
+    version = _read_version(site)
+    if known is None and version is None:  # not registered: it is no version of anybody's data
+        return Version("unreadable", 0, site.data.records_per_person)
+    if version is None or known not in (None, version):
+        raise Refusal("site", f"the site's records are not the version that its ledger is about: {REASON_STAYS}")
     if known is None:
         ledger.register(version, "as first found")
-    elif known != version:
-        raise Refusal("site", f"the site's records are not the version that its ledger is about: {REASON_STAYS}")
     write_json(seen, [version.fingerprint, looked])
     return version
+
+
+def _read_version(site: Site) -> Version | None:
+    """Which version lies there; None where it cannot be used, for reasons that stay at the site."""
+    try:
+        return version_of(site, own_records(site))
+    except DataError as error:
+        logger.warning("fedballot: the site's records cannot be used: %s", error)
+        return None
 
 
 def own_tag(site: Site) -> str:

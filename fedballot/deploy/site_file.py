@@ -18,7 +18,7 @@ from fedballot.errors import SettingsError, did_you_mean
 from fedballot.files import with_home
 from fedballot.learners.extractors import chain_name, takes_network
 from fedballot.methods import METHODS
-from fedballot.privacy.accounting import Accountant
+from fedballot.privacy.accounting import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
 from fedballot.settings import EXTRACTORS
 
@@ -295,6 +295,7 @@ def _check(site: Site) -> None:
         ("allowed.longest_training_s", site.allowed.longest_training_s > 0, "more than 0"),
         ("budget.epsilon", site.budget.epsilon > 0, "more than 0"),
         ("budget.delta", 0 < site.budget.delta < 1, "more than 0 and less than 1"),
+        ("budget.accountant", site.budget.accountant in FILTERS, f"one of {', '.join(FILTERS)}"),
         ("allowed.smallest_epsilon", site.allowed.smallest_epsilon >= 0, "at least 0"),
         (
             "allowed.largest_epsilon",

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from fedballot.errors import SettingsError
 from fedballot.learners.base import FloatArray, IntArray
 
+Floats = NDArray[np.floating]
+
 QUERY_BLOCK = 512
 RECORD_BLOCK = 4096
 _REFINED_AT_ONCE = 4096  # pairs whose differences are in memory at the same time
+_FAR = 1e15  # coordinates up to which squares and sums of them stay well inside float32
 
 
 def nearest(
@@ -49,11 +52,14 @@ def nearest(
     """
     _check(records, queries, k)
     # differences stay as they are when both move, and the bound of the sift shrinks with the norms
-    centre = queries.mean(axis=0, dtype=np.float64).astype(np.float32)
+    # a score that overflows would lose its record, and a record that makes the answer fail would tell of itself
+    near = max(float(np.abs(records).max(initial=0)), float(np.abs(queries).max(initial=0))) <= _FAR
+    sifted = np.float32 if near else np.float64
+    centre = queries.mean(axis=0, dtype=np.float64).astype(sifted)
     moved = records - centre
     half_norms = 0.5 * np.einsum("ij,ij->i", moved, moved, dtype=np.float64)
     reach = float(np.sqrt(2 * half_norms.max()))
-    half_norms = half_norms.astype(np.float32)
+    half_norms = half_norms.astype(sifted)
     out = np.empty((len(queries), k), np.int64)
     for start in range(0, len(queries), query_block):
         block = queries[start : start + query_block]
@@ -66,7 +72,7 @@ def nearest(
 
 
 def _sift(
-    queries: FloatArray, records: FloatArray, half_norms: FloatArray, reach: float, k: int, record_block: int
+    queries: Floats, records: Floats, half_norms: Floats, reach: float, k: int, record_block: int
 ) -> tuple[IntArray, IntArray]:
     """Pairs (row of a query, record) that hold the k nearest records of each query for certain, and few others.
 
@@ -74,9 +80,9 @@ def _sift(
     above the k-th smallest by more than twice that is not among the k nearest.
     """
     slack = 2 * _slack(queries, reach)
-    limits = np.full(len(queries), np.inf, np.float32)
+    limits = np.full(len(queries), np.inf, queries.dtype)
     rows, columns = np.empty(0, np.int64), np.empty(0, np.int64)
-    scores = np.empty(0, np.float32)
+    scores = np.empty(0, queries.dtype)
     for start in range(0, len(records), record_block):
         stop = min(start + record_block, len(records))
         block = queries @ records[start:stop].T
@@ -99,17 +105,19 @@ def _sift(
     return rows, columns
 
 
-def _slack(queries: FloatArray, reach: float) -> FloatArray:
+def _slack(queries: Floats, reach: float) -> Floats:
     """By how much a score may be off (Q,), given records of norm at most ``reach``.
 
-    With unit roundoff u = 2^-24, the product is off by d u |q||x| in any order of summation (Higham 2002, "Accuracy
-    and stability of numerical algorithms", section 3.1). Storing |x|^2/2, subtracting, moving both points, and the
-    double precision of ``_distances`` add less than 8 u (|q| + |x|)^2. Half as much again covers second-order terms.
+    With unit roundoff u = 2^-24, which is more than that of double precision, the product is off by d u |q||x| in any
+    order of summation (Higham 2002, "Accuracy and stability of numerical algorithms", section 3.1). Storing |x|^2/2,
+    subtracting, moving both points, and the double precision of ``_distances`` add less than 8 u (|q| + |x|)^2. Half
+    as much again covers second-order terms.
     """
     u = 2.0**-24
     norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
     bound = 1.5 * u * (queries.shape[1] * norms * reach + 8 * (norms + reach) ** 2)
-    return np.asarray(np.nextafter(bound.astype(np.float32), np.float32(np.inf)), dtype=np.float32)
+    kind = queries.dtype.type
+    return np.asarray(np.nextafter(bound.astype(kind), kind(np.inf)), dtype=kind)
 
 
 def _distances(queries: FloatArray, records: FloatArray, rows: IntArray, columns: IntArray) -> NDArray[np.float64]:

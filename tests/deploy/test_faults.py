@@ -89,7 +89,7 @@ def kill_server_app(federation: Federation) -> None:
 
 
 def test_a_site_whose_training_raises_and_one_that_sends_200_mb(federation, seen):
-    """The first answers blank, which is charged and looks like any answer; the second is counted; no record gets out."""
+    """The first answers blank, which is charged and looks like any other; the second is counted."""
     federation.fault(1, "raise")
     federation.fault(2, "huge 200000000")
     before = federation.charges(1)

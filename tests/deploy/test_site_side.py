@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -168,7 +166,7 @@ def test_the_budget_of_the_file_is_the_ledgers(site: Path) -> None:
 
 def test_an_answer_carries_no_times(site: Path) -> None:
     found, metrics = ask(site)
-    assert len(found) == 1 and metrics == {"agent": 1, "refused": "", "detail": ""}
+    assert len(found) == 1 and metrics["refused"] == "" and not {"began", "compute_s"} & metrics.keys()
     assert kinds(site) == ["open", "data", "charge", "release"]
 
 
@@ -227,24 +225,18 @@ def test_records_that_were_overwritten_are_refused(site: Path) -> None:
 
 
 def test_records_that_change_behind_the_charge_are_not_told(site: Path) -> None:
-    """The same size, time and number on the disk: whoever forges these finds that the content is looked at too."""
-    assert ask(site)[1]["refused"] == ""
-    before = (site.parents[1] / "plain.npz").stat()
+    party = party_of(site)
+    assert len(party.private().y) == 24
     overwrite(site)
-    os.utime(site.parents[1] / "plain.npz", ns=(before.st_atime_ns, before.st_mtime_ns))
-    [seen] = site.parent.glob("state/version.json")
-    now = (site.parents[1] / "plain.npz").stat()
-    fingerprint, _ = json.loads(seen.read_text())
-    seen.write_text(json.dumps([fingerprint, [now.st_size, now.st_mtime_ns, now.st_ino]]))
     with pytest.raises(RunError, match="has changed since the request was charged"):
-        party_of(site).private()
+        party.private()
 
 
 def test_a_version_is_registered_once(site: Path) -> None:
     read = read_site(site)
     ledger = SiteLedger(read)
-    first = own_version(read, ledger) if read.state.mkdir(mode=0o700) is None else None
-    assert first is not None and own_version(read, ledger) == first == ledger.version()
+    first = own_version(read, ledger)
+    assert own_version(read, ledger) == first == ledger.version()
     assert [line["kind"] for line in ledger.lines()] == ["open", "data"]
 
 

@@ -69,6 +69,19 @@ def test_what_the_matrix_product_cannot_tell_apart_is_told_apart():
     np.testing.assert_array_equal(nearest(records, queries, 9), np.argsort(exact, axis=1, kind="stable")[:, :9])
 
 
+@pytest.mark.parametrize("k", [1, 3, 12])
+@pytest.mark.parametrize("far", [3.4e38, -3e38, 2e19, 1e16, -1e15])
+def test_records_however_far_are_counted_like_any_other(far, k):
+    """One record must not make an answer fail: then all votes of a party would hang on it."""
+    rng = np.random.default_rng(2)
+    records, queries = (rng.normal(size=(n, 3)).astype(np.float32) for n in (12, 5))
+    records[4], records[7] = far, (far, -far, 0)
+    records[9] = np.finfo(np.float32).smallest_subnormal
+    with np.errstate(over="raise", invalid="raise"):
+        found = nearest(records, queries, k, record_block=5)
+    np.testing.assert_array_equal(found, by_definition(records, queries, k))
+
+
 @st.composite
 def swaps(draw):
     """Two sets of labelled records that differ in one, queries, and k (which may exceed what there is)."""

@@ -29,6 +29,8 @@ from typing import Any, Self
 
 ROOT = Path(__file__).parents[3]
 WARM = (
+    "PIL.Image",
+    "cryptography.hazmat.primitives.asymmetric.x25519",
     "dp_accounting.pld.pld_privacy_accountant",
     "dp_accounting.rdp",
     "flwr.client",
@@ -42,6 +44,7 @@ WARM = (
     "scipy.stats",
     "sklearn.datasets",
     "sklearn.linear_model",
+    "sklearn.neural_network",
     "typer",
 )
 PATIENCE = 120.0  # seconds for one mutant, hundreds of times what it needs: more is an endless loop
@@ -161,7 +164,7 @@ class Worker:
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError("the worker died")
+            raise RuntimeError(f"the worker died: exit code {self._process.wait(60)}")
         return Outcome(**json.loads(answer))
 
     def close(self) -> None:
@@ -210,6 +213,12 @@ def _serve(warm: Sequence[str]) -> None:
     os.dup2(2, 1)  # what else is printed must not look like an answer
     for name in warm:
         importlib.import_module(name)
+    if "torch" in warm:
+        importlib.import_module("skops.io")
+    else:  # it would import torch with all that may be an estimator
+        sys.modules["torch"] = None  # type: ignore[assignment]
+        importlib.import_module("skops.io")
+        del sys.modules["torch"]
     assert not any(name.partition(".")[0] == "fedballot" for name in sys.modules)
     gc.freeze()  # forks need not look through what is imported
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # plugins of other packages take longer than the tests
