@@ -204,5 +204,8 @@ class SiteClient(NumPyClient):
             reason, detail = "site", f"{type(error).__name__}: {REASON_STAYS}"
         except OSError as error:
             reason, detail = "site", f"{type(error).__name__} ({error.strerror})"
+        except Exception as error:  # whose text Flower would send to the server
+            reason, detail = "site", f"{type(error).__name__}; the site's own log says more"
+            logger.exception("fedballot: this fault is not the request's")
         logger.warning("fedballot: refused %s: %s: %s", config.get("request", "a request"), reason, detail)
         return [], 1, {"agent": site.number if site else -1, "refused": reason, "detail": detail}
