@@ -229,7 +229,7 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
         noisy, classes = self.sums(question), self.classes
         if noisy is None:
             return {"sums": Part(None, lambda own, _: class_sums(own[0], own[1], classes))}
-        # the number is public, and a blank answer's counts must add up to it too: else a failure would be known for sure
+        # the number is public; a blank answer's counts must add up to it too, else a failure would be known for sure
         cost, n = noisy.cost(self.party.counted(unit)), self.party.records
         return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise, n))}
 
