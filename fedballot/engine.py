@@ -236,7 +236,7 @@ class Recorder:
             for record in strategy.round_records:
                 name = strategy.charged_as(record["round"])
                 answered[name] = max(answered.get(name, 0), record["answered"])
-            reconcile(folders, strategy.charge, answered, guarantees)
+            reconcile(folders, strategy.charge, answered, guarantees, strategy.better_than_charged)
         strategy.save(self.folder)
         self._per_round(strategy.round_records)
         counts = strategy.counts

@@ -8,7 +8,6 @@ from rich.markup import escape
 
 from fedballot import terminal
 from fedballot.errors import DataError, RunError, SettingsError
-from fedballot.progress import Progress
 from fedballot.report import numbers
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def ledger_show(path: LedgerPath, json: Json = False) -> None:
     from fedballot.ledger_view import epsilon_words, view
 
     ledger = _open(path)
-    found = view(ledger, _counter(ledger))
+    found = view(ledger)
     if json:
         terminal.print_json(found.to_dict())
         return
@@ -85,7 +84,7 @@ def ledger_budget(
             ledger.set_budget(epsilon)
         except OSError as error:
             raise RunError(f"{ledger.path}: cannot be written, so the limit stays {present:g}: {error}") from error
-    found = view(ledger, _counter(ledger))
+    found = view(ledger)
     if json:
         terminal.print_json({key: value for key, value in found.to_dict().items() if key != "entries"})
         return
@@ -180,8 +179,3 @@ def _open(path: Path) -> "Ledger":
         return Ledger(folder)
     except OSError as error:
         raise DataError(f"{folder / 'ledger.jsonl'}: cannot be read as a ledger: {error}") from error
-
-
-def _counter(ledger: "Ledger") -> Progress:
-    """Progress over the lines of a ledger, where they take long."""
-    return terminal.watcher(quiet=ledger.account.accountant != "pld")

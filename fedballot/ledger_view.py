@@ -21,7 +21,6 @@ from fedballot.privacy.costs import (
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee, all_records
 from fedballot.privacy.ledger import Account, Ledger, Spending
 from fedballot.privacy.restore import Restoration
-from fedballot.progress import Progress
 from fedballot.report import numbers
 
 _NAMES = {
@@ -125,14 +124,12 @@ class LedgerView:
         }
 
 
-def view(ledger: Ledger, progress: Progress) -> LedgerView:
+def view(ledger: Ledger) -> LedgerView:
     """Read a ledger, verified line by line.
 
     Parameters
     ----------
     ledger : Ledger
-    progress : Progress
-        Told of each line: with the accountant "pld" one takes about a second.
 
     Raises
     ------
@@ -144,7 +141,6 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
     repeatable: tuple[str, Cost] | None = None
     costs: list[Cost] = []
     entries, spent, seeded, versions, most = [], 0.0, 0, 0, 0
-    progress.start("ledger lines", len(lines))
     for line in lines:
         words, charge = "", line.get("costs")
         spending = spending.after(line)
@@ -171,8 +167,6 @@ def view(ledger: Ledger, progress: Progress) -> LedgerView:
             words = f"{len(line['heads'])} more heads of the lost ledger"
         what = _NAMES.get(line["kind"], line["kind"])
         entries.append(Entry(_clock(line["time"]), what, line.get("request", ""), words, charge, spent))
-        progress.advance(1)
-    progress.stop()
     again = None
     if repeatable is not None:
         one, counted = repeatable[1], COUNTED[account.accountant]
@@ -237,21 +231,27 @@ def restoration_words(plan: Restoration) -> list[str]:
 def _guarantee(
     account: Account, spending: Spending, costs: Sequence[Cost], spans: str, seeded: int, spent: float
 ) -> Guarantee:
-    """The statement that holds for every charge: towards whoever sees what is published."""
+    """The statement that holds for every charge: towards whoever sees what is published.
+
+    Where whoever asks has seen earlier answers, what is spent so far was itself decided by them: the promise is the
+    limit, which was not.
+    """
     charged = "1 charge" if len(costs) == 1 else f"{len(costs)} charges"
+    limit = spent if len(costs) == 1 and not spending.lost else max(spent, account.epsilon)
     noise = f"with seeded noise in {seeded} of them" if seeded else "whose noise was secret"
     sampled = not spending.lost and all(isinstance(cost, DeltaCost) for cost in costs)
     return Guarantee(
         mechanism="everything charged to this ledger",
         unit=account.unit,
         adjacency=account.adjacency,
-        epsilon=spent,
+        epsilon=limit,
         delta=spending.delta,
         view="output only",
         trust=TRUSTED_AGGREGATOR,
         status="seeded" if seeded else "proved",
         accountant=account.accountant,
-        composition=f"{charged} to the ledger of {account.party}{spans}, {noise}",
+        composition=f"{charged} to the ledger of {account.party}{spans}, {noise}; whatever was asked, they stay within "
+        "its limit",
         sampled=sampled and account.unit == "record",
     )
 

@@ -229,9 +229,9 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
         noisy, classes = self.sums(question), self.classes
         if noisy is None:
             return {"sums": Part(None, lambda own, _: class_sums(own[0], own[1], classes))}
-        return {
-            "sums": Part(noisy.cost(self.party.counted(unit)), lambda own, noise: noisy.release(own[0], own[1], noise))
-        }
+        # the number is public; a blank answer's counts must add up to it too, else a failure would be known for sure
+        cost, n = noisy.cost(self.party.counted(unit)), self.party.records
+        return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise, n))}
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """With class sums: the embedded records (n, d) and their labels (n,)."""

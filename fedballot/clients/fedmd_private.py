@@ -97,7 +97,8 @@ class NfdpClient(FedmdClient[NfdpSettings]):
     def release(self, question: Task, asked: Asked) -> Release:
         """Logits of a model that has seen the sample alone, which is drawn and charged once."""
         self.sample()
-        return self.exact(question)
+        with self.party.limit():
+            return self.exact(question)
 
     def own(self) -> Examples:
         """The sampled records, duplicates included where drawn with replacement."""

@@ -13,7 +13,7 @@ from fedballot.datasets.leaf import read_leaf
 from fedballot.datasets.npz import read_npz
 from fedballot.datasets.raw import Raw
 from fedballot.datasets.tables import read_csv, read_parquet
-from fedballot.errors import DataError
+from fedballot.errors import DataError, FedballotError
 from fedballot.files import with_home
 
 READERS: dict[str, Callable[[Path], Raw]] = {
@@ -61,6 +61,15 @@ def read_raw(path: Path, person: str = "") -> Raw:
     DataError
         An unknown kind of file, or bad content.
     """
+    try:
+        return _read(path, person)
+    except (FedballotError, OSError, MemoryError):
+        raise
+    except Exception as error:  # libraries raise many kinds for content that nobody expects
+        raise DataError(f"{path}: {type(error).__name__} {error}; expected a {KINDS}") from error
+
+
+def _read(path: Path, person: str) -> Raw:
     if person:
         if path.is_dir() or path.suffix.lower() not in _WITH_PERSONS:
             kinds = ", ".join(_WITH_PERSONS)

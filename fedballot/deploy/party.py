@@ -91,8 +91,8 @@ def _read_version(site: Site) -> Version | None:
     """Which version lies there; None where it cannot be used, for reasons that stay at the site."""
     try:
         return version_of(site, own_records(site))
-    except DataError as error:
-        logger.warning("fedballot: the site's records cannot be used: %s", error)
+    except DataError:  # whose text may quote a record, so it is for `site check`, not for a log
+        logger.warning("fedballot: the site's records cannot be used: %s", REASON_STAYS)
         return None
 
 
@@ -210,5 +210,8 @@ class SiteClient(NumPyClient):
             reason, detail = "site", f"{type(error).__name__}: {REASON_STAYS}"
         except OSError as error:
             reason, detail = "site", f"{type(error).__name__} ({error.strerror})"
+        except Exception as error:  # whose text Flower would send to the server
+            reason, detail = "site", f"{type(error).__name__}; the site's own log says more"
+            logger.exception("fedballot: this fault is not the request's")
         logger.warning("fedballot: refused %s: %s: %s", config.get("request", "a request"), reason, detail)
         return [], 1, {"agent": site.number if site else -1, "refused": reason, "detail": detail}

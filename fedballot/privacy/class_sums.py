@@ -152,10 +152,17 @@ class ClassSums:
         """Largest magnitude of a grid step of a party with at most this many records; see `largest_draw`."""
         return math.ceil(records / self.mechanism.grid) + self.mechanism.largest
 
-    def release(self, embedded: NDArray[np.floating], labels: NDArray[np.integer], noise: NoiseSource) -> Floats:
-        """Counts and sums with noise, float64 (C, 1 + d); the counts add up to the number of records again.
+    def release(
+        self,
+        embedded: NDArray[np.floating],
+        labels: NDArray[np.integer],
+        noise: NoiseSource,
+        records: int | None = None,
+    ) -> Floats:
+        """Counts and sums with noise, float64 (C, 1 + d); the counts add up to the public number of records.
 
         The noise of the counts is projected on the vectors that sum to zero: the public total lies outside of them.
+        `records` is that total where others are given, as none for a blank answer.
 
         Raises
         ------
@@ -163,7 +170,8 @@ class ClassSums:
             See `steps`.
         """
         noisy = self.read(self.steps(embedded, labels, noise))
-        noisy[:, 0] += (len(embedded) - noisy[:, 0].sum()) / self.classes
+        total = len(embedded) if records is None else records
+        noisy[:, 0] += (total - noisy[:, 0].sum()) / self.classes
         return noisy
 
     def guarantees(

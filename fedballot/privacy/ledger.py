@@ -348,8 +348,7 @@ class Ledger:
     @property
     def raised_since_restored(self) -> bool:
         """Whether a limit was set after the last loss that was noted; also true where there was none."""
-        kinds = [str(line["kind"]) for line in self._read() if line["kind"] in _LIMITS]
-        return kinds[-1] != "restored"
+        return _raised_since_restored(self._read())
 
     def set_budget(self, epsilon: float) -> None:
         """Record another budget; a smaller one than was spent stops all further releases."""
@@ -572,6 +571,11 @@ class Ledger:
     def _check_budget(self, lines: list[dict[str, Any]], request: str, costs: Sequence[Cost]) -> None:
         spending, account = self._spending(lines), self._account(lines)
         after = spending.epsilon(*costs)
+        if spending.lost and not _raised_since_restored(lines):
+            raise BudgetError(
+                f"{self.path}: it was restored, and what is lost may have used up its limit; nothing more is released "
+                "before the limit is raised on purpose (set_budget)."
+            )
         if not after <= account.epsilon:
             raise BudgetError(
                 f"{self.path}: request {request!r} would bring epsilon from {spending.epsilon():.6g} to {after:.6g} at "
@@ -676,6 +680,11 @@ class Ledger:
         # a restored folder has a lock of its own: whoever waited for the old one holds nobody off with it
         path = self.folder / "ledger.lock"
         return path.exists() and os.path.samestat(os.fstat(handle), path.stat())
+
+
+def _raised_since_restored(lines: list[dict[str, Any]]) -> bool:
+    kinds = [str(line["kind"]) for line in lines if line["kind"] in _LIMITS]
+    return kinds[-1] != "restored"
 
 
 def _filter(lines: list[dict[str, Any]]) -> accounting.Filter:

@@ -18,6 +18,7 @@ def reconcile(
     charge: Callable[[int], Costs | None],
     answered: Mapping[str, int],
     guarantees: Sequence[Guarantee],
+    better: bool = False,
 ) -> None:
     """Compare every ledger of a run with the mechanism that its guarantees rest on.
 
@@ -31,11 +32,14 @@ def reconcile(
         How many answers came, by the name under which each was to be charged.
     guarantees : sequence of Guarantee
         What the result promises; those without a promise are passed over.
+    better : bool
+        Whether the result may promise a smaller epsilon than was charged: more shares of noise came than were agreed
+        on, or who was drawn is a secret of the server's.
 
     Raises
     ------
     RunError
-        If an answer was not charged, was charged with another cost, or a guarantee promises more than was charged.
+        If an answer was not charged, was charged with another cost, or the guarantees are not what was charged.
     """
     promised = [g for g in guarantees if g.status in ("proved", "seeded") and g.epsilon < float("inf")]
     if not promised:
@@ -51,7 +55,7 @@ def reconcile(
                 )
             if request in counted:
                 counted[request] += 1
-        _check_promise(ledger, promised, [*(wanted or {}).values()] * len(answered))
+        _check_promise(ledger, promised, [*(wanted or {}).values()] * len(answered), better)
     for request, answers in answered.items():
         if counted[request] < answers:
             raise RunError(
@@ -70,8 +74,8 @@ def charges(ledger: Ledger) -> dict[str, dict[str, Cost]]:
     }
 
 
-def _check_promise(ledger: Ledger, promised: Sequence[Guarantee], costs: Sequence[Cost]) -> None:
-    """Refuse guarantees of more than a client is charged for a whole run, of which none states what it is charged."""
+def _check_promise(ledger: Ledger, promised: Sequence[Guarantee], costs: Sequence[Cost], better: bool) -> None:
+    """Refuse guarantees of which none states what a client is charged for a whole run, or all of them more."""
     account = ledger.account
     alike = [g for g in promised if (g.unit, g.adjacency) == (account.unit, account.adjacency)]
     stated = min((g.epsilon for g in alike), default=None)
@@ -82,6 +86,12 @@ def _check_promise(ledger: Ledger, promised: Sequence[Guarantee], costs: Sequenc
     charged = accounting.epsilon(costs, max(g.delta for g in alike), account.accountant)
     if stated > charged * (1 + SLACK):
         raise RunError(f"{ledger.path}: a run is charged epsilon {charged:.4g}, but the result states {stated:.4g}")
+    # the tightest accountant: no proved guarantee for these costs is smaller
+    if not better and all(g.epsilon * (1 + SLACK) < accounting.epsilon(costs, g.delta, "pld") for g in alike):
+        raise RunError(
+            f"{ledger.path}: a run is charged epsilon {charged:.4g}, but the result states no more than "
+            f"{max(g.epsilon for g in alike):.4g}: its noise does not give that"
+        )
 
 
 def _plain(costs: Costs) -> dict[str, Any]:

@@ -233,6 +233,11 @@ class BallotStrategy(Strategy, Generic[S]):
         """What one request costs this agent, by part, in its own ledger; the guarantees rest on it. None: nothing."""
         return None
 
+    @property
+    def better_than_charged(self) -> bool:
+        """Whether the guarantees may rightly state a smaller epsilon than clients are charged, see ``reconcile``."""
+        return False
+
     def charged_as(self, server_round: int) -> str:
         """The name under which the answers of a round are charged."""
         return f"{self.request_id}/{server_round}"

@@ -59,6 +59,11 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
         return self.combine_sum(server_round, total, len(answers))
 
     @property
+    def better_than_charged(self) -> bool:
+        """Under masks the sum has the noise of all that came, and charges count those agreed on."""
+        return self.settings.secure_aggregation
+
+    @property
     def aggregation(self) -> dict[str, Any]:
         if not self.settings.secure_aggregation:
             return {"secure": False, "words": "The server saw every ballot and added them up itself."}

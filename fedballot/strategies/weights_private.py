@@ -72,6 +72,11 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
     def charge(self, agent: int) -> Costs:
         return {"difference": self.mechanism.cost_if_drawn()}
 
+    @property
+    def better_than_charged(self) -> bool:
+        """Cohorts are secret; a client that was drawn knows it, and is charged for that."""
+        return True
+
     def guarantees(self) -> list[Guarantee]:
         settings, mechanism = self.settings, self.mechanism
         whole = settings.sampling == "poisson" and settings.participation == 1

@@ -141,6 +141,14 @@ def test_a_failure_behind_the_charge_is_a_blank_answer(case: str, asking: Callab
     strategy_of(one.settings, one.method).read(blank)  # the server cannot tell it from another
 
 
+def test_a_blank_answer_has_the_public_number_of_records(asking: Callable[..., Asking]) -> None:
+    """Counts are told without noise on their sum: by it a failure would be known for certain."""
+    one = asking("class sums")
+    for number, read in enumerate((one.records, fails)):
+        ((told,), metrics) = one.ask(one.client(read=read), request=f"run/{number}")
+        assert metrics["refused"] == "" and told[:, 0].sum() == pytest.approx(one.data.parts[0].size, abs=1)
+
+
 @each
 def test_a_party_without_records_answers_like_any_other(case: str, asking: Callable[..., Asking]) -> None:
     one = asking(case)

@@ -95,3 +95,20 @@ def test_files_that_do_not_fit_together(tmp_path: Path, second: str, message: st
     write(tmp_path / "2.csv", second)
     with pytest.raises(DataError, match=f"{tmp_path}/2.csv: {message}"):
         load_path(str(tmp_path / "*.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("deep.json", "[" * 10**5),  # RecursionError
+        ("huge.csv", "a,label\n1,yes\n2," + "7" * 5000 + ".0\n"),  # more digits than Python turns into a number
+        (
+            "large.json",
+            '{"users": ["a"], "user_data": {"a": {"x": [[' + "9" * 400 + ']], "y": [1]}}}',
+        ),  # OverflowError
+    ],
+)
+def test_whatever_a_reader_raises_names_the_file(name: str, content: str, tmp_path: Path) -> None:
+    """One record may make a reader raise in a way that nobody foresaw: it is a fault of the file like any other."""
+    with pytest.raises(DataError, match=name):
+        load_path(str(write(tmp_path / name, content)))

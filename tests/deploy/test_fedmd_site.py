@@ -102,3 +102,10 @@ def test_predictions_that_nothing_protects_stay_at_the_site(tmp_path: Path) -> N
     arrays, metrics = ask(site, settings(FedmdSettings, site), "fedmd", 1)
     assert arrays == [] and metrics["refused"] == "policy" and "nothing uncharged" in metrics["detail"]
     assert Ledger(site.parent / "ledger").costs() == []
+
+
+def test_training_on_a_sample_ends_at_the_site_s_limit_too(tmp_path: Path) -> None:
+    rules = {"methods": ["fedmd-nfdp"], "unit": "record", "smallest_epsilon": 0.0, "delta": 0.5}
+    site = site_for(tmp_path, **rules, longest_training_s=1e-3)
+    found, metrics = ask(site, settings(NfdpSettings, site, k=20, min_size=40), "fedmd-nfdp", 1)
+    assert found == [] and "TimeLimitError" in metrics["detail"]

@@ -178,11 +178,12 @@ def test_the_ledger_notes_which_records_it_answers_for(site):
     assert version is not None and version.records == len(np.load(site.parents[1] / "own1.npz")["y"])
 
 
-def test_records_that_cannot_be_read_are_answered_blank_and_charged(site, caplog):
-    """Whether a record makes its file unreadable is told to nobody but the site."""
+@pytest.mark.parametrize(("name", "content"), [("patients.npz", b"PK nothing"), ("patients.json", b"[" * 10**5)])
+def test_records_that_cannot_be_read_are_answered_blank_and_charged(site, caplog, name, content):
+    """Whether a record makes its file unreadable, in whatever way, is told to nobody but the site."""
     logging.getLogger("flwr").propagate = True
-    broken = site.parent / "patients.npz"
-    broken.write_bytes(b"PK nothing")
+    broken = site.parent / name
+    broken.write_bytes(content)
     edit(site, private=str(broken))
     with caplog.at_level(logging.WARNING, "flwr"):
         arrays, metrics = ask(site, settings(site))
@@ -190,9 +191,18 @@ def test_records_that_cannot_be_read_are_answered_blank_and_charged(site, caplog
     assert metrics["refused"] == metrics["detail"] == "" and arrays[0].shape == (200, 10)
     assert charges(site) == 1 and "answer is blank" in caplog.text
     assert "ValueError" not in str(metrics)
-    assert "patients.npz" in next(one.words for one in check_site(site) if one.what == "own data")
+    assert name in next(one.words for one in check_site(site) if one.what == "own data")
     again, _ = ask(site, settings(site))
     assert again[0].tobytes() == arrays[0].tobytes() and charges(site) == 1
+
+
+def test_a_fault_that_nobody_foresaw_is_a_refusal_whose_text_stays(site):
+    """Flower would send the text of an exception to the server."""
+    (site.parent / "state").mkdir(mode=0o700, exist_ok=True)
+    (site.parent / "state" / "ledgers.json").write_text('["patient 17"]')
+    arrays, metrics = ask(site, settings(site))
+    assert arrays == [] and metrics["refused"] == "site" and "patient 17" not in str(metrics)
+    assert metrics["detail"] == "AttributeError; the site's own log says more"
 
 
 def test_records_that_are_not_there_are_refused_in_words_that_name_no_file(site, caplog):

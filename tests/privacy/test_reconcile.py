@@ -58,8 +58,9 @@ def test_an_answer_that_is_charged_under_another_name_is_not_charged(tmp_path: P
     ledgers = {0: ledger(tmp_path, 0, requests=("run/2",))}
     with pytest.raises(RunError, match="0 ledgers were charged"):
         reconcile(ledgers, lambda _: COSTS, {NAME: 1}, [PROMISE])
+    both = replace(PROMISE, epsilon=accounting.epsilon([COST, COST], DELTA))
     with pytest.raises(RunError, match="'run/3' and 0 ledgers"):  # each round by itself
-        reconcile({1: ledger(tmp_path, 1)}, lambda _: COSTS, {NAME: 1, "run/3": 1}, [replace(PROMISE, epsilon=0.2)])
+        reconcile({1: ledger(tmp_path, 1)}, lambda _: COSTS, {NAME: 1, "run/3": 1}, [both])
 
 
 @pytest.mark.parametrize(
@@ -77,9 +78,9 @@ def test_a_strategy_that_says_no_charge_is_an_error(tmp_path: Path) -> None:
 
 
 def test_each_clients_own_mechanism_is_asked_for(tmp_path: Path) -> None:
-    costs: dict[int, dict[str, Cost]] = {0: COSTS, 1: {"votes": GaussianCost(0.09)}}
+    costs: dict[int, dict[str, Cost]] = {0: COSTS, 1: {"votes": GaussianCost(0.09999)}}
     ledgers = {number: ledger(tmp_path, number, costs[number]) for number in costs}
-    promise = replace(PROMISE, epsilon=gaussian.epsilon(0.09, DELTA))
+    promise = replace(PROMISE, epsilon=gaussian.epsilon(0.09999, DELTA))
     reconcile(ledgers, costs.__getitem__, {NAME: 2}, [promise])
     with pytest.raises(RunError, match="two mechanisms"):
         reconcile(ledgers, lambda number: costs[1 - number], {NAME: 2}, [promise])
@@ -94,13 +95,18 @@ def test_a_guarantee_of_other_worlds_than_the_ledger_is_about_is_none(tmp_path: 
 
 
 def test_what_a_run_is_charged_reaches_what_is_stated(tmp_path: Path) -> None:
-    """A guarantee may be better than the charges, never worse: the clients' ledgers would let more out."""
+    """What is stated is what is charged: with less the result would promise too much, with more the ledgers."""
     ledgers = {0: ledger(tmp_path, 0, requests=("run/1", "run/2"))}
     answered = {"run/1": 1, "run/2": 1}
     both = accounting.epsilon([COST, COST], DELTA)
     reconcile(ledgers, lambda _: COSTS, answered, [replace(PROMISE, epsilon=both)])
     with pytest.raises(RunError, match=r"charged epsilon .*, but the result states"):
         reconcile(ledgers, lambda _: COSTS, answered, [replace(PROMISE, epsilon=1.01 * both)])
+    for epsilon, delta in ((0.99 * both, DELTA), (PROMISE.epsilon, DELTA), (both, DELTA / 10), (0.1, 1e-4)):
+        less = replace(PROMISE, epsilon=epsilon, delta=delta)
+        with pytest.raises(RunError, match="its noise does not give that"):
+            reconcile(ledgers, lambda _: COSTS, answered, [less])
+        reconcile(ledgers, lambda _: COSTS, answered, [less], better=True)
 
 
 @pytest.mark.parametrize("change", [{"status": "none"}, {"status": "paper's claim"}, {"epsilon": float("inf")}])
