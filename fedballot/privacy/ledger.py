@@ -571,15 +571,12 @@ class Ledger:
     def _check_budget(self, lines: list[dict[str, Any]], request: str, costs: Sequence[Cost]) -> None:
         spending, account = self._spending(lines), self._account(lines)
         after = spending.epsilon(*costs)
-        if spending.lost and not _raised_since_restored(lines):
-            raise BudgetError(
-                f"{self.path}: it was restored, and what is lost may have used up its limit; nothing more is released "
-                "before the limit is raised on purpose (set_budget)."
-            )
-        if not after <= account.epsilon:
+        waits = spending.lost and not _raised_since_restored(lines)
+        if waits or not after <= account.epsilon:
+            rest = " It was restored, and waits for a limit that is raised on purpose." if waits else ""
             raise BudgetError(
                 f"{self.path}: request {request!r} would bring epsilon from {spending.epsilon():.6g} to {after:.6g} at "
-                f"delta = {spending.delta:g}; the budget is {account.epsilon:g}. Nothing was released."
+                f"delta = {spending.delta:g}; the budget is {account.epsilon:g}. Nothing was released.{rest}"
             )
 
     def _spending(self, lines: list[dict[str, Any]]) -> Spending:

@@ -428,7 +428,7 @@ def test_votes_cost_a_person_what_one_record_may_change(persons: Path) -> None:
     assert metrics["refused"] == "", metrics["detail"]
     found = Ledger(persons.parent / "ledger")
     assert (found.account.unit, found.account.adjacency) == ("person", "replace-one")
-    words = dict(view(found, Silent()).summary())["in words"]
+    words = dict(view(found).summary())["in words"]
     assert "all records of one person, at most 3 at a site" in words
     assert found.costs() == [mechanism(asked).cost("person", 3)]
     neighbours = settings(persons, KnnSettings, k=5, epsilon=40.0)

@@ -19,8 +19,9 @@ from fedballot.ledger_view import restoration_words, view
 from fedballot.privacy import accounting, gaussian
 from fedballot.privacy.costs import GaussianCost
 from fedballot.privacy.ledger import Account, BudgetError, Ledger, Lost, RequestError, Version
+from fedballot.privacy.nfdp import NfdpSample
+from fedballot.privacy.randomness import os_noise
 from fedballot.privacy.restore import plan_restoration, restore
-from fedballot.progress import Silent
 
 ACCOUNT = Account("hospital a", "patients of 2020", "record", "replace-one", epsilon=1.0, delta=1e-5)
 COSTS = {"x": GaussianCost(0.1)}
@@ -164,11 +165,13 @@ def test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds(ledger
     assert back.spent() == 1.0 and back.spending().delta == 2e-5, "the limit covers what the backup holds"
     with pytest.raises(BudgetError, match=r"from 1 to 1\.3.* at delta = 2e-05; the budget is 1\. "):
         charge(back, "2")
+    with pytest.raises(BudgetError, match="waits for a limit that is raised on purpose"):
+        back.sample(NfdpSample(10, 1), os_noise())  # which would not raise epsilon, but delta
     assert len(back.stored("1") or {}) == 1, "what was paid for is served for ever"
     back.set_budget(2.0)
     charge(back, "2")
     assert back.spent() == pytest.approx(1.0 + ONE) and back.verify()
-    words = dict(view(back, Silent()).summary())
+    words = dict(view(back).summary())
     assert "all that 1 lost ledger may have told" in words["in words"] and "2e-05" in words["in words"]
     assert words["limit"] == "ε = 2 at δ = 2×10⁻⁵"
 
@@ -322,9 +325,9 @@ def test_a_restoration_that_is_killed_can_be_done_again(ledger: Ledger, tmp_path
 
 def test_versions_are_told_in_words(ledger: Ledger) -> None:
     ledger.register(Version("sha256:aa", 300), "as first found")
-    assert "versions" not in dict(view(ledger, Silent()).summary())["in words"]
+    assert "versions" not in dict(view(ledger).summary())["in words"]
     ledger.register(Version("sha256:bb", 301), "one label corrected")
-    found = view(ledger, Silent())
+    found = view(ledger)
     assert "over 2 versions of the data" in dict(found.summary())["in words"]
     assert "301 records, sha256:bb: one label corrected" in [entry.cost for entry in found.entries]
     assert found.spent == pytest.approx(accounting.epsilon([*COSTS.values()], 1e-5))
