@@ -58,12 +58,11 @@ def nearest(
     centre = queries.mean(axis=0, dtype=np.float64).astype(sifted)
     moved = records - centre
     half_norms = 0.5 * np.einsum("ij,ij->i", moved, moved, dtype=np.float64)
-    reach = float(np.sqrt(2 * half_norms.max()))
     half_norms = half_norms.astype(sifted)
     out = np.empty((len(queries), k), np.int64)
     for start in range(0, len(queries), query_block):
         block = queries[start : start + query_block]
-        rows, columns = _sift(block - centre, moved, half_norms, reach, k, record_block)
+        rows, columns = _sift(block - centre, moved, half_norms, k, record_block)
         distances = _distances(block, records, rows, columns)
         order = np.lexsort((columns, distances, rows))
         firsts = np.searchsorted(rows[order], np.arange(len(block)))
@@ -71,53 +70,54 @@ def nearest(
     return out
 
 
-def _sift(
-    queries: Floats, records: Floats, half_norms: Floats, reach: float, k: int, record_block: int
-) -> tuple[IntArray, IntArray]:
+def _sift(queries: Floats, records: Floats, half_norms: Floats, k: int, record_block: int) -> tuple[IntArray, IntArray]:
     """Pairs (row of a query, record) that hold the k nearest records of each query for certain, and few others.
 
-    A record scores |x|^2/2 - q.x, which is (|x - q|^2 - |q|^2)/2. A score is off by less than ``_slack``, so that one
-    above the k-th smallest by more than twice that is not among the k nearest.
+    A record scores |x|^2/2 - q.x, which is (|x - q|^2 - |q|^2)/2, and is off by less than ``_slack``. One whose least
+    score is above the k-th smallest of the largest scores is not among the k nearest.
     """
-    slack = 2 * _slack(queries, reach)
+    query_norms, norms = (np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64)) for x in (queries, records))
     limits = np.full(len(queries), np.inf, queries.dtype)
     rows, columns = np.empty(0, np.int64), np.empty(0, np.int64)
-    scores = np.empty(0, queries.dtype)
+    least, most = np.empty(0, queries.dtype), np.empty(0, queries.dtype)
     for start in range(0, len(records), record_block):
         stop = min(start + record_block, len(records))
         block = queries @ records[start:stop].T
         np.subtract(half_norms[start:stop], block, out=block)
+        slack = _slack(query_norms, norms[start:stop], queries.shape[1]).astype(block.dtype)
         if start == 0 and stop >= k:
-            limits = np.partition(block, k - 1, axis=1)[:, k - 1] + slack
+            limits = np.partition(block + slack, k - 1, axis=1)[:, k - 1]
+        block -= slack
         found = np.flatnonzero((block <= limits[:, None]).reshape(-1))
         if not len(found):
             continue
         rows = np.concatenate([rows, found // (stop - start)])
         columns = np.concatenate([columns, start + found % (stop - start)])
-        scores = np.concatenate([scores, block.reshape(-1)[found]])
+        low = block.reshape(-1)[found]
+        least = np.concatenate([least, low])
+        most = np.concatenate([most, low + 2 * slack.reshape(-1)[found]])
         if stop >= k:
-            order = np.lexsort((scores, rows))
-            rows, columns, scores = rows[order], columns[order], scores[order]
+            order = np.lexsort((most, rows))
+            rows, columns, least, most = rows[order], columns[order], least[order], most[order]
             firsts = np.searchsorted(rows, np.arange(len(queries)))
-            limits = scores[firsts + k - 1] + slack
-            kept = scores <= limits[rows]
-            rows, columns, scores = rows[kept], columns[kept], scores[kept]
+            limits = most[firsts + k - 1]
+            kept = least <= limits[rows]
+            rows, columns, least, most = rows[kept], columns[kept], least[kept], most[kept]
     return rows, columns
 
 
-def _slack(queries: Floats, reach: float) -> Floats:
-    """By how much a score may be off (Q,), given records of norm at most ``reach``.
+def _slack(query_norms: Floats, norms: Floats, width: int) -> Floats:
+    """By how much scores may be off (Q, n), given the norms of queries (Q,) and records (n,).
 
     With unit roundoff u = 2^-24, which is more than that of double precision, the product is off by d u |q||x| in any
     order of summation (Higham 2002, "Accuracy and stability of numerical algorithms", section 3.1). Storing |x|^2/2,
-    subtracting, moving both points, and the double precision of ``_distances`` add less than 8 u (|q| + |x|)^2. Half
-    as much again covers second-order terms.
+    subtracting, moving both points, the double precision of ``_distances``, and adding or subtracting this bound add
+    less than 10 u (|q| + |x|)^2. Half as much again covers second-order terms. A bound for each record, not one for
+    all: else a single record far away would have every other one compared again, and tell of itself by the time.
     """
-    u = 2.0**-24
-    norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
-    bound = 1.5 * u * (queries.shape[1] * norms * reach + 8 * (norms + reach) ** 2)
-    kind = queries.dtype.type
-    return np.asarray(np.nextafter(bound.astype(kind), kind(np.inf)), dtype=kind)
+    u = 1.5 * 2.0**-24
+    own = np.add.outer(10 * u * query_norms**2, 10 * u * norms**2)
+    return np.asarray(own + np.multiply.outer((width + 20) * u * query_norms, norms))
 
 
 def _distances(queries: FloatArray, records: FloatArray, rows: IntArray, columns: IntArray) -> NDArray[np.float64]:

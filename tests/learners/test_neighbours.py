@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedballot.errors import SettingsError
-from fedballot.learners.neighbours import nearest, neighbour_votes
+from fedballot.learners.neighbours import _sift, nearest, neighbour_votes
 
 
 def by_definition(records, queries, k):
@@ -80,6 +80,17 @@ def test_records_however_far_are_counted_like_any_other(far, k):
     with np.errstate(over="raise", invalid="raise"):
         found = nearest(records, queries, k, record_block=5)
     np.testing.assert_array_equal(found, by_definition(records, queries, k))
+
+
+@pytest.mark.parametrize("far", [1e4, 1e14])
+def test_one_record_far_away_does_not_have_all_others_compared_again(far):
+    """It would take so long that the time tells of it, and beyond a party's limit its answer would be blank."""
+    rng = np.random.default_rng(3)
+    records, queries = (rng.normal(size=(n, 8)).astype(np.float32) for n in (3000, 20))
+    records[17] = far
+    half_norms = np.float32(0.5) * np.einsum("ij,ij->i", records, records)
+    rows, columns = _sift(queries, records, half_norms, 10, 4096)
+    assert len(rows) < 20 * 20 and (np.bincount(rows) >= 10).all() and len(columns) == len(rows)
 
 
 @st.composite
