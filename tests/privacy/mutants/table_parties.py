@@ -415,7 +415,7 @@ MUTANTS = (
         'return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise, n))}',
         'return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise))}',
         "a blank answer's counts add up to 0, by which it is known",
-        ("tests/clients/test_order.py::test_a_blank_answer_has_the_public_number_of_records",),
+        ("clients/test_order.py::test_a_blank_answer_has_the_public_number_of_records",),
     ),
     Mutant(
         "datasets/embedding.py",
