@@ -403,11 +403,19 @@ MUTANTS = (
     Mutant(
         "clients/fedaux.py",
         "FedauxfdpClient.parts",
-        '"sums": Part(noisy.cost(self.party.counted(unit)), lambda own, noise: noisy.release(own[0], own[1], noise))',
-        '"sums": Part(noisy.cost(self.party.counted(unit)), lambda own, noise: (noisy.release(own[0], own[1], noise) + '
-        "class_sums(own[0], own[1], classes)) / 2)",
+        'return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise, n))}',
+        'return {"sums": Part(cost, lambda own, noise: (noisy.release(own[0], own[1], noise, n) + '
+        "class_sums(own[0], own[1], classes)) / 2)}",
         "half the noise",
         (NOISE + "[class sums-0]",),
+    ),
+    Mutant(
+        "clients/fedaux.py",
+        "FedauxfdpClient.parts",
+        'return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise, n))}',
+        'return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise))}',
+        "a blank answer's counts add up to 0, by which it is known",
+        ("clients/test_order.py::test_a_blank_answer_has_the_public_number_of_records",),
     ),
     Mutant(
         "datasets/embedding.py",
@@ -813,7 +821,7 @@ MUTANTS = (
     Mutant(
         "privacy/reconcile.py",
         "reconcile",
-        "_check_promise(ledger, promised, [*(wanted or {}).values()] * len(answered))",
+        "_check_promise(ledger, promised, [*(wanted or {}).values()] * len(answered), better)",
         "pass",
         "what is stated is not compared",
         (
