@@ -975,10 +975,18 @@ MUTANTS = (
     Mutant(
         "privacy/ledger.py",
         "Ledger._check_budget",
-        "if not after <= account.epsilon:",
-        'if not after <= lines[0]["epsilon"]:',
+        "if waits or not after <= account.epsilon:",
+        'if waits or not after <= lines[0]["epsilon"]:',
         "a budget that was lowered",
         (SITE + "test_the_budget_of_the_file_is_the_ledgers",),
+    ),
+    Mutant(
+        "privacy/ledger.py",
+        "Ledger._check_budget",
+        "if waits or not after <= account.epsilon:",
+        "if not after <= account.epsilon:",
+        "a restored ledger takes what costs no epsilon",
+        ("privacy/test_restore.py::test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds",),
     ),
     Mutant(
         "deploy/party.py",
