@@ -165,8 +165,6 @@ def test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds(ledger
     assert back.spent() == 1.0 and back.spending().delta == 2e-5, "the limit covers what the backup holds"
     with pytest.raises(BudgetError, match=r"from 1 to 1\.3.* at delta = 2e-05; the budget is 1\. "):
         charge(back, "2")
-    with pytest.raises(BudgetError, match="waits for a limit that is raised on purpose"):
-        back.sample(NfdpSample(10, 1), os_noise())  # which would not raise epsilon, but delta
     assert len(back.stored("1") or {}) == 1, "what was paid for is served for ever"
     back.set_budget(2.0)
     charge(back, "2")
@@ -174,6 +172,17 @@ def test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds(ledger
     words = dict(view(back).summary())
     assert "all that 1 lost ledger may have told" in words["in words"] and "2e-05" in words["in words"]
     assert words["limit"] == "ε = 2 at δ = 2×10⁻⁵"
+
+
+def test_what_takes_of_delta_alone_waits_for_the_limit_too(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger", Account("a", "people", "record", "add-remove", 0.0, 0.1))
+    ledger.sample(NfdpSample(100, 1), os_noise())
+    ledger.copy_to(tmp_path / "backup")
+    shutil.rmtree(ledger.folder)
+    back = put_back(tmp_path / "backup", ledger.folder)
+    with pytest.raises(BudgetError, match="waits for a limit that is raised on purpose"):
+        back.sample(NfdpSample(100, 1), os_noise(), version="another")
+    assert len(back.costs()) == 1
 
 
 def test_every_further_loss_adds(ledger: Ledger, tmp_path: Path) -> None:

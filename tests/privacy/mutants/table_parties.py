@@ -986,7 +986,7 @@ MUTANTS = (
         "if waits or not after <= account.epsilon:",
         "if not after <= account.epsilon:",
         "a restored ledger takes what costs no epsilon",
-        ("privacy/test_restore.py::test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds",),
+        ("privacy/test_restore.py::test_what_takes_of_delta_alone_waits_for_the_limit_too",),
     ),
     Mutant(
         "deploy/party.py",
