@@ -149,7 +149,10 @@ COMMON = {
     "secure_aggregation": False,
     "client_models": "logistic-regression",
 }
-PRIVATE = ("pate-fl", "private-knn-fl", "fedkd-dp", "fedmd-ldp", "fedmd-nfdp", "fedauxfdp", "fedd-p", "fedavg-p")
+PRIVATE = (
+    *("pate-fl", "private-knn-fl", "fedkd-dp", "fedmd-ldp", "fedmd-nfdp"),
+    *("fedauxfdp", "fedauxfdp-sum", "fedd-p", "fedavg-p"),
+)
 PROMISELESS = ("fedmd", "fedkd", "standalone", "fedaux-f", "centralized", "public-only")
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "epsilon": (0.5, 2.0, 8.0, 25.0, math.inf),

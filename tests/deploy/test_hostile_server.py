@@ -19,7 +19,7 @@ EXAMPLES = int(os.environ.get("FEDBALLOT_HOSTILE", "1000"))
 FAMILIES = {
     "votes": ("pate-fl", "private-knn-fl"),
     "logits": ("fedkd-dp", "fedmd-ldp", "fedmd-nfdp"),
-    "heads": ("fedauxfdp", "fedd-p", "fedavg-p"),
+    "heads": ("fedauxfdp", "fedauxfdp-sum", "fedd-p", "fedavg-p"),
     "all": (*hostile.PRIVATE, *hostile.PROMISELESS),
 }
 
