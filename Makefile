@@ -23,7 +23,7 @@ test-faults: .venv/test
 
 # a hundred times as many requests of a hostile server as the suite puts to sites: hours
 hostile: .venv/test
-	OMP_NUM_THREADS=1 FEDBALLOT_HOSTILE=100000 $(BIN)/python -m pytest -s tests/deploy/test_hostile_server.py
+	OMP_NUM_THREADS=1 FEDBALLOT_HOSTILE=100000 $(BIN)/python -m pytest tests/deploy/test_hostile_server.py tests/deploy/test_hostile_masks.py
 
 # a newer Flower: what stands on it, and one federation of real processes (tests/privacy does without Flower)
 test-flwr-1.42: .venv-flwr-1.42/test

@@ -36,7 +36,7 @@ def small() -> PateSettings:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """For `-n 2`: a file stays on one worker, and tests/deploy as a whole: two federations at once are too much."""
+    """For `-n 2`: a file stays on one worker, and so do all that run a federation: two at once are too much."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
@@ -49,11 +49,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest group first, then those with slow tests, so that no worker is left with one at the end."""
     slow = {_group(item.nodeid) for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (_group(item.nodeid) != "tests/deploy", _group(item.nodeid) not in slow))
+    items.sort(key=lambda item: (_group(item.nodeid) != FEDERATIONS, _group(item.nodeid) not in slow))
+
+
+FEDERATIONS = "federations"
+RUN_ONE = ("compose", "docs", "faults", "federation", "ledger_site", "namespaces", "secure_site")
 
 
 def _group(nodeid: str) -> str:
-    return "tests/deploy" if nodeid.startswith("tests/deploy/") else nodeid.partition("::")[0]
+    file = nodeid.partition("::")[0]
+    return FEDERATIONS if file in [f"tests/deploy/test_{name}.py" for name in RUN_ONE] else file
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

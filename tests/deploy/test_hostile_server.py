@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,39 +33,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
 
 
 @pytest.mark.slow
-def test_under_masks_a_hostile_server_opens_one_sum_of_a_request(world: tuple[Path, str]) -> None:
-    """Two universes that differ in one site's records: the same words in both, and one sum at most in each."""
-    seen: Counter[str] = Counter()
-    opened: Counter[int] = Counter()
-
-    @settings(
-        max_examples=max(1, EXAMPLES // 10), deadline=None, suppress_health_check=list(HealthCheck), database=None
-    )
-    @given(st.lists(hostile.attempts(), min_size=1, max_size=4))
-    def trial(tried: list[hostile.Attempt]) -> None:
-        universes = [hostile.Masked(*world, twin) for twin in ("alike", "far away")]
-        try:
-            for attempt in tried:
-                left, right = (universe.go(attempt) for universe in universes)
-                assert left == right, f"{attempt} is told apart: {left}, {right}"
-                seen.update(refused for _, _, refused in left)
-            for universe in universes:
-                universe.check()
-                opened[len(universe.opened)] += 1
-        finally:
-            for universe in universes:
-                universe.close()
-
-    trial()
-    print("SEEN masks", dict(seen), "sums opened in an example:", dict(opened))
-    assert opened[1] + opened[2] > 0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["agent", "record"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_hostile_server_learns_what_was_charged_and_nothing_else(
-    family: str, unit: str, world: tuple[Path, str]
+    family: str, unit: str, world: tuple[Path, str], record_property: Callable[[str, object], None]
 ) -> None:
     seen: Counter[str | None] = Counter()
 
@@ -85,5 +56,5 @@ def test_a_hostile_server_learns_what_was_charged_and_nothing_else(
             twins.close()
 
     trial()
-    print("SEEN", family, unit, dict(seen))
+    record_property("seen", f"answers and refusals: {dict(seen)}")
     assert sum(seen.values()) > 0
