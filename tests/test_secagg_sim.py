@@ -77,7 +77,7 @@ def run(tmp_path_factory):
 def ballots(out: Path) -> dict[int, np.ndarray]:
     """What each agent's own ledger says that it has released."""
     paths = {int(path.parents[2].name): path for path in (out / "agents").glob("*/ledger/releases/*.npz")}
-    return {agent: read_arrays(path)["release"] for agent, path in paths.items()}
+    return {agent: read_arrays(path)["votes"] for agent, path in paths.items()}
 
 
 def test_the_tally_is_the_plain_sum_of_those_who_are_in_it(run) -> None:

@@ -96,7 +96,7 @@ def test_the_release_holds_the_tally(run):
     out, _, result, _ = run
     release = read_arrays(out / "release.npz")
     assert release["histogram"].shape == (300, 10)
-    shares = [read_arrays(path)["release"] for path in sorted((out / "agents").glob("*/ledger/releases/*.npz"))]
+    shares = [read_arrays(path)["votes"] for path in sorted((out / "agents").glob("*/ledger/releases/*.npz"))]
     assert len(shares) == 8
     assert np.array_equal(release["histogram"], np.sum(shares, axis=0))
     accuracy = np.mean(release["labels"] == release["true_labels"])

@@ -110,7 +110,8 @@ def test_a_sweep_goes_on_where_it_stopped(swept):
     before = read_json(out / "k=50" / "result.json")
     interrupted = {**before, "status": "running"}
     (out / "k=50" / "result.json").write_text(json.dumps(interrupted))
-    shutil.rmtree(out / "k=50" / "agents" / "00001")
+    for path in (out / "k=50" / "agents" / "00001").glob("run-*"):
+        shutil.rmtree(path)
     ended = _sweep(out, "--set", "k=5,50")
     assert ended.returncode == 0, ended.stderr
     assert "k=5: was done" in ended.stderr and "k=50: done" in ended.stderr
