@@ -20,13 +20,11 @@ from fedballot.clients.base import Arrays, Part, Release, Terms, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.errors import SettingsError
 from fedballot.learners.extractors import split_steps
-from fedballot.privacy.guarantee import Adjacency, Unit
+from fedballot.privacy.guarantee import ADJACENCY, Unit
 from fedballot.privacy.votes import NoisyVotes
 from fedballot.secagg import Form
 from fedballot.settings import setting
 from fedballot.wire import pack_integers, pack_labels
-
-ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one"}  # what the costs of votes speak of
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ class VotingClient(SummedClient[V], Generic[V]):
             ADJACENCY[settings.unit],
             noisy.epsilon(settings.delta, settings.unit) if noisy else 0.0,  # what this run costs, and not a second one
             settings.delta,
-            also=(*ADJACENCY.items(), ("person", "replace-one")),
+            also=tuple(ADJACENCY.items()),
         )
 
     def parts(self, question: Any, unit: Unit) -> dict[str, Part]:

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import logging
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,8 @@ class SiteClient(NumPyClient):
             reason, detail = "site", f"{type(error).__name__} ({error.strerror})"
         except Exception as error:  # whose text Flower would send to the server
             reason, detail = "site", f"{type(error).__name__}; the site's own log says more"
-            logger.exception("fedballot: this fault is not the request's")
+            if site is not None:  # nor does the log hold a text that may quote a record
+                AgentFolder(site.state).log_error(traceback.format_exc())
+                logger.warning("fedballot: this fault is not the request's; %s says more", site.state / "errors.txt")
         logger.warning("fedballot: refused %s: %s: %s", config.get("request", "a request"), reason, detail)
         return [], 1, {"agent": site.number if site else -1, "refused": reason, "detail": detail}

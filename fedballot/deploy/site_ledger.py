@@ -19,11 +19,9 @@ from fedballot.deploy.site_file import Site
 from fedballot.errors import RunError
 from fedballot.files import read_json, write_json
 from fedballot.privacy import accounting
-from fedballot.privacy.guarantee import Adjacency, Unit
+from fedballot.privacy.guarantee import ADJACENCY
 from fedballot.privacy.ledger import Account, Arrays, Costs, Ledger, Version
 
-# what the methods' costs speak of
-ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one", "person": "replace-one"}
 SEEN = "ledgers.json"  # in the state folder
 
 

@@ -16,6 +16,8 @@ TrustKind = Literal["self", "trusted aggregator", "secure aggregation"]
 
 Tone = Literal["good", "warn", "bad"]
 
+# which worlds the costs of votes, and a site's ledger, compare for each unit
+ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one", "person": "replace-one"}
 STATUSES: tuple[Status, ...] = ("proved", "paper's claim", "seeded", "none")  # strongest first
 STRONG, WEAK = 1.0, 10.0  # epsilon up to which a guarantee is a strong one, and above which it excludes next to nothing
 NOBODY = 1e-10  # delta up to which no number of people is too large

@@ -196,13 +196,16 @@ def test_records_that_cannot_be_read_are_answered_blank_and_charged(site, caplog
     assert again[0].tobytes() == arrays[0].tobytes() and charges(site) == 1
 
 
-def test_a_fault_that_nobody_foresaw_is_a_refusal_whose_text_stays(site):
-    """Flower would send the text of an exception to the server."""
+def test_a_fault_that_nobody_foresaw_is_a_refusal_whose_text_stays(site, caplog):
+    """Flower would send the text of an exception to the server; and a log is no place for what may quote a record."""
+    logging.getLogger("flwr").propagate = True
     (site.parent / "state").mkdir(mode=0o700, exist_ok=True)
     (site.parent / "state" / "ledgers.json").write_text('["patient 17"]')
     arrays, metrics = ask(site, settings(site))
     assert arrays == [] and metrics["refused"] == "site" and "patient 17" not in str(metrics)
     assert metrics["detail"] == "AttributeError; the site's own log says more"
+    assert "Traceback" not in caplog.text and "errors.txt says more" in caplog.text
+    assert "Traceback" in (site.parent / "state" / "errors.txt").read_text()
 
 
 def test_records_that_are_not_there_are_refused_in_words_that_name_no_file(site, caplog):
