@@ -28,7 +28,7 @@ hostile: .venv/test
 # a newer Flower: what stands on it, and one federation of real processes (tests/privacy does without Flower)
 test-flwr-1.42: .venv-flwr-1.42/test
 	OMP_NUM_THREADS=1 .venv-flwr-1.42/bin/python -m pytest -n 2 --no-loadscope-reorder \
-	  tests/clients tests/strategies tests/test_wire.py tests/test_sim.py::test_a_run_writes_a_whole_result \
+	  tests/clients tests/strategies tests/wire/test_packing.py tests/test_sim.py::test_a_run_writes_a_whole_result \
 	  tests/deploy/test_federation.py::test_three_kinds_of_models_teach_the_server
 
 check: .venv/test

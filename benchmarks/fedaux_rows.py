@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from fedballot.clients.base import Party
-from fedballot.engine import federated_data, prepare_worker
-from fedballot.files import write_json
-from fedballot.methods import METHODS
-from fedballot.progress import Silent
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build, load_preset, parse_assignments
+from fedballot.core.files import write_json
+from fedballot.core.folders import AgentFolder
+from fedballot.core.progress import Silent
+from fedballot.methods.registry import METHODS
+from fedballot.runs.engine import federated_data, prepare_worker
+from fedballot.settings.parts import build, load_preset, parse_assignments
 from fedballot.strategies.base import Answer
 
 ALPHAS = (0.01, 0.04, 0.16, 10.24)

@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
-from fedballot import settings as fields
 from fedballot.clients.base import Party
-from fedballot.engine import federated_data, prepare_worker
-from fedballot.methods import METHODS
-from fedballot.progress import Silent
-from fedballot.runfolder import AgentFolder
-from fedballot.wire import payload_bytes
+from fedballot.core.folders import AgentFolder
+from fedballot.core.progress import Silent
+from fedballot.methods.registry import METHODS
+from fedballot.runs.engine import federated_data, prepare_worker
+from fedballot.settings import parts as fields
+from fedballot.wire.packing import payload_bytes
 
 DIGITS = (
     "private_size=3000 public_size=2000 test_size=2000 epochs=30 batch_size=32 lr=0.002 client_models=mlp-torch "

@@ -23,13 +23,13 @@ import numpy as np
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
 from fedballot.clients.base import Party
+from fedballot.core.folders import AgentFolder
+from fedballot.core.progress import Silent
 from fedballot.datasets.sources import load
-from fedballot.engine import federated_data
 from fedballot.learners.extractors import make_extractor
-from fedballot.methods import get_method
-from fedballot.progress import Silent
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import CommonSettings, build, load_preset
+from fedballot.methods.registry import get_method
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import CommonSettings, build, load_preset
 from fedballot.strategies.base import WatchedProxy
 
 COMPONENTS = 32

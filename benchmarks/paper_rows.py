@@ -24,7 +24,18 @@ def run(method: str, out: Path, words: list[str], teachers: Path | None = None) 
     result = out / "result.json"
     if not result.exists() or json.loads(result.read_text())["status"] != "done":
         shutil.rmtree(out, ignore_errors=True)
-        command = [sys.executable, "-m", "fedballot.cli", "run", method, "--out", str(out), "--quiet", "--json", *words]
+        command = [
+            sys.executable,
+            "-m",
+            "fedballot.cli.main",
+            "run",
+            method,
+            "--out",
+            str(out),
+            "--quiet",
+            "--json",
+            *words,
+        ]
         if teachers is not None:
             # a run that is stopped before its agents start is then resumed with the models in place
             prepare = [*command, "--set", "round_timeout_s=0.001"]

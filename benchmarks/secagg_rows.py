@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from fedballot import secagg
 from fedballot.clients.pate import PateSettings
 from fedballot.clients.voting import ballot_form, mechanism
-from fedballot.files import read_json, write_json
-from fedballot.progress import Silent
-from fedballot.settings import build
+from fedballot.core.files import read_json, write_json
+from fedballot.core.progress import Silent
+from fedballot.settings.parts import build
 from fedballot.sim import simulate
+from fedballot.wire.secagg import protocol as secagg
 from tests.inprocess import run_here
 
 COMMON = {

@@ -21,12 +21,19 @@ from flwr.common import Context
 from flwr.server import ServerApp, ServerAppComponents
 from flwr.simulation import run_simulation
 
-from fedballot.engine import check_learners, make_client, make_server, party_models, resolve_device, torch_extractors
-from fedballot.errors import FedballotError, RunError
-from fedballot.methods import get_method
-from fedballot.progress import Progress
-from fedballot.runfolder import RunFolder
-from fedballot.settings import CommonSettings
+from fedballot.core.errors import FedballotError, RunError
+from fedballot.core.folders import RunFolder
+from fedballot.core.progress import Progress
+from fedballot.methods.registry import get_method
+from fedballot.runs.engine import (
+    check_learners,
+    make_client,
+    make_server,
+    party_models,
+    resolve_device,
+    torch_extractors,
+)
+from fedballot.settings.parts import CommonSettings
 
 
 def simulate(

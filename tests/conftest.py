@@ -11,7 +11,7 @@ import pytest
 os.environ["COLUMNS"] = "160"  # tables wrap alike wherever the tests run
 
 from fedballot.clients.pate import PateSettings
-from fedballot.settings import build
+from fedballot.settings.parts import build
 
 hypothesis.settings.register_profile("no-deadline", deadline=None)  # a shared machine stalls now and then
 hypothesis.settings.load_profile("no-deadline")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedballot.privacy.noise import discrete_gaussian
+from fedballot.privacy.noise.samplers import discrete_gaussian
 
 
 def weakened(divisor: float):

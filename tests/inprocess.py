@@ -12,11 +12,11 @@ from flwr.client import Client
 from flwr.common import Context, FitIns, FitRes, RecordDict
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.engine import check_learners, make_client, make_server, party_models
-from fedballot.methods import METHODS
-from fedballot.progress import Silent
-from fedballot.runfolder import RunFolder
-from fedballot.settings import CommonSettings
+from fedballot.core.folders import RunFolder
+from fedballot.core.progress import Silent
+from fedballot.methods.registry import METHODS
+from fedballot.runs.engine import check_learners, make_client, make_server, party_models
+from fedballot.settings.parts import CommonSettings
 
 
 class Here(ClientProxy):

@@ -24,13 +24,13 @@ from flwr.simulation import run_simulation
 from sklearn.datasets import load_breast_cancer
 
 from fedballot.clients.pate import PateSettings
-from fedballot.engine import make_client, make_server
-from fedballot.errors import RunError, SettingsError
-from fedballot.files import read_arrays
-from fedballot.methods import METHODS
-from fedballot.progress import Silent
-from fedballot.runfolder import RunFolder
-from fedballot.settings import CommonSettings, build
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.files import read_arrays
+from fedballot.core.folders import RunFolder
+from fedballot.core.progress import Silent
+from fedballot.methods.registry import METHODS
+from fedballot.runs.engine import make_client, make_server
+from fedballot.settings.parts import CommonSettings, build
 from fedballot.sim import LogFile, simulate
 from tests.conftest import SMALL
 from tests.inprocess import run_here
@@ -201,7 +201,7 @@ def test_too_many_broken_parties_are_a_clear_error(tmp_path):
 def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     out = tmp_path / "r"
     words = [f"{key}={value}" for key, value in {**SMALL, "agents": 16, "client_models": "random-forest"}.items()]
-    command = [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", "--out", str(out), "--quiet"]
+    command = [sys.executable, "-m", "fedballot.cli.main", "run", "pate-fl", "--out", str(out), "--quiet"]
     assignments = [part for word in [*words, "epsilon=40"] for part in ("--set", word)]
     process = subprocess.Popen([*command, *assignments], start_new_session=True)
     try:

@@ -5,15 +5,15 @@ from pathlib import Path
 from flwr.client import Client, ClientApp
 from flwr.common import Context
 
-from fedballot.apps.config import agents_root, from_run_config
-from fedballot.engine import make_client
+from fedballot.runs.engine import make_client
+from fedballot.runs.run_config import agents_root, from_run_config
 
 
 def client_fn(context: Context) -> Client:
     """The site that this node's ``site`` file describes; without one, the party that its partition-id names."""
     method, settings, out = from_run_config(context.run_config)
     if site_file := context.node_config.get("site"):
-        from fedballot.deploy.party import SiteClient
+        from fedballot.deploy.client import SiteClient
 
         return SiteClient(Path(str(site_file)), method, settings).to_client()
     return make_client(method.name, settings, agents_root(context, out), context)

@@ -3,11 +3,11 @@
 from flwr.common import Context
 from flwr.server import ServerApp, ServerAppComponents
 
-from fedballot.apps.config import from_run_config, heads_file
-from fedballot.apps.progress import PROGRESS_FILE, FileProgress
-from fedballot.engine import make_server
-from fedballot.heads import Heads
-from fedballot.runfolder import RunFolder
+from fedballot.core.folders import RunFolder
+from fedballot.privacy.ledger.heads import Heads
+from fedballot.runs.engine import make_server
+from fedballot.runs.follow import PROGRESS_FILE, FileProgress
+from fedballot.runs.run_config import from_run_config, heads_file
 from fedballot.strategies.base import BallotStrategy
 
 

@@ -23,19 +23,19 @@ import numpy.typing as npt
 from flwr.client import NumPyClient
 from flwr.common import Scalar
 
+from fedballot.core.errors import FedballotError
+from fedballot.core.folders import PER_MACHINE, AgentFolder
+from fedballot.core.metrics import auc_per_class, confusion_matrix
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.errors import FedballotError
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.metrics import auc_per_class, confusion_matrix
-from fedballot.privacy.accounting import Accountant
-from fedballot.privacy.costs import Cost
+from fedballot.privacy.accounting.accountants import Accountant
+from fedballot.privacy.accounting.costs import Cost
 from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.ledger import Account, BudgetError, Ledger, RequestError
-from fedballot.privacy.randomness import NoiseSource, secret_noise
-from fedballot.runfolder import PER_MACHINE, AgentFolder
-from fedballot.settings import CommonSettings
+from fedballot.privacy.ledger.ledger import Account, BudgetError, Ledger, RequestError
+from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
+from fedballot.settings.parts import CommonSettings
 
 Arrays = list[npt.NDArray[np.generic]]
 Release = Mapping[str, npt.NDArray[Any]]

@@ -9,7 +9,7 @@ from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, PartyClient, Refusal, Release
 from fedballot.datasets.examples import Array
-from fedballot.settings import CommonSettings
+from fedballot.settings.parts import CommonSettings
 
 
 class MeasuringClient(PartyClient[CommonSettings]):

@@ -28,18 +28,18 @@ from fedballot.clients.private_heads import (
     pack,
     record_terms,
 )
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.embedding import AXES, Embedding, fit_embedding
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
-from fedballot.errors import SettingsError
+from fedballot.distillation.certainty import planned_dimension, score
 from fedballot.learners.base import FloatArray
 from fedballot.learners.registry import make_learner
-from fedballot.privacy import gaussian
-from fedballot.privacy.class_sums import ClassSums, class_sums
+from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.heads import PrivateHead
-from fedballot.settings import setting
-from fedballot.strategies.certainty import planned_dimension, score
+from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
+from fedballot.privacy.mechanisms.heads import PrivateHead
+from fedballot.settings.parts import setting
 
 LANDMARKS = 512  # of class sums, where the public pool is large enough
 PER_LANDMARK = 10  # least public records for a landmark

@@ -14,13 +14,13 @@ from fedballot.clients.base import Arrays, Part, Release, Terms
 from fedballot.clients.fedaux import FedauxfdpClient, FedauxfdpSettings
 from fedballot.clients.private_heads import HeadQuestion, record_terms
 from fedballot.clients.summed import SummedClient, SummedSettings
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
-from fedballot.errors import SettingsError
-from fedballot.privacy.class_sums import ClassSums
 from fedballot.privacy.guarantee import Unit
-from fedballot.secagg import Form
-from fedballot.settings import setting
+from fedballot.privacy.mechanisms.class_sums import ClassSums
+from fedballot.settings.parts import setting
+from fedballot.wire.secagg.protocol import Form
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from flwr.common import Scalar
 from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
 from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, HeadSettings, fit_score_head
 from fedballot.clients.weights import Start, WeightsClient, WeightsSettings
-from fedballot.errors import SettingsError
-from fedballot.privacy.heads import PrivateHead
-from fedballot.settings import EXTRACTORS, setting
-from fedballot.wire import pack_halves
+from fedballot.core.errors import SettingsError
+from fedballot.privacy.mechanisms.heads import PrivateHead
+from fedballot.settings.parts import EXTRACTORS, setting
+from fedballot.wire.packing import pack_halves
 
 
 @dataclass(frozen=True)

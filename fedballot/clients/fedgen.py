@@ -14,10 +14,10 @@ from flwr.common import Scalar
 from fedballot.clients.base import Arrays, Refusal, Release
 from fedballot.clients.fedkd import class_counts
 from fedballot.clients.weights import Start, WeightsClient, WeightsSettings
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 from fedballot.learners.base import Learner, Replay
-from fedballot.settings import setting
-from fedballot.wire import WireError, unpack_singles
+from fedballot.settings.parts import setting
+from fedballot.wire.packing import WireError, unpack_singles
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, Part, PartyClient, Release, Terms, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import check_images, public_copy
-from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
 from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.logits import NoisyLogits
-from fedballot.privacy.quantise import Quantiser
-from fedballot.secagg import Form
-from fedballot.settings import CommonSettings, setting
-from fedballot.wire import WireError, pack_labels, unpack_labels, unpack_singles
+from fedballot.privacy.mechanisms.logits import NoisyLogits
+from fedballot.privacy.mechanisms.quantise import Quantiser
+from fedballot.settings.parts import CommonSettings, setting
+from fedballot.wire.packing import WireError, pack_labels, unpack_labels, unpack_singles
+from fedballot.wire.secagg.protocol import Form
 
 Floats = npt.NDArray[np.floating]
 Indices = npt.NDArray[np.int64]

@@ -17,13 +17,13 @@ from flwr.common import Scalar
 from scipy.special import softmax
 
 from fedballot.clients.base import Arrays, PartyClient, Refusal, Release, request_name
+from fedballot.core.errors import SettingsError
+from fedballot.core.folders import AgentFolder
 from fedballot.datasets.examples import Examples
-from fedballot.errors import SettingsError
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import CommonSettings, setting
-from fedballot.wire import (
+from fedballot.settings.parts import CommonSettings, setting
+from fedballot.wire.packing import (
     WireError,
     pack_halves,
     pack_labels,

@@ -17,17 +17,18 @@ from scipy.special import softmax
 
 from fedballot.clients.base import Arrays, Asked, Part, Refusal, Release, Terms, refusals
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings, Floats, Indices, Task
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
-from fedballot.errors import SettingsError
-from fedballot.privacy import accounting, gaussian
-from fedballot.privacy.accounting import Accountant
+from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy.accounting import gaussian
+from fedballot.privacy.accounting.accountants import Accountant
 from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.laplace import NoisyValues
-from fedballot.privacy.nfdp import NfdpSample
-from fedballot.privacy.randomness import NoiseSource, secret_noise
-from fedballot.privacy.vectors import NoisyVector, clip_rows
-from fedballot.settings import setting
+from fedballot.privacy.mechanisms.laplace import NoisyValues
+from fedballot.privacy.mechanisms.nfdp import NfdpSample
+from fedballot.privacy.mechanisms.vectors import NoisyVector, clip_rows
+from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
+from fedballot.settings.parts import setting
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.federation import FederatedData
-from fedballot.errors import SettingsError
 from fedballot.learners.base import FloatArray
 from fedballot.learners.extractors import Extractor, make_extractor, split_steps
-from fedballot.settings import EXTRACTORS, CommonSettings, setting
+from fedballot.settings.parts import EXTRACTORS, CommonSettings, setting
 
 Indices = npt.NDArray[np.int64]
 SPLIT = 7  # stream of the run's seed

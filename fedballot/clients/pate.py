@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from fedballot.clients.base import EVALUATED
 from fedballot.clients.voting import VotingClient, VotingSettings
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 from fedballot.learners.base import Learner
-from fedballot.privacy.votes import limit_votes
-from fedballot.settings import setting
+from fedballot.privacy.mechanisms.votes import limit_votes
+from fedballot.settings.parts import setting
 
 FEW_VOTES = 0.1
 

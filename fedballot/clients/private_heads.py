@@ -17,17 +17,18 @@ from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, Part, PartyClient, Refusal, Release, Terms
 from fedballot.clients.frozen import FrozenSettings, PublicFeatures, public_features
+from fedballot.core.metrics import confusion_matrix
 from fedballot.datasets.examples import Examples
+from fedballot.distillation.certainty import score
 from fedballot.learners.base import FloatArray
-from fedballot.metrics import confusion_matrix
-from fedballot.privacy import accounting, papers
-from fedballot.privacy.costs import Cost
+from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy.accounting import papers
+from fedballot.privacy.accounting.costs import Cost
 from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.heads import Head, PrivateHead, fit_head, prepare
-from fedballot.privacy.randomness import NoiseSource, secret_noise
-from fedballot.settings import setting
-from fedballot.strategies.certainty import score
-from fedballot.wire import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
+from fedballot.privacy.mechanisms.heads import Head, PrivateHead, fit_head, prepare
+from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
+from fedballot.settings.parts import setting
+from fedballot.wire.packing import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from fedballot.clients.base import EVALUATED
 from fedballot.clients.voting import VotingClient, VotingSettings
+from fedballot.core.metrics import confusion_matrix
 from fedballot.learners.base import FloatArray
 from fedballot.learners.extractors import Extractor, make_extractor, split_steps
 from fedballot.learners.neighbours import nearest, neighbour_votes
-from fedballot.metrics import confusion_matrix
-from fedballot.settings import EXTRACTORS, setting
+from fedballot.settings.parts import EXTRACTORS, setting
 
 FULL_VOTES = 0.95
 

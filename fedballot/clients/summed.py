@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot import secagg
 from fedballot.clients.base import Arrays, PartyClient, Refusal, Release, Terms, refusals, request_name, split_parts
-from fedballot.errors import SettingsError
-from fedballot.secagg import Form, Plan
-from fedballot.settings import CommonSettings, setting
-from fedballot.wire import pack_integers
+from fedballot.core.errors import SettingsError
+from fedballot.settings.parts import CommonSettings, setting
+from fedballot.wire.packing import pack_integers
+from fedballot.wire.secagg import protocol as secagg
+from fedballot.wire.secagg.protocol import Form, Plan
 
 
 @dataclass(frozen=True)

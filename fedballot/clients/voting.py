@@ -18,13 +18,13 @@ from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, Part, Release, Terms, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 from fedballot.learners.extractors import split_steps
 from fedballot.privacy.guarantee import ADJACENCY, Unit
-from fedballot.privacy.votes import NoisyVotes
-from fedballot.secagg import Form
-from fedballot.settings import setting
-from fedballot.wire import pack_integers, pack_labels
+from fedballot.privacy.mechanisms.votes import NoisyVotes
+from fedballot.settings.parts import setting
+from fedballot.wire.packing import pack_integers, pack_labels
+from fedballot.wire.secagg.protocol import Form
 
 
 @dataclass(frozen=True)

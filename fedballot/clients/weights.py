@@ -14,12 +14,12 @@ import numpy.typing as npt
 from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal, Release
+from fedballot.core.errors import DataError, SettingsError
 from fedballot.datasets.own import SITES
-from fedballot.errors import DataError, SettingsError
 from fedballot.learners.base import Learner
 from fedballot.learners.flat import flatten, unflatten
-from fedballot.settings import CommonSettings, setting
-from fedballot.wire import WireError, pack_halves, unpack_halves, unpack_singles
+from fedballot.settings.parts import CommonSettings, setting
+from fedballot.wire.packing import WireError, pack_halves, unpack_halves, unpack_singles
 
 Floats = npt.NDArray[np.float32]
 

@@ -16,15 +16,15 @@ import numpy.typing as npt
 
 from fedballot.clients.base import Arrays, Part, Release, Terms
 from fedballot.clients.weights import MomentumSettings, Start, WeightsClient, WeightsSettings, pack_difference
-from fedballot.errors import DataError, SettingsError
+from fedballot.core.errors import DataError, SettingsError
 from fedballot.learners.base import Learner
-from fedballot.privacy import accounting
-from fedballot.privacy.accounting import Accountant
-from fedballot.privacy.costs import GaussianCost
+from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy.accounting.accountants import Accountant
+from fedballot.privacy.accounting.costs import GaussianCost
 from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.randomness import NoiseSource, secret_noise
-from fedballot.privacy.subsampled import SubsampledGaussian
-from fedballot.settings import setting
+from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
+from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
+from fedballot.settings.parts import setting
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Array
-from fedballot.errors import DataError
 
 
 def folder() -> Path:

@@ -5,8 +5,8 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Array, Indices
-from fedballot.errors import DataError
 
 _INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 

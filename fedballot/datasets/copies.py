@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Array
-from fedballot.errors import SettingsError
 
 COPY_STREAM = 8  # of the run's seed
 GREY_REACH, COLOUR_REACH = 1 / 14, 1 / 8  # farthest shift, as a share of the height: 2 of 28 pixels, 4 of 32

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.features import l2_normalised
-from fedballot.errors import SettingsError
 
 Floats = NDArray[np.float32]
 

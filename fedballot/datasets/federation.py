@@ -6,14 +6,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.fingerprint import fingerprint
-from fedballot.datasets.images import transfer
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import partition
+from fedballot.datasets.readers.images import transfer
 from fedballot.datasets.sources import load
-from fedballot.errors import SettingsError
 
 
 @dataclass(frozen=True, kw_only=True)

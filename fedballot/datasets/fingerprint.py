@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Array
-from fedballot.errors import DataError
 
 _CHUNK_BYTES = 1 << 24
 

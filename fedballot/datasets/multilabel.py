@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Array, Indices
-from fedballot.errors import DataError
 
 
 def is_multi_label(y: Array) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Examples, Indices, Source
-from fedballot.datasets.files import read_raw
 from fedballot.datasets.fingerprint import records_fingerprint, row_hashes
-from fedballot.errors import DataError
+from fedballot.datasets.readers.files import read_raw
 
 SITES = "sites"
 """The data set's name in a run whose parties hold their own records."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Examples, Indices, Source
 from fedballot.datasets.federation import FederatedData, FederationSpec, split_records
 from fedballot.datasets.fingerprint import fingerprint
-from fedballot.datasets.images import transfer
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.partitions import partition
+from fedballot.datasets.readers.images import transfer
 from fedballot.datasets.sources import load
-from fedballot.errors import SettingsError
 
 ALL = "all"
 

@@ -5,10 +5,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedballot.datasets.builtin import BUILTIN, load_builtin
+from fedballot.core.errors import DataError, did_you_mean
 from fedballot.datasets.examples import Examples, Source
-from fedballot.datasets.files import KINDS, load_path, looks_like_path
-from fedballot.errors import DataError, did_you_mean
+from fedballot.datasets.readers.builtin import BUILTIN, load_builtin
+from fedballot.datasets.readers.files import KINDS, load_path, looks_like_path
 
 __all__ = ["Examples", "Source", "load", "names"]
 

@@ -15,9 +15,9 @@ from importlib import resources
 from pathlib import Path
 
 from fedballot import __version__
-from fedballot.apps.config import OWN_KEYS
-from fedballot.errors import SettingsError
-from fedballot.methods import METHODS
+from fedballot.core.errors import SettingsError
+from fedballot.methods.registry import METHODS
+from fedballot.runs.run_config import OWN_KEYS
 
 SERVER_APP, CLIENT_APP = "fedballot.apps.server_app:app", "fedballot.apps.client_app:app"
 _RECORD = "pyproject.toml"

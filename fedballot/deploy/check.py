@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedballot.core.errors import FedballotError, SettingsError
 from fedballot.datasets.examples import Source
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import OwnRecords, load_own
@@ -17,10 +18,9 @@ from fedballot.deploy.pki import check_certificate, check_site_key
 from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
-from fedballot.errors import FedballotError, SettingsError
 from fedballot.learners.registry import make_learner
-from fedballot.methods import METHODS, Method
-from fedballot.privacy.ledger import Version
+from fedballot.methods.registry import METHODS, Method
+from fedballot.privacy.ledger.ledger import Version
 
 LONGEST_NOTE = 500  # characters, which go into the ledger as they are
 

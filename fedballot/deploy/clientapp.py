@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from fedballot.core.errors import RunError
 from fedballot.deploy.bundle import check_bundle
-from fedballot.errors import RunError
 
 
 def guard() -> None:

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedballot.errors import RunError
+from fedballot.core.errors import RunError
 
 COMMAND_TIMEOUT_S = 60.0
 CONNECTION = "fedballot"  # name of the server in Flower's configuration file

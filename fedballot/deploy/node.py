@@ -14,9 +14,9 @@ import threading
 import time
 from pathlib import Path
 
+from fedballot.core.errors import RunError, SettingsError
 from fedballot.deploy.flower import command, environment
 from fedballot.deploy.site_file import Site
-from fedballot.errors import RunError, SettingsError
 
 REFUSED_S = 150.0  # a server notices a killed SuperNode after about a minute
 AGAIN_S = 5.0

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397  # the longest that common TLS clients accept

@@ -16,8 +16,8 @@ from fedballot.clients.weights import WeightsSettings
 from fedballot.datasets.own import SITES
 from fedballot.deploy.site_file import Allowed, Site, can_be_limited
 from fedballot.learners.extractors import chain_name, network_digest, takes_network
-from fedballot.methods import Method
-from fedballot.settings import EXTRACTORS, CommonSettings
+from fedballot.methods.registry import Method
+from fedballot.settings.parts import EXTRACTORS, CommonSettings
 
 S = TypeVar("S", bound=CommonSettings)
 

@@ -8,12 +8,12 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedballot.core.errors import SettingsError
 from fedballot.deploy import pki
 from fedballot.deploy.flower import CONNECTION, ask, command, environment, one_port
 from fedballot.deploy.node import is_loopback
 from fedballot.deploy.site_file import check_private
-from fedballot.errors import SettingsError
-from fedballot.heads import FILE
+from fedballot.privacy.ledger.heads import FILE
 
 FLEET_PORT, CONTROL_PORT = 9092, 18000
 

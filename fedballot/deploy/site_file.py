@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fedballot.core.errors import SettingsError, did_you_mean
+from fedballot.core.files import with_home
 from fedballot.datasets.own import Persons
-from fedballot.errors import SettingsError, did_you_mean
-from fedballot.files import with_home
 from fedballot.learners.extractors import chain_name, takes_network
-from fedballot.methods import METHODS
-from fedballot.privacy.accounting import FILTERS, Accountant
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.accounting.accountants import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
-from fedballot.settings import EXTRACTORS
+from fedballot.settings.parts import EXTRACTORS
 
 OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 DIGEST = re.compile("sha256:[0-9a-f]{64}")

@@ -2,7 +2,7 @@
 
 The site's state folder remembers the ledger of each population as it was after its last line, so that another ledger,
 an older one or none is noticed there. What the state folder cannot notice, for it was put back as well, the server's
-requests tell (:mod:`fedballot.heads`).
+requests tell (:mod:`fedballot.privacy.ledger.heads`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedballot.clients.base import Refusal
+from fedballot.core.errors import RunError
+from fedballot.core.files import read_json, write_json
 from fedballot.datasets.own import OwnRecords
 from fedballot.deploy.site_file import Site
-from fedballot.errors import RunError
-from fedballot.files import read_json, write_json
-from fedballot.privacy import accounting
+from fedballot.privacy.accounting import accountants as accounting
 from fedballot.privacy.guarantee import ADJACENCY
-from fedballot.privacy.ledger import Account, Arrays, Costs, Ledger, Version
+from fedballot.privacy.ledger.ledger import Account, Arrays, Costs, Ledger, Version
 
 SEEN = "ledgers.json"  # in the state folder
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedballot.apps.progress import PROGRESS_FILE, Follower
+from fedballot.core.errors import DataError, RunError
+from fedballot.core.files import read_json
+from fedballot.core.folders import RunFolder
+from fedballot.core.progress import Progress
 from fedballot.deploy.bundle import write_app
 from fedballot.deploy.flower import ask
 from fedballot.deploy.server import ServerFolder
-from fedballot.engine import check_learners
-from fedballot.errors import DataError, RunError
-from fedballot.files import read_json
-from fedballot.methods import get_method
-from fedballot.progress import Progress
-from fedballot.runfolder import RunFolder
-from fedballot.settings import CommonSettings
+from fedballot.methods.registry import get_method
+from fedballot.runs.engine import check_learners
+from fedballot.runs.follow import PROGRESS_FILE, Follower
+from fedballot.settings.parts import CommonSettings
 
 LOOK_S = 0.2  # between looks at the run's folder
 ASK_S = 10.0  # between questions to the server, each of which takes a second of processor time

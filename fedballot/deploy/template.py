@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedballot.core.errors import SettingsError
 from fedballot.deploy.pki import make_site_key
-from fedballot.errors import SettingsError
 
 TEMPLATE = """\
 # One site of a federation. Paths are relative to this file's folder.

@@ -10,7 +10,7 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
-from fedballot.errors import RunError
+from fedballot.core.errors import RunError
 
 GRACE_S = 60.0  # for what cannot be interrupted
 AGAIN_S = 0.5  # libraries may swallow an exception: it comes again until the block is left

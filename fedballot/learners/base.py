@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]

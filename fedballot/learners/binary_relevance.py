@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 
-from fedballot.errors import DataError, SettingsError
-from fedballot.files import read_arrays, write_arrays
+from fedballot.core.errors import DataError, SettingsError
+from fedballot.core.files import read_arrays, write_arrays
 from fedballot.learners import base
 from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
 from fedballot.learners.sklearn_learner import ScikitLearner, WithoutWeights

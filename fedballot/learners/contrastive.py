@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedballot.errors import RunError, SettingsError
+from fedballot.core.errors import RunError, SettingsError
 from fedballot.learners import nets, training
 from fedballot.learners.base import FloatArray, Inputs
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 from fedballot.learners.companion import Companion
 
 HIDDEN = 64

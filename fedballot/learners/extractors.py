@@ -16,9 +16,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.datasets import cache, features
 from fedballot.datasets.fingerprint import fingerprint
-from fedballot.errors import SettingsError, did_you_mean
 from fedballot.learners.base import FloatArray, Inputs, check_inputs
 
 AUTO = "auto"

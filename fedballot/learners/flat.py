@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.errors import DataError
+from fedballot.core.errors import DataError
 
 Floats = npt.NDArray[np.float32]
 

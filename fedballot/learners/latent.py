@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedballot.errors import DataError, RunError, SettingsError
+from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.learners.base import FloatArray, Replay
 from fedballot.learners.companion import Companion
 from fedballot.learners.training import AdamW, seeded

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 from fedballot.learners.base import FloatArray, IntArray
 
 Floats = NDArray[np.floating]

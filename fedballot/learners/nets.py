@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 
 Builder = Callable[[int], nn.Module]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from fedballot.errors import SettingsError, did_you_mean
+from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.learners.base import Learner
 
 Role = Literal["teacher", "student"]

@@ -15,8 +15,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
 
-from fedballot.errors import DataError, RunError, SettingsError
-from fedballot.files import write_atomic
+from fedballot.core.errors import DataError, RunError, SettingsError
+from fedballot.core.files import write_atomic
 from fedballot.learners import base, skops_io, storage
 from fedballot.learners.base import Combine, FloatArray, Inputs, IntArray, Loss, Progress
 

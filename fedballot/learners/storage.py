@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedballot.errors import DataError
+from fedballot.core.errors import DataError
 
 
 def read_bytes(path: Path) -> bytes:

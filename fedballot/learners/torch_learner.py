@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from fedballot.errors import DataError, RunError, SettingsError
-from fedballot.files import write_atomic
+from fedballot.core.errors import DataError, RunError, SettingsError
+from fedballot.core.files import write_atomic
 from fedballot.learners import augment, base, latent, nets, storage, training
 from fedballot.learners.base import WEIGHT_LEARNERS, Combine, FloatArray, Inputs, IntArray, Loss, Progress, Replay
 from fedballot.learners.companion import Companion

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any, Literal, get_args
 
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 
 Unit = Literal["record", "person", "agent"]
 Adjacency = Literal["add-remove", "replace-one", "zero-out"]

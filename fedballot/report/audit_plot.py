@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedballot.auditing import AuditReport, Layer
-from fedballot.privacy.audit_runs import ALARM
+from fedballot.privacy.audit.mechanisms import ALARM
 from fedballot.report.canvas import bare, style
 from fedballot.report.palette import LIGHT
+from fedballot.studies.audit import AuditReport, Layer
 
 _PARTS = {"mechanism": "the mechanism", "clients": "real clients"}
 

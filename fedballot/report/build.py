@@ -6,8 +6,8 @@ from typing import Any
 from fedballot.privacy.guarantee import adjacency_note
 from fedballot.report import view
 from fedballot.report.html import write_page
-from fedballot.report.load import Release, load_release, load_result
 from fedballot.report.pictures import pictures
+from fedballot.runs.results import Release, load_release, load_result
 
 # What a run that is not done may lack.
 _EMPTY: dict[str, Any] = {

@@ -6,14 +6,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fedballot.errors import SettingsError
-from fedballot.files import write_atomic
+from fedballot.core.errors import SettingsError
+from fedballot.core.files import write_atomic
 from fedballot.privacy.guarantee import WEAK, Tone, holds, meaning, tone
 from fedballot.report.compare_plot import bytes_figure, comparison_figure, privacy_figure, series
 from fedballot.report.html import write_page
-from fedballot.report.load import load_result
 from fedballot.report.palette import MARKS
 from fedballot.report.svg import inline_svg
+from fedballot.runs.results import load_result
 
 
 @dataclass(frozen=True)

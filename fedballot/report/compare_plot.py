@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
+from fedballot.core.numbers import epsilon, size
 from fedballot.report.canvas import bare, canvas, percent_axis, style
-from fedballot.report.numbers import epsilon, size
 from fedballot.report.palette import LIGHT, SERIES
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 import fedballot
-from fedballot.files import write_atomic
-from fedballot.report import numbers
+from fedballot.core import numbers
+from fedballot.core.files import write_atomic
 from fedballot.report.palette import DARK, LIGHT
 
 

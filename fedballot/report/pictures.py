@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fedballot.report.load import Release
+from fedballot.runs.results import Release
 
 MOST_PICTURES = 60
 LARGEST_SIDE = 96  # pixels; larger images are scaled down so that the page stays small

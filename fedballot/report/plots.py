@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from fedballot.errors import DataError
+from fedballot.core.errors import DataError
 from fedballot.report.canvas import bare, canvas, short, style, whole_ticks
 from fedballot.report.palette import LIGHT
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from fedballot.core.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
 from fedballot.privacy.guarantee import holds, tone
-from fedballot.report.load import Release
-from fedballot.report.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
 from fedballot.report.rounds_plot import rounds_figure
 from fedballot.report.run_plots import lead_figure, per_agent_figure, per_class_figure
 from fedballot.report.svg import inline_svg
+from fedballot.runs.results import Release
 
 # Settings worth a place at the top, in this order, where the method has them.
 KEY_SETTINGS = (

@@ -34,14 +34,14 @@ from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
-from fedballot.errors import RunError
-from fedballot.files import read_arrays, write_arrays
-from fedballot.heads import SENT, Heads, Known
+from fedballot.core.errors import RunError
+from fedballot.core.files import read_arrays, write_arrays
+from fedballot.core.progress import Progress
 from fedballot.privacy.guarantee import Guarantee
-from fedballot.privacy.ledger import Costs
-from fedballot.progress import Progress
-from fedballot.settings import CommonSettings
-from fedballot.wire import WireError, payload_bytes
+from fedballot.privacy.ledger.heads import SENT, Heads, Known
+from fedballot.privacy.ledger.ledger import Costs
+from fedballot.settings.parts import CommonSettings
+from fedballot.wire.packing import WireError, payload_bytes
 
 S = TypeVar("S", bound=CommonSettings)
 Arrays = list[npt.NDArray[Any]]

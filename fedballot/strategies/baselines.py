@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.metrics import accuracy, accuracy_per_class, mean_and_std, mean_auc
+from fedballot.core.metrics import accuracy, accuracy_per_class, mean_and_std, mean_auc
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
-from fedballot.settings import CommonSettings
+from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
-from fedballot.wire import WireError
+from fedballot.wire.packing import WireError
 
 
 class MeasureStrategy(BallotStrategy[CommonSettings]):

@@ -20,20 +20,20 @@ from scipy.special import softmax
 from fedballot.clients.fedaux import FedauxfdpSettings, FedauxFSettings, class_axes, sums_mechanism
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.private_heads import FeddSettings, HeadSettings, head_costs, together, unpack
+from fedballot.core.files import write_arrays
+from fedballot.core.folders import RunFolder
+from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
-from fedballot.files import write_arrays
+from fedballot.distillation.aggregation import average_vectors, weighted_average
+from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
-from fedballot.privacy.costs import Cost
+from fedballot.privacy.accounting.costs import Cost
 from fedballot.privacy.guarantee import SELF, Guarantee
-from fedballot.privacy.heads import prepare
-from fedballot.privacy.ledger import Costs
-from fedballot.runfolder import RunFolder
-from fedballot.strategies.aggregation import average_vectors, weighted_average
+from fedballot.privacy.ledger.ledger import Costs
+from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
-from fedballot.strategies.certainty import certainty, discriminants, pooled, score, soft_labels
 
 H = TypeVar("H", bound=HeadSettings)
 D = TypeVar("D", bound=FeddSettings)

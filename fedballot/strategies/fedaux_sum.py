@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.clients.fedaux_sum import FedauxfdpSumSettings, shared_mechanism, sums_form
-from fedballot.privacy.class_sums import ClassSums
 from fedballot.privacy.guarantee import Guarantee
-from fedballot.privacy.ledger import Costs
-from fedballot.secagg import Form
+from fedballot.privacy.ledger.ledger import Costs
+from fedballot.privacy.mechanisms.class_sums import ClassSums
 from fedballot.strategies.base import Answer, Arrays, one_array
 from fedballot.strategies.fedaux import FedauxfdpStrategy, Floats
 from fedballot.strategies.summed import SummedStrategy
-from fedballot.wire import unpack_integers
+from fedballot.wire.packing import unpack_integers
+from fedballot.wire.secagg.protocol import Form
 
 
 class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], FedauxfdpStrategy[FedauxfdpSumSettings]):

@@ -19,16 +19,16 @@ from fedballot.clients.fedaux_weights import FedauxSettings
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.weights import Floats, unpack_difference
 from fedballot.datasets.federation import FederatedData
+from fedballot.distillation.aggregation import weighted_average
+from fedballot.distillation.certainty import score
 from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.flat import flatten
 from fedballot.privacy.guarantee import SELF, Guarantee
-from fedballot.privacy.heads import prepare
-from fedballot.strategies.aggregation import weighted_average
+from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.strategies.base import Answer, Arrays
-from fedballot.strategies.certainty import score
 from fedballot.strategies.fedaux import SCORE_FLOOR
 from fedballot.strategies.weights import WeightsStrategy
-from fedballot.wire import WireError, unpack_halves
+from fedballot.wire.packing import WireError, unpack_halves
 
 
 class FedauxStrategy(WeightsStrategy[FedauxSettings]):

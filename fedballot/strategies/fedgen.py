@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from fedballot.clients.fedgen import FedgenSettings
 from fedballot.clients.weights import Floats, unpack_difference
+from fedballot.distillation.aggregation import class_weights
 from fedballot.learners.base import FloatArray
 from fedballot.privacy.guarantee import Guarantee
-from fedballot.strategies.aggregation import class_weights
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.weights import WeightsStrategy
-from fedballot.wire import WireError
+from fedballot.wire.packing import WireError
 
 GENERATOR_STREAM = 7  # of the run's seed
 COUNTS_WARNING = (

@@ -22,22 +22,22 @@ from fedballot.clients.fedkd import (
     mechanism,
     unpack_answer,
 )
+from fedballot.core.files import write_arrays
+from fedballot.core.folders import RunFolder
+from fedballot.core.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.datasets.federation import FederatedData
-from fedballot.files import write_arrays
+from fedballot.distillation.aggregation import class_weights
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
 from fedballot.privacy.guarantee import SELF, Guarantee
-from fedballot.privacy.laplace import NoisyValues
-from fedballot.privacy.ledger import Costs
-from fedballot.privacy.randomness import secret_noise
-from fedballot.runfolder import RunFolder
-from fedballot.secagg import Form
-from fedballot.strategies.aggregation import class_weights
+from fedballot.privacy.ledger.ledger import Costs
+from fedballot.privacy.mechanisms.laplace import NoisyValues
+from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 from fedballot.strategies.summed import SummedStrategy
-from fedballot.wire import unpack_integers
+from fedballot.wire.packing import unpack_integers
+from fedballot.wire.secagg.protocol import Form
 
 S = TypeVar("S", bound=EnsembleSettings)
 Floats = npt.NDArray[np.float64]

@@ -14,18 +14,18 @@ import numpy.typing as npt
 
 from fedballot.clients.fedmd import FedmdSettings, pack_predictions, unpack_predictions
 from fedballot.clients.fedmd_private import LdpSettings, NfdpSettings, noisy_predictions
+from fedballot.core.errors import SettingsError
+from fedballot.core.files import write_arrays
+from fedballot.core.folders import RunFolder
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
-from fedballot.errors import SettingsError
-from fedballot.files import write_arrays
-from fedballot.privacy import papers
+from fedballot.distillation.aggregation import confidence, to_simplex, votes_of, weighted_average
+from fedballot.privacy.accounting import papers
 from fedballot.privacy.guarantee import Guarantee, Trust
-from fedballot.privacy.ledger import SAMPLE, Costs
-from fedballot.privacy.nfdp import NfdpSample
-from fedballot.runfolder import RunFolder
-from fedballot.strategies.aggregation import confidence, to_simplex, votes_of, weighted_average
+from fedballot.privacy.ledger.ledger import SAMPLE, Costs
+from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
-from fedballot.wire import unpack_labels, unpack_singles
+from fedballot.wire.packing import unpack_labels, unpack_singles
 
 S = TypeVar("S", bound=FedmdSettings)
 STREAM = 4  # of the run's seed, for the public records of each round

@@ -16,22 +16,22 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.clients.voting import VotingSettings, ballot_form, mechanism
+from fedballot.core.files import write_arrays
+from fedballot.core.folders import RunFolder
+from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.datasets.federation import FederatedData
-from fedballot.files import write_arrays
+from fedballot.distillation.aggregation import votes_of
+from fedballot.distillation.propagation import argmax_labels
+from fedballot.distillation.students import predict, train_student
 from fedballot.learners.base import Learner
 from fedballot.learners.extractors import Extractor, make_extractor
 from fedballot.learners.registry import make_learner
-from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
-from fedballot.privacy.ledger import Costs
-from fedballot.runfolder import RunFolder
-from fedballot.secagg import Form
-from fedballot.strategies.aggregation import votes_of
+from fedballot.privacy.ledger.ledger import Costs
 from fedballot.strategies.base import Arrays, one_array
-from fedballot.strategies.propagation import argmax_labels
-from fedballot.strategies.students import predict, train_student
 from fedballot.strategies.summed import SummedStrategy
-from fedballot.wire import unpack_integers, unpack_labels
+from fedballot.wire.packing import unpack_integers, unpack_labels
+from fedballot.wire.secagg.protocol import Form
 
 SHOWN = 64  # public images kept for the report
 

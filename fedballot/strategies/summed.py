@@ -15,14 +15,14 @@ from flwr.common import FitIns, FitRes, Parameters, Scalar, ndarrays_to_paramete
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot import secagg
 from fedballot.clients.summed import SummedSettings
-from fedballot.errors import RunError
-from fedballot.files import read_arrays, write_arrays
-from fedballot.secagg import Exchange, Form, SecaggError
-from fedballot.strategies.aggregation import tally
+from fedballot.core.errors import RunError
+from fedballot.core.files import read_arrays, write_arrays
+from fedballot.distillation.aggregation import tally
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, Tally, WatchedProxy
-from fedballot.wire import WireError, payload_bytes
+from fedballot.wire.packing import WireError, payload_bytes
+from fedballot.wire.secagg import protocol as secagg
+from fedballot.wire.secagg.protocol import Exchange, Form, SecaggError
 
 S = TypeVar("S", bound=SummedSettings)
 
@@ -39,7 +39,7 @@ LABELS = {
 class SummedStrategy(BallotStrategy[S], Generic[S]):
     """Ask for ballots of one :class:`Form`, and learn from their sum (:meth:`combine_sum`).
 
-    With ``secure_aggregation`` a round is five exchanges of messages (see :mod:`fedballot.secagg`). The opened sum is
+    With ``secure_aggregation`` a round is five exchanges of messages (:mod:`fedballot.wire.secagg`). The opened sum is
     on disk before anything is made of it: parties open it once only, so a run that breaks off later goes on from there.
     """
 

@@ -13,15 +13,15 @@ import numpy.typing as npt
 from flwr.server.client_proxy import ClientProxy
 
 from fedballot.clients.weights import Floats, MomentumSettings, WeightsSettings, unpack_difference
+from fedballot.core.errors import SettingsError
+from fedballot.core.folders import RunFolder
+from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.datasets.federation import FederatedData
-from fedballot.errors import SettingsError
+from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
-from fedballot.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
-from fedballot.runfolder import RunFolder
-from fedballot.strategies.aggregation import average_vectors, momentum_step
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 
 S = TypeVar("S", bound=WeightsSettings)

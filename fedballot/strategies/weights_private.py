@@ -22,10 +22,10 @@ from fedballot.clients.weights_private import (
     record_mechanism,
     round_mechanism,
 )
-from fedballot.errors import RunError
+from fedballot.core.errors import RunError
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee
-from fedballot.privacy.ledger import Costs
-from fedballot.privacy.randomness import secret_noise
+from fedballot.privacy.ledger.ledger import Costs
+from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from flwr.common import Context, RecordDict
 
-from fedballot.apps.config import OWN_KEYS, agents_root, from_run_config
-from fedballot.errors import SettingsError
-from fedballot.methods import METHODS
-from fedballot.settings import build
+from fedballot.core.errors import SettingsError
+from fedballot.methods.registry import METHODS
+from fedballot.runs.run_config import OWN_KEYS, agents_root, from_run_config
+from fedballot.settings.parts import build
 from tests.conftest import SMALL
 
 ROOT = Path(__file__).parents[2]

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from fedballot.clients.base import Part, Party, PartyClient, Terms
+from fedballot.core.errors import RunError
+from fedballot.core.folders import AgentFolder
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.errors import RunError
-from fedballot.privacy.costs import GaussianCost
-from fedballot.privacy.ledger import Account, Ledger
-from fedballot.privacy.randomness import NoiseSource
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import CommonSettings, setting
+from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.noise.randomness import NoiseSource
+from fedballot.settings.parts import CommonSettings, setting
 
 COST = GaussianCost(0.1)
 TERMS = Terms("record", "replace-one", 1.0, 1e-5)

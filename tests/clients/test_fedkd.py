@@ -19,13 +19,13 @@ from fedballot.clients.fedkd import (
     pack_answer,
     unpack_answer,
 )
-from fedballot.engine import federated_data
-from fedballot.errors import SettingsError
-from fedballot.privacy.ledger import Account, Ledger
-from fedballot.privacy.vectors import clip_rows
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
-from fedballot.wire import WireError, unpack_integers
+from fedballot.core.errors import SettingsError
+from fedballot.core.folders import AgentFolder
+from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.mechanisms.vectors import clip_rows
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
+from fedballot.wire.packing import WireError, unpack_integers
 from tests.conftest import SMALL
 
 COUNTS = np.arange(10)

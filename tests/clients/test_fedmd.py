@@ -10,16 +10,16 @@ import pytest
 from fedballot.clients.base import Party
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings, pack_predictions, states_folder, unpack_predictions
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings, bounded, noisy_predictions
+from fedballot.core.errors import SettingsError
+from fedballot.core.folders import AgentFolder
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
-from fedballot.engine import federated_data
-from fedballot.errors import SettingsError
-from fedballot.privacy import accounting
-from fedballot.privacy.ledger import SAMPLE, Ledger
-from fedballot.privacy.nfdp import NfdpSample
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
-from fedballot.wire import unpack_labels, unpack_singles
+from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
+from fedballot.privacy.mechanisms.nfdp import NfdpSample
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
+from fedballot.wire.packing import unpack_labels, unpack_singles
 
 DIGITS = {
     "dataset": "digits",

@@ -23,19 +23,19 @@ from fedballot.clients.fedmd_private import NfdpClient, bounded, noisy_predictio
 from fedballot.clients.private_heads import class_mechanism, score_mechanism
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
+from fedballot.core.folders import AgentFolder
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
-from fedballot.methods import METHODS
-from fedballot.privacy import accounting
-from fedballot.privacy.class_sums import class_sums
-from fedballot.privacy.costs import DeltaCost, GaussianCost, IntegerCost, PoissonCost
-from fedballot.privacy.ledger import Account, Ledger, RequestError
-from fedballot.privacy.nfdp import NfdpSample
-from fedballot.privacy.randomness import os_noise
-from fedballot.privacy.vectors import clip_rows
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import CommonSettings, build
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy.accounting.costs import DeltaCost, GaussianCost, IntegerCost, PoissonCost
+from fedballot.privacy.ledger.ledger import Account, Ledger, RequestError
+from fedballot.privacy.mechanisms.class_sums import class_sums
+from fedballot.privacy.mechanisms.nfdp import NfdpSample
+from fedballot.privacy.mechanisms.vectors import clip_rows
+from fedballot.privacy.noise.randomness import os_noise
+from fedballot.settings.parts import CommonSettings, build
 
 AGENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
 ALL = {"agents": AGENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_agents": False}

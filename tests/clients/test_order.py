@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from fedballot.clients.base import LONGEST_NAME, Party, PartyClient
+from fedballot.core.folders import AgentFolder
 from fedballot.datasets.examples import Examples
-from fedballot.engine import federated_data
-from fedballot.methods import METHODS
-from fedballot.privacy.ledger import SAMPLE, Account, Ledger
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import CommonSettings, build
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.ledger.ledger import SAMPLE, Account, Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import CommonSettings, build
 from tests.conftest import SMALL
 from tests.strategies.test_fedmd import strategy_of
 

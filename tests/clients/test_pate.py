@@ -12,12 +12,12 @@ from scipy import stats
 from fedballot.clients.base import Party
 from fedballot.clients.pate import PateClient, PateSettings
 from fedballot.clients.voting import mechanism
-from fedballot.engine import federated_data
-from fedballot.errors import SettingsError
-from fedballot.privacy.ledger import Account, Ledger
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
-from fedballot.wire import unpack_integers, unpack_labels
+from fedballot.core.errors import SettingsError
+from fedballot.core.folders import AgentFolder
+from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
+from fedballot.wire.packing import unpack_integers, unpack_labels
 
 
 def client(settings: PateSettings, folder, agent: int = 0) -> PateClient:

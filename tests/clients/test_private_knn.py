@@ -13,16 +13,16 @@ from sklearn.neighbors import NearestNeighbors
 from fedballot.clients.base import Party
 from fedballot.clients.private_knn import KnnClient, KnnSettings
 from fedballot.clients.voting import mechanism
+from fedballot.core.errors import SettingsError
+from fedballot.core.folders import AgentFolder
 from fedballot.datasets.examples import Examples
-from fedballot.engine import federated_data
-from fedballot.errors import SettingsError
 from fedballot.learners.extractors import make_extractor
 from fedballot.learners.neighbours import nearest
-from fedballot.privacy import gaussian
-from fedballot.privacy.ledger import Ledger
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
-from fedballot.wire import unpack_integers
+from fedballot.privacy.accounting import gaussian
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
+from fedballot.wire.packing import unpack_integers
 from tests.conftest import SMALL
 
 EXTRACTOR = "none+l2"

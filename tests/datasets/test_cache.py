@@ -5,8 +5,8 @@ from threading import Barrier
 import numpy as np
 import pytest
 
+from fedballot.core.errors import DataError
 from fedballot.datasets import cache
-from fedballot.errors import DataError
 
 
 @pytest.fixture(autouse=True)

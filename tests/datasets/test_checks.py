@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedballot.core.errors import DataError
 from fedballot.datasets.checks import checked_x, encode, label_texts
-from fedballot.errors import DataError
 
 
 def test_good_arrays_pass() -> None:

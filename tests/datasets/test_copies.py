@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import check_images, public_copy
-from fedballot.errors import SettingsError
 
 
 def pool(*shape):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestCentroid
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.embedding import OVERLAP, fit_embedding, fit_landmarks, nearness
-from fedballot.errors import SettingsError
 
 DATA = load_digits()
 X, Y = DATA.data.astype(np.float32), DATA.target

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.federation import FederatedData, FederationSpec, build, split_records
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.sources import load
-from fedballot.errors import SettingsError
 
 DIGITS = FederationSpec(
     dataset="digits",

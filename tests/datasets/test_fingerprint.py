@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedballot.core.errors import DataError
 from fedballot.datasets import fingerprint as module
 from fedballot.datasets.fingerprint import fingerprint
-from fedballot.errors import DataError
 
 
 def test_is_sha256_of_dtype_shape_and_bytes() -> None:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedballot.datasets.chest import FINDINGS
+from fedballot.core.errors import DataError, SettingsError
 from fedballot.datasets.describe import describe
 from fedballot.datasets.federation import FederationSpec, build
 from fedballot.datasets.multilabel import representative
+from fedballot.datasets.readers.chest import FINDINGS
 from fedballot.datasets.sources import load
-from fedballot.errors import DataError, SettingsError
 
 SPEC = {
     "public_size": 100,

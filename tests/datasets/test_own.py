@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Examples, Source
 from fedballot.datasets.fingerprint import records_fingerprint, row_hashes
 from fedballot.datasets.own import Persons, load_own, used_rows
-from fedballot.errors import DataError
 
 PUBLIC = Source("public", ("no", "yes"), Examples(np.zeros((2, 2), np.float32), np.array([0, 1])))
 ROWS = ["a,1,2,no", "b,3,4,yes", "a,5,6,no", "a,7,8,yes", "b,9,10,no"]

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.federation import FederationSpec, build
 from fedballot.datasets.own_task import choose_classes
 from fedballot.datasets.sources import load
-from fedballot.errors import SettingsError
 
 SPEC = FederationSpec(
     dataset="digits",

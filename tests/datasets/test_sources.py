@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Examples, Source
 from fedballot.datasets.sources import keep_groups, load, names
-from fedballot.errors import DataError
 
 
 def test_names_have_a_line_each() -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from fedballot.core.progress import Silent
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
 from fedballot.deploy.flower import one_port
@@ -25,9 +26,8 @@ from fedballot.deploy.node import free_port
 from fedballot.deploy.server import add_site, init_server
 from fedballot.deploy.submit import Submitted, follow, submit
 from fedballot.deploy.template import init_site
-from fedballot.methods import METHODS
-from fedballot.progress import Silent
-from fedballot.settings import build
+from fedballot.methods.registry import METHODS
+from fedballot.settings.parts import build
 
 MODELS = ("random-forest", "logistic-regression", "mlp")
 FAULTS = Path(__file__).parent / "faults"
@@ -70,7 +70,7 @@ def edit(path: Path, **values: Any) -> None:
 
 def fedballot(*arguments: Any, env: dict[str, str] | None = None, timeout: float = 60) -> subprocess.CompletedProcess:
     """Run the command."""
-    line = [sys.executable, "-m", "fedballot.cli", *map(str, arguments)]
+    line = [sys.executable, "-m", "fedballot.cli.main", *map(str, arguments)]
     return subprocess.run(line, env=env, capture_output=True, text=True, timeout=timeout)
 
 
@@ -87,7 +87,7 @@ class Processes:
         """Start a command of fedballot, ``within`` another one; its output is appended to NAME.log."""
         with self.log(name).open("ab") as stream:
             process = subprocess.Popen(
-                [*within, sys.executable, "-m", "fedballot.cli", *map(str, arguments)],
+                [*within, sys.executable, "-m", "fedballot.cli.main", *map(str, arguments)],
                 env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=stream,

@@ -21,21 +21,21 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fedballot import secagg
 from fedballot.clients.voting import ballot_form
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.embedding import AXES
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
-from fedballot.deploy.party import SiteClient
+from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
-from fedballot.engine import federated_data
-from fedballot.errors import SettingsError
-from fedballot.methods import METHODS
-from fedballot.privacy import accounting
-from fedballot.privacy.ledger import SAMPLE, Ledger
-from fedballot.secagg import STAGES
-from fedballot.settings import build
-from fedballot.wire import WireError
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
+from fedballot.wire.packing import WireError
+from fedballot.wire.secagg import protocol as secagg
+from fedballot.wire.secagg.protocol import STAGES
 from tests.deploy.harness import edit
 
 FEATURES, CLASSES, PUBLIC, RECORDS = 4, 3, 60, 24

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from flwr.cli.build import build_fab_from_disk
 
+from fedballot.core.errors import SettingsError
 from fedballot.deploy.bundle import check_bundle, write_app
-from fedballot.errors import SettingsError
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from fedballot.clients.fedaux import FedauxfdpSettings
+from fedballot.core.progress import Silent
 from fedballot.datasets.own import SITES
-from fedballot.deploy.party import SiteClient
+from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
-from fedballot.engine import federated_data
-from fedballot.methods import METHODS
-from fedballot.privacy.ledger import Ledger
-from fedballot.progress import Silent
-from fedballot.settings import build
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
 from tests.deploy.harness import edit, write_data
 
 

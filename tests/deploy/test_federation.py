@@ -12,10 +12,10 @@ import time
 import grpc
 import pytest
 
+from fedballot.core.errors import RunError
 from fedballot.deploy.flower import command, environment, one_port
 from fedballot.deploy.node import free_port
 from fedballot.deploy.server import init_server
-from fedballot.errors import RunError
 from tests.deploy.harness import edit, fedballot, says, wait_until
 
 pytestmark = pytest.mark.slow

@@ -11,12 +11,12 @@ import pytest
 from fedballot.clients.fedmd import FedmdSettings, pack_predictions
 from fedballot.clients.fedmd_private import LdpSettings, NfdpSettings
 from fedballot.datasets.own import SITES
-from fedballot.deploy.party import SiteClient
+from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
-from fedballot.engine import federated_data
-from fedballot.methods import METHODS
-from fedballot.privacy.ledger import SAMPLE, Ledger
-from fedballot.settings import build
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
 from tests.deploy.harness import edit, write_data
 
 

@@ -15,29 +15,29 @@ import numpy as np
 import pytest
 from flwr.common import Context, RecordDict
 
-from fedballot import cli
 from fedballot.apps.server_app import server_fn
+from fedballot.cli import main as cli
 from fedballot.clients.fedaux import FedauxfdpSettings
 from fedballot.clients.fedmd_private import NfdpSettings
 from fedballot.clients.pate import PateSettings
 from fedballot.clients.private_knn import KnnSettings
 from fedballot.clients.voting import mechanism
+from fedballot.core.progress import Silent
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
-from fedballot.deploy.party import SiteClient, make_party, open_ledger
+from fedballot.deploy.client import SiteClient, make_party, open_ledger
 from fedballot.deploy.server import ServerFolder
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.submit import run_config
 from fedballot.deploy.template import init_site
-from fedballot.engine import federated_data
-from fedballot.heads import Heads
-from fedballot.ledger_view import view
-from fedballot.methods import METHODS
+from fedballot.methods.registry import METHODS
 from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.ledger import Ledger
-from fedballot.privacy.nfdp import NfdpSample
-from fedballot.progress import Silent
-from fedballot.settings import build
+from fedballot.privacy.ledger.heads import Heads
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.mechanisms.nfdp import NfdpSample
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
+from fedballot.studies.ledger_view import view
 from tests.deploy.harness import edit, write_data
 from tests.inprocess import Here
 

@@ -24,18 +24,18 @@ from fedballot.clients.fedmd_private import LdpSettings
 from fedballot.clients.pate import PateSettings
 from fedballot.clients.private_knn import KnnSettings
 from fedballot.clients.weights_private import DpFedavgSettings
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
-from fedballot.deploy.party import SiteClient
+from fedballot.deploy.client import SiteClient
 from fedballot.deploy.rules import check_request, check_weights, limits_of, party_settings
 from fedballot.deploy.site_file import Site, read_site
 from fedballot.deploy.template import init_site
-from fedballot.engine import federated_data
-from fedballot.errors import SettingsError
 from fedballot.learners.extractors import network_digest
-from fedballot.methods import METHODS, Method
-from fedballot.privacy.ledger import Ledger
-from fedballot.settings import EXTRACTORS, CommonSettings, build, setting
+from fedballot.methods.registry import METHODS, Method
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import EXTRACTORS, CommonSettings, build, setting
 from tests.deploy.harness import edit, write_data
 
 READERS = {"party", "server", "machine", "site"}

@@ -7,9 +7,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from fedballot.core.errors import SettingsError
 from fedballot.deploy import pki
 from fedballot.deploy.server import ServerFolder, init_server, server_command
-from fedballot.errors import SettingsError
 
 
 @pytest.fixture

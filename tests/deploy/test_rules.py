@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from fedballot.clients.pate import PateSettings
+from fedballot.core.errors import RunError
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
-from fedballot.deploy.party import SiteClient
+from fedballot.deploy.client import SiteClient
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.template import init_site
-from fedballot.engine import federated_data
-from fedballot.errors import RunError
-from fedballot.methods import METHODS
-from fedballot.privacy.costs import GaussianCost
-from fedballot.privacy.ledger import Ledger
-from fedballot.settings import CommonSettings, build
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import CommonSettings, build
 from tests.deploy.harness import edit, write_data
 
 

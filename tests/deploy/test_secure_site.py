@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot import secagg
-from fedballot.cli import resolve
+from fedballot.cli.main import resolve
 from fedballot.clients.fedmd import FedmdSettings
 from fedballot.clients.pate import PateSettings
 from fedballot.clients.voting import ballot_form
 from fedballot.datasets.own import SITES
-from fedballot.deploy.party import SiteClient
+from fedballot.deploy.client import SiteClient
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.template import init_site
-from fedballot.engine import federated_data
-from fedballot.heads import Heads
-from fedballot.methods import METHODS
-from fedballot.privacy.ledger import Ledger
-from fedballot.settings import build
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.ledger.heads import Heads
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
+from fedballot.wire.secagg import protocol as secagg
 from tests.deploy.harness import edit, write_data
 
 

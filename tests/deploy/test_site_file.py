@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from fedballot.core.errors import SettingsError
 from fedballot.deploy.site_file import check_modes, read_site
 from fedballot.deploy.template import init_site
-from fedballot.errors import SettingsError
 
 
 @pytest.fixture

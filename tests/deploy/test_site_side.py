@@ -13,18 +13,18 @@ import pytest
 
 from fedballot.clients.base import Party, PartyClient, Refusal
 from fedballot.clients.pate import PateClient
+from fedballot.core.errors import RunError
 from fedballot.datasets.own import SITES
-from fedballot.deploy.party import SiteClient, make_party, own_version
+from fedballot.deploy.client import SiteClient, make_party, own_version
 from fedballot.deploy.rules import check_request, party_settings
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.time_limit import TimeLimitError, time_limit
-from fedballot.engine import federated_data
-from fedballot.errors import RunError
-from fedballot.methods import METHODS, Method
-from fedballot.privacy.costs import GaussianCost
-from fedballot.privacy.ledger import Ledger
-from fedballot.settings import build
+from fedballot.methods.registry import METHODS, Method
+from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
 from tests.deploy.harness import edit
 from tests.deploy.hostile import COMMON, make_site, world
 from tests.deploy.test_time_limit import in_main, in_thread

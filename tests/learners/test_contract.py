@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from fedballot.errors import DataError, RunError, SettingsError
+from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.learners.registry import LEARNERS, make_learner
 
 DIGITS = load_digits()

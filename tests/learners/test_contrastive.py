@@ -5,8 +5,8 @@ import pytest
 import torch
 from sklearn.neighbors import KNeighborsClassifier
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.sources import load
-from fedballot.errors import SettingsError
 from fedballot.learners import contrastive
 from fedballot.learners.extractors import make_extractor
 

@@ -8,8 +8,8 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.sources import load
-from fedballot.errors import SettingsError
 from fedballot.learners.extractors import make_extractor
 
 

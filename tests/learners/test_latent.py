@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedballot.errors import DataError, SettingsError
+from fedballot.core.errors import DataError, SettingsError
 from fedballot.learners import latent
 from fedballot.learners.base import Replay
 from fedballot.learners.registry import make_learner

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_multilabel_classification
 
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
+from fedballot.core.metrics import auc_per_class, mean_auc
 from fedballot.learners.registry import make_learner
-from fedballot.metrics import auc_per_class, mean_auc
 
 X, Y = make_multilabel_classification(700, 20, n_classes=5, n_labels=2, random_state=0)
 X, Y = (X / 10).astype(np.float32), Y.astype(np.int8)

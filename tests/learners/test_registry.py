@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedballot.errors import SettingsError
+from fedballot.core.errors import SettingsError
 from fedballot.learners.registry import LEARNERS, make_learner
 
 pytest.importorskip("torch")
@@ -126,7 +126,7 @@ def test_without_torch_the_rest_works_and_the_error_says_how_to_get_it():
         "sys.meta_path.insert(0, NoTorch())\n"
         "import numpy as np\n"
         "from fedballot.learners.registry import make_learner\n"
-        "from fedballot.errors import SettingsError\n"
+        "from fedballot.core.errors import SettingsError\n"
         f"good = {GOOD!r}\n"
         "x = np.zeros((4, 28, 28), np.uint8); x[2:] = 200\n"
         "forest = make_learner('random-forest', **good).fit(x, np.array([0, 0, 1, 1]))\n"

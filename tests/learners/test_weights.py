@@ -11,12 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedballot.errors import DataError, SettingsError
+from fedballot.core.errors import DataError, SettingsError
 from fedballot.learners import nets, training
 from fedballot.learners.domain import DomainAdversary
 from fedballot.learners.registry import make_learner
-from fedballot.privacy.noise import grid_sensitivity
-from fedballot.privacy.subsampled import SubsampledGaussian
+from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
+from fedballot.privacy.noise.samplers import grid_sensitivity
 
 
 def learner(name="mlp-torch", shape=(8, 8), **over):

@@ -14,13 +14,16 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from fedballot.privacy import accounting, audit, discrete, gaussian, heads, papers
-from fedballot.privacy.accounting import epsilon
-from fedballot.privacy.costs import CohortCost, DeltaCost, GaussianCost, LaplaceCost, PoissonCost
-from fedballot.privacy.logits import NoisyLogits
-from fedballot.privacy.nfdp import NfdpSample
-from fedballot.privacy.quantise import Quantiser
-from fedballot.privacy.votes import NoisyVotes
+from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy.accounting import discrete, gaussian, papers
+from fedballot.privacy.accounting.accountants import epsilon
+from fedballot.privacy.accounting.costs import CohortCost, DeltaCost, GaussianCost, LaplaceCost, PoissonCost
+from fedballot.privacy.audit import statistics as audit
+from fedballot.privacy.mechanisms import heads
+from fedballot.privacy.mechanisms.logits import NoisyLogits
+from fedballot.privacy.mechanisms.nfdp import NfdpSample
+from fedballot.privacy.mechanisms.quantise import Quantiser
+from fedballot.privacy.mechanisms.votes import NoisyVotes
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "privacy.json"
 ENTRIES: list[dict[str, Any]] = json.loads(GOLDEN.read_text())["entries"]

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from fedballot.errors import SettingsError
-from fedballot.privacy import gaussian
+from fedballot.core.errors import SettingsError
+from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.guarantee import (
     SELF,
     TRUSTED_AGGREGATOR,
@@ -24,7 +24,7 @@ from fedballot.privacy.guarantee import (
     tone,
     whom,
 )
-from fedballot.privacy.nfdp import NfdpSample
+from fedballot.privacy.mechanisms.nfdp import NfdpSample
 
 AGENT = Guarantee(
     mechanism="noisy vote counts",

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.errors import DataError
+from fedballot.core.errors import DataError
+from fedballot.core.numbers import NBSP
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.report.build import write_report
 from fedballot.report.compare import write_compare
-from fedballot.report.numbers import NBSP
 from tests.test_words import FALSE
 
 Write = Callable[..., Path]

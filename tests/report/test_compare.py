@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from fedballot.errors import DataError, SettingsError
+from fedballot.core.errors import DataError, SettingsError
 from fedballot.report.compare import compare, write_compare
 from fedballot.report.compare_plot import bytes_figure, comparison_figure, privacy_figure, series
 

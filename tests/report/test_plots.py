@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from fedballot.errors import DataError
+from fedballot.core.errors import DataError
 from fedballot.report.plots import class_figure, partition_figure
 from fedballot.report.run_plots import lead_figure, per_agent_figure, per_class_figure
 from fedballot.report.svg import inline_svg

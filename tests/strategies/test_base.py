@@ -9,10 +9,10 @@ from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from fedballot.clients.pate import PateSettings
-from fedballot.engine import federated_data
-from fedballot.errors import RunError
-from fedballot.progress import Silent
-from fedballot.settings import build
+from fedballot.core.errors import RunError
+from fedballot.core.progress import Silent
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
 from fedballot.strategies.pate import PateStrategy
 
 

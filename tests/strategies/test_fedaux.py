@@ -13,19 +13,19 @@ from fedballot.clients.base import Party
 from fedballot.clients.fedaux import FedauxfdpSettings, FedauxFSettings, class_axes, sums_mechanism
 from fedballot.clients.frozen import public_features, split_public
 from fedballot.clients.private_heads import FeddSettings, HeadSettings, class_mechanism, score_mechanism
+from fedballot.core.errors import SettingsError
+from fedballot.core.folders import AgentFolder
+from fedballot.core.progress import Silent
 from fedballot.datasets.examples import Examples
-from fedballot.engine import federated_data
-from fedballot.errors import SettingsError
-from fedballot.methods import METHODS
-from fedballot.privacy import gaussian, papers
-from fedballot.privacy.class_sums import class_sums
-from fedballot.privacy.heads import fit_head, prepare
-from fedballot.privacy.ledger import Ledger
-from fedballot.progress import Silent
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.accounting import gaussian, papers
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.mechanisms.class_sums import class_sums
+from fedballot.privacy.mechanisms.heads import fit_head, prepare
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
-from fedballot.wire import WireError
+from fedballot.wire.packing import WireError
 
 DIGITS = {
     "dataset": "digits",

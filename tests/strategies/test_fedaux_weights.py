@@ -8,12 +8,12 @@ import pytest
 from fedballot.clients.base import Party
 from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
 from fedballot.clients.frozen import public_features
-from fedballot.engine import federated_data
-from fedballot.errors import SettingsError
-from fedballot.privacy.ledger import Ledger
-from fedballot.progress import Silent
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
+from fedballot.core.errors import SettingsError
+from fedballot.core.folders import AgentFolder
+from fedballot.core.progress import Silent
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from fedballot.strategies.fedaux_weights import FedauxStrategy
 

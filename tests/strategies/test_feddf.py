@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from fedballot.clients.weights import WeightsSettings
-from fedballot.engine import federated_data
+from fedballot.core.progress import Silent
 from fedballot.learners.flat import flatten
-from fedballot.methods import METHODS
-from fedballot.progress import Silent
-from fedballot.settings import build
+from fedballot.methods.registry import METHODS
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from tests.conftest import SMALL
 

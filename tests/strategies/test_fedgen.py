@@ -10,14 +10,14 @@ from flwr.common import ndarrays_to_parameters
 
 from fedballot.clients.base import Party, Refusal
 from fedballot.clients.fedgen import FedgenClient, FedgenSettings
-from fedballot.engine import federated_data, make_client
-from fedballot.errors import RunError, SettingsError
-from fedballot.files import read_arrays
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.files import read_arrays
+from fedballot.core.folders import AgentFolder
 from fedballot.learners import latent
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
+from fedballot.runs.engine import federated_data, make_client
+from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
-from fedballot.wire import WireError, payload_bytes
+from fedballot.wire.packing import WireError, payload_bytes
 from tests.inprocess import run_here
 from tests.strategies.test_fedmd import strategy_of
 from tests.strategies.test_weights import DIGITS

@@ -23,17 +23,17 @@ from fedballot.clients.fedkd import (
     mechanism,
     pack_answer,
 )
+from fedballot.core.errors import SettingsError
+from fedballot.core.files import read_arrays
+from fedballot.core.folders import AgentFolder, RunFolder
+from fedballot.core.progress import Silent
 from fedballot.datasets.federation import build as build_data
 from fedballot.datasets.sources import load
-from fedballot.engine import BallotServer, federated_data, make_server
-from fedballot.errors import SettingsError
-from fedballot.files import read_arrays
-from fedballot.methods import METHODS
-from fedballot.privacy import gaussian
-from fedballot.progress import Silent
-from fedballot.runfolder import AgentFolder, RunFolder
-from fedballot.settings import build
-from fedballot.strategies.aggregation import class_weights
+from fedballot.distillation.aggregation import class_weights
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.accounting import gaussian
+from fedballot.runs.engine import BallotServer, federated_data, make_server
+from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from tests.conftest import SMALL
 from tests.datasets.test_multilabel import write_yeast

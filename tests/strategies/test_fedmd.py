@@ -16,17 +16,17 @@ from flwr.server.client_proxy import ClientProxy
 from fedballot.clients.base import Party
 from fedballot.clients.fedmd import FedmdSettings, unpack_predictions
 from fedballot.clients.fedmd_private import LdpSettings, NfdpSettings
-from fedballot.engine import BallotServer, Recorder, federated_data, prepare_worker
-from fedballot.errors import DataError, RunError, SettingsError
-from fedballot.files import read_arrays
-from fedballot.methods import METHODS
-from fedballot.privacy import papers
-from fedballot.progress import Silent
-from fedballot.runfolder import RunFolder
-from fedballot.settings import CommonSettings, build
-from fedballot.strategies.aggregation import confidence, to_simplex, weighted_average
+from fedballot.core.errors import DataError, RunError, SettingsError
+from fedballot.core.files import read_arrays
+from fedballot.core.folders import RunFolder
+from fedballot.core.progress import Silent
+from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.accounting import papers
+from fedballot.runs.engine import BallotServer, Recorder, federated_data, prepare_worker
+from fedballot.settings.parts import CommonSettings, build
 from fedballot.strategies.base import Answer
-from fedballot.wire import pack_labels
+from fedballot.wire.packing import pack_labels
 
 DIGITS = {
     "dataset": "digits",

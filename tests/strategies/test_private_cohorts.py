@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fedballot.clients.weights_private import DpFedavgSettings
-from fedballot.settings import build
+from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import strategy_of
 from tests.strategies.test_weights import DIGITS

@@ -11,17 +11,17 @@ import pytest
 from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot import secagg
 from fedballot.clients.base import Party
 from fedballot.clients.pate import PateClient, PateSettings
 from fedballot.clients.private_knn import KnnClient, KnnSettings
 from fedballot.clients.voting import mechanism
-from fedballot.engine import BallotServer, federated_data
-from fedballot.errors import RunError
-from fedballot.progress import Silent
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
+from fedballot.core.errors import RunError
+from fedballot.core.folders import AgentFolder
+from fedballot.core.progress import Silent
+from fedballot.runs.engine import BallotServer, federated_data
+from fedballot.settings.parts import build
 from fedballot.strategies.pate import PateStrategy
+from fedballot.wire.secagg import protocol as secagg
 from tests.conftest import SMALL
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fedballot.engine import federated_data
-from fedballot.methods import METHODS, get_method
+from fedballot.core.progress import Silent
+from fedballot.methods.registry import METHODS, get_method
 from fedballot.privacy.guarantee import Guarantee
-from fedballot.progress import Silent
-from fedballot.settings import CommonSettings, build
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import CommonSettings, build
 
 DATA = {
     "dataset": "digits",

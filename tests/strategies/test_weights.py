@@ -9,12 +9,12 @@ from flwr.server.strategy import FedAvgM
 from flwr.server.strategy.aggregate import aggregate
 
 from fedballot.clients.weights import MomentumSettings, ProxSettings, WeightsSettings
-from fedballot.engine import federated_data
-from fedballot.errors import RunError, SettingsError
-from fedballot.files import read_arrays
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.files import read_arrays
+from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.flat import flatten, unflatten
-from fedballot.settings import build
-from fedballot.strategies.aggregation import average_vectors, momentum_step
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import run, strategy_of
 

@@ -20,14 +20,14 @@ from fedballot.clients.weights_private import (
     agent_mechanism,
     record_mechanism,
 )
-from fedballot.engine import federated_data
-from fedballot.errors import RunError, SettingsError
-from fedballot.privacy import accounting
-from fedballot.privacy.costs import CohortCost, PoissonCost
-from fedballot.privacy.ledger import Account, Ledger
-from fedballot.privacy.subsampled import SubsampledGaussian
-from fedballot.runfolder import AgentFolder
-from fedballot.settings import build
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.folders import AgentFolder
+from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy.accounting.costs import CohortCost, PoissonCost
+from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import run, strategy_of
 from tests.strategies.test_weights import DIGITS

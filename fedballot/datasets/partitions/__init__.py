@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Indices
 from fedballot.datasets.partitions.by_group import by_group
 from fedballot.datasets.partitions.classes_per_agent import classes_per_agent
 from fedballot.datasets.partitions.dirichlet import dirichlet
 from fedballot.datasets.partitions.iid import iid
 from fedballot.datasets.partitions.subclass_per_agent import subclass_per_agent
-from fedballot.errors import SettingsError
 
 __all__ = ["PARTITIONS", "by_group", "classes_per_agent", "dirichlet", "iid", "partition", "subclass_per_agent"]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Indices
-from fedballot.errors import SettingsError
 
 
 def by_group(groups: Indices | None, n_agents: int) -> list[Indices]:

@@ -5,9 +5,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, vstack
 
+from fedballot.core.errors import RunError, SettingsError
 from fedballot.datasets.examples import Indices
 from fedballot.datasets.partitions.dealing import deal
-from fedballot.errors import RunError, SettingsError
 
 _SCALING_ROUNDS = 500
 _NEAR = 1e-6  # a share this close to an integer counts as one

@@ -4,9 +4,9 @@ from heapq import heapify, heapreplace
 
 import numpy as np
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Indices
 from fedballot.datasets.partitions.dealing import deal
-from fedballot.errors import SettingsError
 
 
 def dirichlet(y: Indices, n_agents: int, alpha: float, min_size: int, rng: np.random.Generator) -> list[Indices]:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Indices
-from fedballot.errors import SettingsError
 
 
 def subclass_per_agent(y: Indices, groups: Indices | None, n_agents: int, rng: np.random.Generator) -> list[Indices]:

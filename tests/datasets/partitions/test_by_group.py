@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.partitions import by_group
-from fedballot.errors import SettingsError
 
 
 @given(st.lists(st.integers(0, 20), min_size=1))

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.describe import label_counts
 from fedballot.datasets.partitions import classes_per_agent
-from fedballot.errors import SettingsError
 
 MNIST_Y = np.repeat(np.arange(10), [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949])
 

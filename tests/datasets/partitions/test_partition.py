@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from fedballot.core.errors import SettingsError
 from fedballot.datasets.partitions import PARTITIONS, partition
-from fedballot.errors import SettingsError
 
 Y = np.repeat(np.arange(4), 50)
 OPTIONS = {"alpha": 0.5, "min_size": 1, "classes_per_agent": 2}

@@ -2,23 +2,23 @@
 
 from tests.privacy.mutants.runner import Mutant
 
-ACCOUNTING = "privacy/test_accounting.py::"
-CLASS_SUMS = "privacy/test_class_sums.py::"
-DISCRETE = "privacy/test_discrete.py::"
-GAUSSIAN = "privacy/test_gaussian.py::"
+ACCOUNTING = "privacy/accounting/test_accounting.py::"
+CLASS_SUMS = "privacy/mechanisms/test_class_sums.py::"
+DISCRETE = "privacy/accounting/test_discrete.py::"
+GAUSSIAN = "privacy/accounting/test_gaussian.py::"
 GOLDEN = "privacy/test_golden.py::"
 GUARANTEE = "privacy/test_guarantee.py::"
-HEADS = "privacy/test_heads.py::"
-LEDGER = "privacy/test_ledger.py::"
-RESTORE = "privacy/test_restore.py::"
-MECHANISMS = "privacy/test_mechanisms.py::"
-NOISE = "privacy/test_noise.py::"
-VOTES = "privacy/test_votes.py::"
+HEADS = "privacy/mechanisms/test_heads.py::"
+LEDGER = "privacy/ledger/test_ledger.py::"
+RESTORE = "privacy/ledger/test_restore.py::"
+MECHANISMS = "privacy/mechanisms/test_mechanisms.py::"
+NOISE = "privacy/noise/test_noise.py::"
+VOTES = "privacy/mechanisms/test_votes.py::"
 
 MUTANTS = (
     # votes
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.honest",
         "return self.contributors - self.colluders",
         "return self.contributors",
@@ -26,7 +26,7 @@ MUTANTS = (
         (VOTES + "test_shares_add_up_to_sigma_for_the_guaranteed_honest",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.share_variance",
         "return representable_variance(self.ballot * self.sigma / math.sqrt(self.honest))",
         "return representable_variance(self.ballot * self.sigma / math.sqrt(self.honest) / 1.1)",
@@ -34,7 +34,7 @@ MUTANTS = (
         (VOTES + "test_shares_add_up_to_sigma_for_the_guaranteed_honest",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.share_variance",
         "return representable_variance(self.ballot * self.sigma / math.sqrt(self.honest))",
         "return representable_variance(self.sigma / math.sqrt(self.honest))",
@@ -42,7 +42,7 @@ MUTANTS = (
         (VOTES + "test_released_noise_has_the_declared_variance[5]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.sensitivity",
         "return self.swaps(unit, records_per_person) * math.sqrt(2 * self.max_votes) / self.ballot",
         "return self.swaps(unit, records_per_person) * math.sqrt(self.max_votes) / self.ballot",
@@ -50,7 +50,7 @@ MUTANTS = (
         (VOTES + "test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds[record-3-2-None]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.sensitivity",
         "return math.sqrt(self.max_votes)",
         "return math.sqrt(self.max_votes - 1)",
@@ -58,7 +58,7 @@ MUTANTS = (
         (VOTES + "test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds[agent-3-2-None]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.cost",
         'if unit != "agent":',
         "if False:",
@@ -66,7 +66,7 @@ MUTANTS = (
         (VOTES + "test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds[record-3-2-None]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.cost",
         "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.ballot == 1)",
         "return IntegerCost(reach, cells, self.share_sigma, self.contributors, unit_shifts=self.ballot == 1)",
@@ -74,7 +74,7 @@ MUTANTS = (
         (VOTES + "test_shares_add_up_to_sigma_for_the_guaranteed_honest",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.cost",
         "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.ballot == 1)",
         "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=True)",
@@ -82,7 +82,7 @@ MUTANTS = (
         (VOTES + "test_neighbours_protect_records_more_than_agents",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.cost_alone",
         "return self._replaced(self.swaps(unit, records_per_person), 1)",
         "return self._replaced(self.swaps(unit, records_per_person), self.honest)",
@@ -90,7 +90,7 @@ MUTANTS = (
         (VOTES + "test_every_statement_is_made",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes._replaced",
         "cells = 2 * self.max_votes * swaps",
         "cells = self.max_votes * swaps",
@@ -98,7 +98,7 @@ MUTANTS = (
         (VOTES + "test_every_statement_is_made",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.release",
         "return (votes + share.reshape(votes.shape)).astype(np.int32)",
         "return (votes + share.reshape(votes.shape) * votes.any(axis=1, keepdims=True)).astype(np.int32)",
@@ -106,7 +106,7 @@ MUTANTS = (
         (VOTES + "test_every_cell_has_noise_of_its_own_also_where_nobody_voted[None]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.release",
         "share = discrete_gaussian(self.share_variance, votes.size, noise)",
         "share = discrete_gaussian(self.share_variance, len(votes), noise).repeat(votes.shape[1])",
@@ -114,7 +114,7 @@ MUTANTS = (
         (VOTES + "test_every_cell_has_noise_of_its_own_also_where_nobody_voted[None]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.release",
         "share = discrete_gaussian(self.share_variance, votes.size, noise)",
         "share = np.resize(discrete_gaussian(self.share_variance, votes.shape[1], noise), votes.size)",
@@ -122,7 +122,7 @@ MUTANTS = (
         (VOTES + "test_every_cell_has_noise_of_its_own_also_where_nobody_voted[2]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.release",
         "if cast > self.max_votes:",
         "if cast > self.queries:",
@@ -130,7 +130,7 @@ MUTANTS = (
         (VOTES + "test_release_refuses_what_is_not_counted_for[votes3-max_votes]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.release",
         "bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~fits)",
         "bad = np.flatnonzero(~fits)",
@@ -138,7 +138,7 @@ MUTANTS = (
         (VOTES + "test_release_refuses_what_is_not_counted_for[votes2-row 1]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.release",
         "fits = (totals == totals[0]) & (totals <= self.k)",
         "fits = totals == totals[0]",
@@ -146,7 +146,7 @@ MUTANTS = (
         (VOTES + "test_neighbours_that_are_more_than_k_or_not_as_many_everywhere_are_refused[rows0]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.release",
         "fits = (totals == totals[0]) & (totals <= self.k)",
         "fits = totals <= self.k",
@@ -154,7 +154,7 @@ MUTANTS = (
         (VOTES + "test_neighbours_that_are_more_than_k_or_not_as_many_everywhere_are_refused[rows1]",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.solve",
         "return replace(start, sigma=high)",
         "return replace(start, sigma=low * (1 - 1e-6))",
@@ -162,7 +162,7 @@ MUTANTS = (
         (VOTES + "test_solve_takes_the_smallest_noise_that_fits",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "NoisyVotes.guarantees",
         'proved: Status = "seeded" if seeded else "proved"',
         'proved: Status = "proved"',
@@ -170,7 +170,7 @@ MUTANTS = (
         (VOTES + "test_seeded_noise_is_stamped",),
     ),
     Mutant(
-        "privacy/votes.py",
+        "privacy/mechanisms/votes.py",
         "limit_votes",
         'kept = answered[np.argsort(second[answered] - first[answered], kind="stable")[:max_votes]]',
         'kept = answered[np.argsort(second[answered] - first[answered], kind="stable")]',
@@ -179,7 +179,7 @@ MUTANTS = (
     ),
     # costs
     Mutant(
-        "privacy/costs.py",
+        "privacy/accounting/costs.py",
         "shares_that_came",
         "return (arrived or contributors) - colluders",
         "return arrived or contributors",
@@ -191,7 +191,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "privacy/costs.py",
+        "privacy/accounting/costs.py",
         "shares_that_came",
         "if arrived is not None and arrived < contributors:",
         "if arrived is not None and arrived < contributors - colluders:",
@@ -199,7 +199,7 @@ MUTANTS = (
         (VOTES + "test_colluders_are_no_part_of_what_a_guarantee_counts",),
     ),
     Mutant(
-        "privacy/costs.py",
+        "privacy/accounting/costs.py",
         "IntegerCost.epsilon",
         "if self.unit_shifts:",
         "if True:",
@@ -211,7 +211,7 @@ MUTANTS = (
     ),
     # vectors
     Mutant(
-        "privacy/vectors.py",
+        "privacy/mechanisms/vectors.py",
         "NoisyVector.share_variance",
         "return representable_variance(self.sigma / math.sqrt(self.contributors - self.colluders) / self.grid)",
         "return representable_variance(self.sigma / math.sqrt(self.contributors) / self.grid)",
@@ -219,7 +219,7 @@ MUTANTS = (
         (MECHANISMS + "test_the_shares_that_are_sure_and_secret_make_up_the_whole_noise_of_a_vector",),
     ),
     Mutant(
-        "privacy/vectors.py",
+        "privacy/mechanisms/vectors.py",
         "NoisyVector.share_variance",
         "return representable_variance(self.sigma / math.sqrt(self.contributors - self.colluders) / self.grid)",
         "return representable_variance(self.sigma / 2 / math.sqrt(self.contributors - self.colluders) / self.grid)",
@@ -227,7 +227,7 @@ MUTANTS = (
         (MECHANISMS + "test_vector_release_has_the_declared_noise",),
     ),
     Mutant(
-        "privacy/vectors.py",
+        "privacy/mechanisms/vectors.py",
         "NoisyVector.cost",
         "shares=self.contributors - self.colluders,",
         "shares=self.contributors,",
@@ -238,7 +238,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "privacy/vectors.py",
+        "privacy/mechanisms/vectors.py",
         "NoisyVector.cost",
         "sensitivity=grid_sensitivity(self.sensitivity if reach is None else reach, self.grid, self.coordinates),",
         "sensitivity=(self.sensitivity if reach is None else reach) / self.grid,",
@@ -246,7 +246,7 @@ MUTANTS = (
         (MECHANISMS + "test_what_rounding_adds_to_a_vector_is_paid_for",),
     ),
     Mutant(
-        "privacy/vectors.py",
+        "privacy/mechanisms/vectors.py",
         "NoisyVector.noisy",
         "return steps + discrete_gaussian(self.share_variance, steps.size, noise).reshape(steps.shape)",
         "return steps + discrete_gaussian(self.share_variance, 1, noise)",
@@ -257,7 +257,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "privacy/vectors.py",
+        "privacy/mechanisms/vectors.py",
         "NoisyVector.noisy",
         "return steps + discrete_gaussian(self.share_variance, steps.size, noise).reshape(steps.shape)",
         "return steps + np.resize(discrete_gaussian(self.share_variance, steps.shape[-1], noise), steps.shape)",
@@ -268,7 +268,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "privacy/vectors.py",
+        "privacy/mechanisms/vectors.py",
         "clip_rows",
         "norms = np.linalg.norm(rows, axis=1, keepdims=True)",
         "norms = np.abs(rows).max(axis=1, keepdims=True, initial=0)",
@@ -276,7 +276,7 @@ MUTANTS = (
         (MECHANISMS + "test_clipping_bounds_rows_and_leaves_short_ones",),
     ),
     Mutant(
-        "privacy/vectors.py",
+        "privacy/mechanisms/vectors.py",
         "clip_rows",
         "return np.asarray(rows * np.minimum(1.0, bound / np.maximum(norms, bound)), dtype=np.float64)",
         "return np.asarray(rows, dtype=np.float64)",
@@ -289,7 +289,7 @@ MUTANTS = (
     ),
     # logits
     Mutant(
-        "privacy/logits.py",
+        "privacy/mechanisms/logits.py",
         "NoisyLogits.release",
         "return self.mechanism.release(clip_rows(logits, self.bound), noise)",
         "return self.mechanism.release(np.asarray(logits), noise)",
@@ -297,7 +297,7 @@ MUTANTS = (
         (MECHANISMS + "test_no_logits_move_their_release_further_than_is_paid_for",),
     ),
     Mutant(
-        "privacy/logits.py",
+        "privacy/mechanisms/logits.py",
         "NoisyLogits.release",
         "return self.mechanism.release(clip_rows(logits, self.bound), noise)",
         "return clip_rows(self.mechanism.release(np.asarray(logits), noise), self.bound / self.mechanism.grid)",
@@ -305,7 +305,7 @@ MUTANTS = (
         (MECHANISMS + "test_logits_release_and_solve",),
     ),
     Mutant(
-        "privacy/logits.py",
+        "privacy/mechanisms/logits.py",
         "NoisyLogits.sensitivity",
         "return self.bound * math.sqrt(self.queries)",
         "return self.bound",
@@ -313,7 +313,7 @@ MUTANTS = (
         (MECHANISMS + "test_no_logits_move_their_release_further_than_is_paid_for",),
     ),
     Mutant(
-        "privacy/logits.py",
+        "privacy/mechanisms/logits.py",
         "NoisyLogits.mechanism",
         "return NoisyVector(self.sensitivity, cells, self.sigma, self.contributors, self.colluders)",
         "return NoisyVector(self.sensitivity, cells, self.sigma, self.contributors)",
@@ -321,7 +321,7 @@ MUTANTS = (
         (MECHANISMS + "test_no_logits_move_their_release_further_than_is_paid_for",),
     ),
     Mutant(
-        "privacy/logits.py",
+        "privacy/mechanisms/logits.py",
         "NoisyLogits.cost_alone",
         "return replace(self.mechanism.cost(2 * self.sensitivity), shares=1)",
         "return replace(self.mechanism.cost(), shares=1)",
@@ -329,7 +329,7 @@ MUTANTS = (
         (MECHANISMS + "test_no_logits_move_their_release_further_than_is_paid_for",),
     ),
     Mutant(
-        "privacy/logits.py",
+        "privacy/mechanisms/logits.py",
         "NoisyLogits.cost_alone",
         "return replace(self.mechanism.cost(2 * self.sensitivity), shares=1)",
         "return self.mechanism.cost(2 * self.sensitivity)",
@@ -338,7 +338,7 @@ MUTANTS = (
     ),
     # heads
     Mutant(
-        "privacy/heads.py",
+        "privacy/mechanisms/heads.py",
         "sensitivity",
         "return 2 * math.sqrt(2) * min(records_per_person, records) / (lam * records) + 2 * gradient_norm / lam",
         "return math.sqrt(2) * min(records_per_person, records) / (lam * records) + 2 * gradient_norm / lam",
@@ -346,7 +346,7 @@ MUTANTS = (
         (HEADS + "test_a_record_reaches_most_of_the_sensitivity",),
     ),
     Mutant(
-        "privacy/heads.py",
+        "privacy/mechanisms/heads.py",
         "sensitivity",
         "return 2 * math.sqrt(2) * min(records_per_person, records) / (lam * records) + 2 * gradient_norm / lam",
         "return 2 * min(records_per_person, records) / (lam * records) + 2 * gradient_norm / lam",
@@ -354,7 +354,7 @@ MUTANTS = (
         (HEADS + "test_a_record_reaches_most_of_the_sensitivity",),
     ),
     Mutant(
-        "privacy/heads.py",
+        "privacy/mechanisms/heads.py",
         "sensitivity",
         "return 2 * math.sqrt(2) * min(records_per_person, records) / (lam * records) + 2 * gradient_norm / lam",
         "return 2 * math.sqrt(2) * min(records_per_person, records) / (lam * records)",
@@ -362,7 +362,7 @@ MUTANTS = (
         (HEADS + "test_what_a_solver_leaves_is_paid_for_twice",),
     ),
     Mutant(
-        "privacy/heads.py",
+        "privacy/mechanisms/heads.py",
         "PrivateHead.mechanism",
         "sensitivity(self.lam, self.records, self.max_gradient), self.classes * self.features, self.sigma",
         "sensitivity(self.lam, self.records), self.classes * self.features, self.sigma",
@@ -370,7 +370,7 @@ MUTANTS = (
         (HEADS + "test_what_a_solver_leaves_is_paid_for_twice",),
     ),
     Mutant(
-        "privacy/heads.py",
+        "privacy/mechanisms/heads.py",
         "PrivateHead.certify",
         "if not head.gradient_norm <= self.max_gradient:",
         "if head.gradient_norm > self.max_gradient:",
@@ -378,7 +378,7 @@ MUTANTS = (
         (HEADS + "test_an_unfinished_solution_is_not_released",),
     ),
     Mutant(
-        "privacy/heads.py",
+        "privacy/mechanisms/heads.py",
         "PrivateHead.release",
         "self.certify(head)",
         "pass",
@@ -386,7 +386,7 @@ MUTANTS = (
         (HEADS + "test_an_unfinished_solution_is_not_released",),
     ),
     Mutant(
-        "privacy/heads.py",
+        "privacy/mechanisms/heads.py",
         "prepare",
         "scaled = clip_rows(features, bound) * (math.sqrt(1 - constant**2) / bound)",
         "scaled = clip_rows(features, bound) / bound",
@@ -394,7 +394,7 @@ MUTANTS = (
         (HEADS + "test_prepare_keeps_every_record_in_the_unit_ball",),
     ),
     Mutant(
-        "privacy/heads.py",
+        "privacy/mechanisms/heads.py",
         "prepare",
         "scaled = clip_rows(features, bound) * (math.sqrt(1 - constant**2) / bound)",
         "scaled = features * (math.sqrt(1 - constant**2) / np.linalg.norm(features, axis=1).max())",
@@ -402,7 +402,7 @@ MUTANTS = (
         (HEADS + "test_prepare_keeps_every_record_in_the_unit_ball",),
     ),
     Mutant(
-        "privacy/heads.py",
+        "privacy/mechanisms/heads.py",
         "_check",
         "if not np.all(norms <= 1 + 1e-9):",
         "if np.any(norms > 1 + 1e-9) and False:",
@@ -411,7 +411,7 @@ MUTANTS = (
     ),
     # class sums
     Mutant(
-        "privacy/class_sums.py",
+        "privacy/mechanisms/class_sums.py",
         "",
         "SENSITIVITY = math.sqrt(2)",
         "SENSITIVITY = 1.0",
@@ -419,7 +419,7 @@ MUTANTS = (
         (CLASS_SUMS + "test_the_bound_is_reached_within_a_class_and_across_classes",),
     ),
     Mutant(
-        "privacy/class_sums.py",
+        "privacy/mechanisms/class_sums.py",
         "ClassSums.share",
         "return SIGNED if self.signed else NONNEGATIVE",
         "return NONNEGATIVE",
@@ -427,7 +427,7 @@ MUTANTS = (
         (CLASS_SUMS + "test_the_bound_is_reached_within_a_class_and_across_classes[0]",),
     ),
     Mutant(
-        "privacy/class_sums.py",
+        "privacy/mechanisms/class_sums.py",
         "ClassSums.steps",
         "if not self.signed and (embedded < 0).any():",
         "if False:",
@@ -435,7 +435,7 @@ MUTANTS = (
         (CLASS_SUMS + "test_a_negative_coordinate_needs_the_noise_for_signed_ones",),
     ),
     Mutant(
-        "privacy/class_sums.py",
+        "privacy/mechanisms/class_sums.py",
         "ClassSums.steps",
         "total[label] = round_to_grid(records, mechanism.grid).sum(axis=0)",
         "total[label] = round_to_grid(records.sum(axis=0), mechanism.grid)",
@@ -443,7 +443,7 @@ MUTANTS = (
         (CLASS_SUMS + "test_each_record_is_rounded_by_itself_so_that_the_sum_is_exact",),
     ),
     Mutant(
-        "privacy/class_sums.py",
+        "privacy/mechanisms/class_sums.py",
         "ClassSums.mechanism",
         "return NoisyVector(SENSITIVITY, coordinates, self.sigma, self.contributors, self.colluders)",
         "return NoisyVector(SENSITIVITY, coordinates, self.sigma, self.contributors)",
@@ -451,7 +451,7 @@ MUTANTS = (
         (CLASS_SUMS + "test_the_shares_that_are_sure_and_secret_make_up_the_whole_noise",),
     ),
     Mutant(
-        "privacy/class_sums.py",
+        "privacy/mechanisms/class_sums.py",
         "ClassSums.guarantees",
         "alone = replace(self.cost(), shares=1).epsilon(delta)",
         "alone = self.cost().epsilon(delta)",
@@ -459,7 +459,7 @@ MUTANTS = (
         (CLASS_SUMS + "test_the_statements_count_secret_shares_only",),
     ),
     Mutant(
-        "privacy/class_sums.py",
+        "privacy/mechanisms/class_sums.py",
         "_by_class",
         "embedded = embedded / np.maximum(norms, 1.0)[:, None]",
         "pass",
@@ -468,7 +468,7 @@ MUTANTS = (
     ),
     # nfdp
     Mutant(
-        "privacy/nfdp.py",
+        "privacy/mechanisms/nfdp.py",
         "NfdpSample.hit",
         "return -math.expm1(self.k * math.log1p(-b / self.n))",
         "return b / self.n",
@@ -476,7 +476,7 @@ MUTANTS = (
         (MECHANISMS + "test_nfdp_draws_each_record_with_the_probability_it_states[True]",),
     ),
     Mutant(
-        "privacy/nfdp.py",
+        "privacy/mechanisms/nfdp.py",
         "NfdpSample.draw",
         "for place, jump in enumerate(uniform_below(self.n - np.arange(self.k), noise)):",
         "for place, jump in enumerate(uniform_below(self.n - np.arange(self.k) - 1, noise)):",
@@ -484,7 +484,7 @@ MUTANTS = (
         (MECHANISMS + "test_nfdp_draws_each_record_with_the_probability_it_states[False]",),
     ),
     Mutant(
-        "privacy/nfdp.py",
+        "privacy/mechanisms/nfdp.py",
         "NfdpSample.draw",
         "return np.sort(order[: self.k])",
         "return order[: self.k]",
@@ -492,7 +492,7 @@ MUTANTS = (
         (MECHANISMS + "test_nfdp_draws_each_record_with_the_probability_it_states[False]",),
     ),
     Mutant(
-        "privacy/nfdp.py",
+        "privacy/mechanisms/nfdp.py",
         "NfdpSample.profile",
         "return max(0.0, 1 - math.exp(epsilon) * (1 - self.delta))",
         "return 0.0",
@@ -500,7 +500,7 @@ MUTANTS = (
         (GOLDEN + "test_golden[nfdp.profile.wor.6.3.add.1.0]",),
     ),
     Mutant(
-        "privacy/nfdp.py",
+        "privacy/mechanisms/nfdp.py",
         "NfdpSample.profile",
         "return self.delta",
         "return self.delta * math.exp(-epsilon)",
@@ -508,7 +508,7 @@ MUTANTS = (
         (GOLDEN + "test_golden[nfdp.profile.wor.6.3.remove.1.5]",),
     ),
     Mutant(
-        "privacy/nfdp.py",
+        "privacy/mechanisms/nfdp.py",
         "per_class_cost",
         "return DeltaCost(max(sample.hit(records_per_person) for sample in samples))",
         "return DeltaCost(min(sample.hit(records_per_person) for sample in samples))",
@@ -516,7 +516,7 @@ MUTANTS = (
         (MECHANISMS + "test_nfdp_per_class",),
     ),
     Mutant(
-        "privacy/nfdp.py",
+        "privacy/mechanisms/nfdp.py",
         "draw_per_class",
         "if len(members) != sample.n:",
         "if len(members) < sample.n:",
@@ -525,7 +525,7 @@ MUTANTS = (
     ),
     # laplace
     Mutant(
-        "privacy/laplace.py",
+        "privacy/mechanisms/laplace.py",
         "NoisyValues.scale_steps",
         "return math.ceil(self.scale / self.grid)",
         "return math.floor(self.scale / self.grid)",
@@ -533,7 +533,7 @@ MUTANTS = (
         (MECHANISMS + "test_laplace_pays_for_every_value_and_never_uses_less_than_its_scale",),
     ),
     Mutant(
-        "privacy/laplace.py",
+        "privacy/mechanisms/laplace.py",
         "NoisyValues.cost",
         "return PureCost((records_per_person * _STEPS + 1) / self.scale_steps, self.values)",
         "return PureCost(records_per_person * _STEPS / self.scale_steps, self.values)",
@@ -541,7 +541,7 @@ MUTANTS = (
         (MECHANISMS + "test_laplace_costs_and_adds_what_it_says",),
     ),
     Mutant(
-        "privacy/laplace.py",
+        "privacy/mechanisms/laplace.py",
         "NoisyValues.cost",
         "return PureCost((records_per_person * _STEPS + 1) / self.scale_steps, self.values)",
         "return PureCost((records_per_person * _STEPS + 1) / self.scale_steps)",
@@ -549,7 +549,7 @@ MUTANTS = (
         (MECHANISMS + "test_laplace_pays_for_every_value_and_never_uses_less_than_its_scale",),
     ),
     Mutant(
-        "privacy/laplace.py",
+        "privacy/mechanisms/laplace.py",
         "NoisyValues.release",
         "noisy = round_to_grid(values, self.grid).ravel() + discrete_laplace(self.scale_steps, values.size, noise)",
         "noisy = round_to_grid(values, self.grid).ravel() + discrete_laplace(self.scale_steps, 1, noise)",
@@ -558,7 +558,7 @@ MUTANTS = (
     ),
     # subsampled
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.cost",
         "factor = 1 if isinstance(self.rate, float) else 2",
         "factor = 1",
@@ -566,7 +566,7 @@ MUTANTS = (
         (MECHANISMS + "test_subsampled_noise_is_drawn_for_each_coordinate_and_pays_for_rounding",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.cost",
         "reach = grid_sensitivity(factor * self.clip, self.grid, self.coordinates)",
         "reach = factor * self.clip / self.grid",
@@ -574,7 +574,7 @@ MUTANTS = (
         (MECHANISMS + "test_subsampled_noise_is_drawn_for_each_coordinate_and_pays_for_rounding",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.cost",
         "return PoissonCost(drawn, effective, self.steps)",
         "return PoissonCost(drawn, effective, 1)",
@@ -582,7 +582,7 @@ MUTANTS = (
         (MECHANISMS + "test_subsampled_costs",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.cohort",
         "return np.flatnonzero(draws < math.floor(self.rate * (1 << 62))).astype(np.int64)",
         "return np.sort(np.argsort(draws)[: round(self.rate * self.population)])",
@@ -590,7 +590,7 @@ MUTANTS = (
         (MECHANISMS + "test_a_poisson_cohort_draws_each_unit_by_itself",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.cohort",
         "draws = uniform_below(np.full(self.population, 1 << 62, dtype=np.int64), noise)",
         "draws = uniform_below(np.full(self.population // 2, 1 << 62, dtype=np.int64), noise).repeat(2)",
@@ -598,7 +598,7 @@ MUTANTS = (
         (MECHANISMS + "test_a_poisson_cohort_draws_each_unit_by_itself",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.cohort",
         "return NfdpSample(self.population, self.rate, replacement=False).draw(noise)",
         "return np.arange(self.rate) + uniform_below(np.array([self.population - self.rate + 1]), noise)",
@@ -606,7 +606,7 @@ MUTANTS = (
         (MECHANISMS + "test_a_fixed_cohort_draws_every_pair_alike",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.in_steps",
         "return round_to_grid(clip_rows(updates, self.clip), self.grid)",
         "return round_to_grid(updates, self.grid)",
@@ -614,7 +614,7 @@ MUTANTS = (
         (MECHANISMS + "test_subsampled_release",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.release",
         "return self.noisy(self.in_steps(updates).sum(axis=0), noise)",
         "return self.noisy(self.in_steps(updates.sum(axis=0, keepdims=True))[0], noise)",
@@ -622,7 +622,7 @@ MUTANTS = (
         (MECHANISMS + "test_subsampled_release",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.release",
         "return self.noisy(self.in_steps(updates).sum(axis=0), noise)",
         "return self.noisy(self.in_steps(updates).sum(axis=0), noise) if len(updates) else np.zeros(self.coordinates)",
@@ -630,7 +630,7 @@ MUTANTS = (
         (MECHANISMS + "test_subsampled_release",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.noisy",
         "variance = representable_variance(self.multiplier * self.clip / self.grid)",
         "variance = representable_variance(self.multiplier * self.clip / self.grid / 2)",
@@ -638,7 +638,7 @@ MUTANTS = (
         (MECHANISMS + "test_subsampled_release",),
     ),
     Mutant(
-        "privacy/subsampled.py",
+        "privacy/mechanisms/subsampled.py",
         "SubsampledGaussian.noisy",
         "steps = total + discrete_gaussian(variance, self.coordinates, noise)",
         "steps = total + discrete_gaussian(variance, 1, noise)",
@@ -647,7 +647,7 @@ MUTANTS = (
     ),
     # noise
     Mutant(
-        "privacy/noise.py",
+        "privacy/noise/samplers.py",
         "representable_variance",
         "return Fraction(math.ceil(exact * denominator), denominator)",
         "return Fraction(math.floor(exact * denominator), denominator)",
@@ -655,7 +655,7 @@ MUTANTS = (
         (NOISE + "test_representable_variance_is_barely_larger",),
     ),
     Mutant(
-        "privacy/noise.py",
+        "privacy/noise/samplers.py",
         "discrete_gaussian",
         "denominator = 2 * p * q * t * t",
         "denominator = p * q * t * t",
@@ -663,7 +663,7 @@ MUTANTS = (
         (NOISE + "test_discrete_gaussian_has_its_law[2.5]", NOISE + "test_discrete_gaussian_has_its_law[200.0]"),
     ),
     Mutant(
-        "privacy/noise.py",
+        "privacy/noise/samplers.py",
         "discrete_gaussian",
         "distance = distance * (q * t) - p",
         "distance = distance * (q * t)",
@@ -671,7 +671,7 @@ MUTANTS = (
         (NOISE + "test_discrete_gaussian_has_its_law[2.5]",),
     ),
     Mutant(
-        "privacy/noise.py",
+        "privacy/noise/samplers.py",
         "discrete_gaussian",
         "y = y[np.abs(y) <= 45 * t]",
         "y = y[np.abs(y) <= 4 * t]",
@@ -679,7 +679,7 @@ MUTANTS = (
         (NOISE + "test_the_tails_of_a_discrete_gaussian_are_there",),
     ),
     Mutant(
-        "privacy/noise.py",
+        "privacy/noise/samplers.py",
         "discrete_laplace",
         "x = np.where(negative, -x, x)[~(negative & (x == 0))][: size - filled]",
         "x = np.where(negative, -x, x)[: size - filled]",
@@ -687,7 +687,7 @@ MUTANTS = (
         (NOISE + "test_discrete_laplace_has_its_law[1]", NOISE + "test_discrete_gaussian_has_its_law[0.9]"),
     ),
     Mutant(
-        "privacy/noise.py",
+        "privacy/noise/samplers.py",
         "discrete_laplace",
         "x = np.where(negative, -x, x)[~(negative & (x == 0))][: size - filled]",
         "x = x[: size - filled]",
@@ -695,7 +695,7 @@ MUTANTS = (
         (NOISE + "test_discrete_laplace_has_its_law[20]",),
     ),
     Mutant(
-        "privacy/noise.py",
+        "privacy/noise/samplers.py",
         "round_to_grid",
         "return np.rint(steps).astype(np.int64)",
         "return np.floor(steps).astype(np.int64)",
@@ -703,7 +703,7 @@ MUTANTS = (
         (NOISE + "test_rounding_to_a_grid_moves_at_most_half_a_step",),
     ),
     Mutant(
-        "privacy/noise.py",
+        "privacy/noise/samplers.py",
         "grid_sensitivity",
         "return sensitivity / grid * (1 + 1e-12) + math.sqrt(coordinates)",
         "return sensitivity / grid * (1 + 1e-12)",
@@ -712,7 +712,7 @@ MUTANTS = (
     ),
     # randomness
     Mutant(
-        "privacy/randomness.py",
+        "privacy/noise/randomness.py",
         "os_noise",
         "return NoiseSource(True, lambda count: np.frombuffer(os.urandom(8 * count), dtype=np.uint64))",
         "return NoiseSource(True, seeded_noise(0).words)",
@@ -720,7 +720,7 @@ MUTANTS = (
         (NOISE + "test_sources",),
     ),
     Mutant(
-        "privacy/randomness.py",
+        "privacy/noise/randomness.py",
         "seeded_noise",
         "return NoiseSource(False, lambda count: generator.integers(0, 2**64, size=count, dtype=np.uint64))",
         "return NoiseSource(True, lambda count: generator.integers(0, 2**64, size=count, dtype=np.uint64))",
@@ -728,7 +728,7 @@ MUTANTS = (
         (NOISE + "test_sources",),
     ),
     Mutant(
-        "privacy/randomness.py",
+        "privacy/noise/randomness.py",
         "secret_noise",
         "return os_noise()",
         "return seeded_noise(agent)",
@@ -736,7 +736,7 @@ MUTANTS = (
         (NOISE + "test_secret_noise_is_the_operating_systems_and_a_seeded_one_is_the_agents_own",),
     ),
     Mutant(
-        "privacy/randomness.py",
+        "privacy/noise/randomness.py",
         "secret_noise",
         "return seeded_noise(int(np.random.SeedSequence([seed, agent, stream]).generate_state(1)[0]))",
         "return seeded_noise(int(np.random.SeedSequence([seed, stream]).generate_state(1)[0]))",
@@ -744,7 +744,7 @@ MUTANTS = (
         (NOISE + "test_secret_noise_is_the_operating_systems_and_a_seeded_one_is_the_agents_own",),
     ),
     Mutant(
-        "privacy/randomness.py",
+        "privacy/noise/randomness.py",
         "uniform_below",
         "complete = word - value <= np.uint64(0) - b",
         "complete = word >= value",
@@ -752,7 +752,7 @@ MUTANTS = (
         (NOISE + "test_uniform_below_rejects_the_incomplete_block",),
     ),
     Mutant(
-        "privacy/randomness.py",
+        "privacy/noise/randomness.py",
         "bernoulli",
         "return uniform_below(denominators, source) < numerators",
         "return uniform_below(denominators, source) <= numerators",
@@ -760,7 +760,7 @@ MUTANTS = (
         (NOISE + "test_bernoulli_exp[1-3]",),
     ),
     Mutant(
-        "privacy/randomness.py",
+        "privacy/noise/randomness.py",
         "bernoulli",
         "drawn[going[word < digits]] = True",
         "drawn[going[word <= digits]] = True",
@@ -768,7 +768,7 @@ MUTANTS = (
         (NOISE + "test_long_bernoulli_reads_on_where_the_digits_are_equal",),
     ),
     Mutant(
-        "privacy/randomness.py",
+        "privacy/noise/randomness.py",
         "bernoulli_exp",
         "accepted[going[~hit]] = False",
         "pass",
@@ -777,7 +777,7 @@ MUTANTS = (
     ),
     # gaussian
     Mutant(
-        "privacy/gaussian.py",
+        "privacy/accounting/gaussian.py",
         "log_delta",
         "low, high = epsilon / mu - mu / 2, epsilon / mu + mu / 2",
         "low, high = epsilon / mu, epsilon / mu + mu",
@@ -785,7 +785,7 @@ MUTANTS = (
         (GAUSSIAN + "test_log_delta_agrees_with_long_arithmetic[0.5-3.0]",),
     ),
     Mutant(
-        "privacy/gaussian.py",
+        "privacy/accounting/gaussian.py",
         "sigma",
         "return sensitivity / mu(epsilon, delta)",
         "return sensitivity / mu(epsilon, delta) / 2",
@@ -793,7 +793,7 @@ MUTANTS = (
         (GAUSSIAN + "test_the_three_solvers_invert_each_other[1e-05-4.3]",),
     ),
     Mutant(
-        "privacy/gaussian.py",
+        "privacy/accounting/gaussian.py",
         "sigma",
         "return sensitivity / mu(epsilon, delta)",
         "return sensitivity / mu(delta, epsilon)",
@@ -801,7 +801,7 @@ MUTANTS = (
         (GAUSSIAN + "test_the_three_solvers_invert_each_other[1e-05-0.1]",),
     ),
     Mutant(
-        "privacy/gaussian.py",
+        "privacy/accounting/gaussian.py",
         "compose_mu",
         "return math.sqrt(math.fsum(m * m for m in mus))",
         "return max(mus)",
@@ -809,7 +809,7 @@ MUTANTS = (
         (GAUSSIAN + "test_many_releases_are_one",),
     ),
     Mutant(
-        "privacy/gaussian.py",
+        "privacy/accounting/gaussian.py",
         "_improved",
         "return alpha * rho + math.log(gap / alpha) - (math.log(alpha) + math.log(delta)) / gap",
         "return alpha * rho + math.log(gap / alpha) - math.log(alpha) - math.log(delta)",
@@ -817,7 +817,7 @@ MUTANTS = (
         (GAUSSIAN + "test_renyi_routes_are_ordered_bounds",),
     ),
     Mutant(
-        "privacy/gaussian.py",
+        "privacy/accounting/gaussian.py",
         "check_delta",
         "if not 0 < delta < 1:",
         "if not 0 < delta <= 1:",
@@ -826,7 +826,7 @@ MUTANTS = (
     ),
     # discrete
     Mutant(
-        "privacy/discrete.py",
+        "privacy/accounting/discrete.py",
         "tau",
         "return 10 * (float(np.sum(terms)) + rest)",
         "return float(np.sum(terms)) + rest",
@@ -834,7 +834,7 @@ MUTANTS = (
         (DISCRETE + "test_tau_of_very_many_shares_is_bounded_without_summing_them_all",),
     ),
     Mutant(
-        "privacy/discrete.py",
+        "privacy/accounting/discrete.py",
         "check_share",
         "if shares > 1 and share_sigma < SMALLEST_SHARE * (1 - 1e-9):",
         "if shares > 1 and share_sigma < 0.5:",
@@ -842,7 +842,7 @@ MUTANTS = (
         (DISCRETE + "test_refuses_shares_that_do_not_add_up",),
     ),
     Mutant(
-        "privacy/discrete.py",
+        "privacy/accounting/discrete.py",
         "epsilon_unit_shifts",
         "sigma = share_sigma * math.sqrt(shares)",
         "sigma = share_sigma * shares",
@@ -850,7 +850,7 @@ MUTANTS = (
         (DISCRETE + "test_one_coordinate_agrees_with_enumeration[0.0001-2.0-3]",),
     ),
     Mutant(
-        "privacy/discrete.py",
+        "privacy/accounting/discrete.py",
         "epsilon_unit_shifts",
         "return max(exact, root) + correction",
         "return exact + correction",
@@ -858,7 +858,7 @@ MUTANTS = (
         (DISCRETE + "test_one_coordinate_agrees_with_enumeration",),
     ),
     Mutant(
-        "privacy/discrete.py",
+        "privacy/accounting/discrete.py",
         "dominating",
         "return sensitivity / math.sqrt(variance - 2), off",
         "return sensitivity / math.sqrt(variance + 2), off",
@@ -866,7 +866,7 @@ MUTANTS = (
         (DISCRETE + "test_integer_shifts_agree_with_enumeration",),
     ),
     Mutant(
-        "privacy/discrete.py",
+        "privacy/accounting/discrete.py",
         "_log_delta_unit_shifts",
         "start = math.floor(epsilon * sigma * sigma - coordinates / 2) + 1",
         "start = math.floor(epsilon * sigma * sigma - coordinates / 2) + 2",
@@ -875,7 +875,7 @@ MUTANTS = (
     ),
     # accounting
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "total_mass",
         "return -math.expm1(math.fsum(math.log1p(-d) for d in deltas))",
         "return max(deltas)",
@@ -883,7 +883,7 @@ MUTANTS = (
         (ACCOUNTING + "test_delta_mass_is_composed_apart",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "_left",
         "return max(0.0, delta - mass - 4e-16 * mass) / (1 - mass)",
         "return delta",
@@ -891,7 +891,7 @@ MUTANTS = (
         (ACCOUNTING + "test_delta_mass_is_composed_apart",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "_merge",
         "coordinates=sum(c.coordinates for c in same),",
         "coordinates=same[0].coordinates,",
@@ -899,7 +899,7 @@ MUTANTS = (
         (ACCOUNTING + "test_equal_integer_noise_composes_exactly_and_unequal_conservatively",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "_merge",
         "sensitivity=math.hypot(*(c.sensitivity for c in same)),",
         "sensitivity=max(c.sensitivity for c in same),",
@@ -907,7 +907,7 @@ MUTANTS = (
         (ACCOUNTING + "test_integer_noise_on_any_shifts_adds_up_to_one_release_that_moves_further",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "_merge",
         "alike.setdefault((cost.share_sigma, cost.shares, cost.unit_shifts), []).append(cost)",
         "alike.setdefault((cost.shares, cost.shares, cost.unit_shifts), []).append(cost)",
@@ -915,7 +915,7 @@ MUTANTS = (
         (ACCOUNTING + "test_equal_integer_noise_composes_exactly_and_unequal_conservatively",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "_merge",
         "steps[kind] = steps.get(kind, 0) + cost.steps",
         "steps[kind] = cost.steps",
@@ -923,7 +923,7 @@ MUTANTS = (
         (ACCOUNTING + "test_steps_of_one_sampling_add_up",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "_merge",
         "mus = [c.mu * math.sqrt(c.count) for c in costs if isinstance(c, GaussianCost)]",
         "mus = [c.mu for c in costs if isinstance(c, GaussianCost)]",
@@ -931,7 +931,7 @@ MUTANTS = (
         (ACCOUNTING + "test_solvers",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "_as_gaussian",
         "mus = [mu for mu, _ in integers] + [c.mu * math.sqrt(c.count) for c in costs if isinstance(c, GaussianCost)]",
         "mus = [mu for mu, _ in integers[:1]] + [c.mu for c in costs if isinstance(c, GaussianCost)]",
@@ -939,7 +939,7 @@ MUTANTS = (
         (ACCOUNTING + "test_equal_integer_noise_composes_exactly_and_unequal_conservatively",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "_pld",
         "total = total.compose(one.self_compose(count))",
         "total = total.compose(one)",
@@ -947,7 +947,7 @@ MUTANTS = (
         (MECHANISMS + "test_laplace_pays_for_every_value_and_never_uses_less_than_its_scale",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "_convert",
         "bounds = rdp + np.log(gap / orders) - (math.log(delta) + np.log(orders)) / gap",
         "bounds = rdp + np.log(gap / orders) - math.log(delta) - np.log(orders)",
@@ -955,7 +955,7 @@ MUTANTS = (
         (ACCOUNTING + "test_gaussian_routes_agree",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "smallest",
         "return high",
         "return low * (1 - rel)",
@@ -963,7 +963,7 @@ MUTANTS = (
         (MECHANISMS + "test_vector_noise_is_barely_above_the_continuous_optimum",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "largest_count",
         "return low",
         "return high",
@@ -1021,7 +1021,7 @@ MUTANTS = (
     ),
     # ledger: the chain and the budget
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "_hash",
         "return hashlib.sha256((previous + json.dumps(line, sort_keys=True)).encode()).hexdigest()",
         "return hashlib.sha256(json.dumps(line, sort_keys=True).encode()).hexdigest()",
@@ -1029,7 +1029,7 @@ MUTANTS = (
         (LEDGER + "test_a_torn_or_edited_file_is_refused[lines swapped]",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger._read",
         "if told != _hash(previous, line):",
         "if False:",
@@ -1037,7 +1037,7 @@ MUTANTS = (
         (LEDGER + "test_a_torn_or_edited_file_is_refused[cost made smaller]",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger._read",
         "if strangers:",
         "if False:",
@@ -1045,7 +1045,7 @@ MUTANTS = (
         (LEDGER + "test_a_torn_or_edited_file_is_refused[last lines cut off]",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Spending.epsilon",
         "return math.fsum([self.rule.spent([*self.costs, *further]), *(one.epsilon for one in self.lost)])",
         "return math.fsum([self.rule.spent([*self.costs]), *(one.epsilon for one in self.lost)])",
@@ -1053,7 +1053,7 @@ MUTANTS = (
         (LEDGER + "test_overspending_is_refused_before_anything_is_drawn",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Spending.epsilon",
         "return math.fsum([self.rule.spent([*self.costs, *further]), *(one.epsilon for one in self.lost)])",
         "return math.fsum([self.rule.spent([*further]), *(one.epsilon for one in self.lost)])",
@@ -1061,7 +1061,7 @@ MUTANTS = (
         (LEDGER + "test_charges_add_up_and_releases_are_repeated",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Spending.epsilon",
         "return math.fsum([self.rule.spent([*self.costs, *further]), *(one.epsilon for one in self.lost)])",
         "return math.fsum([self.rule.spent([*self.costs, *further])])",
@@ -1069,7 +1069,7 @@ MUTANTS = (
         (RESTORE + "test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Spending.delta",
         "return min(1.0, math.fsum([self.rule.delta, *(one.delta for one in self.lost)]))",
         "return self.rule.delta",
@@ -1077,7 +1077,7 @@ MUTANTS = (
         (RESTORE + "test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Spending.after",
         'if line["covers"]:',
         "if True:",
@@ -1085,7 +1085,7 @@ MUTANTS = (
         (RESTORE + "test_charges_that_the_lost_ledger_may_not_have_had_count_beside_it[in place]",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger.unknown",
         "return [head for head in heads if head not in known]",
         "return []",
@@ -1093,7 +1093,7 @@ MUTANTS = (
         (RESTORE + "test_an_older_ledger_and_a_copy_used_in_turn_are_noticed",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger.open",
         "if self._restored_since(self._read(), request):",
         "if False:",
@@ -1101,7 +1101,7 @@ MUTANTS = (
         (RESTORE + "test_a_sum_that_may_have_been_opened_in_lost_lines_stays_shut",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "_costs",
         'return [from_plain(cost) for line in lines if line["kind"] == "charge" for cost in line["costs"].values()]',
         'return [from_plain(next(iter(line["costs"].values()))) for line in lines if line["kind"] == "charge"]',

@@ -4,10 +4,10 @@ from tests.privacy.mutants.runner import Mutant
 
 CHARGING = "clients/test_charging.py::"
 COHORTS = "strategies/test_private_cohorts.py::"
-FILTER = "privacy/test_filter.py::"
+FILTER = "privacy/accounting/test_filter.py::"
 LEAVES = "clients/test_noise_that_leaves.py::"
-LEDGER = "privacy/test_ledger.py::"
-RECONCILE = "privacy/test_reconcile.py::"
+LEDGER = "privacy/ledger/test_ledger.py::"
+RECONCILE = "privacy/ledger/test_reconcile.py::"
 SITE = "deploy/test_site_side.py::"
 SUMMED = "strategies/test_summed.py::"
 TIME = "deploy/test_time_limit.py::"
@@ -662,7 +662,7 @@ MUTANTS = (
     ),
     # ledger: names, answers, parts
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger._check_digest",
         "if known is not None and known != digest:",
         "if False:",
@@ -670,7 +670,7 @@ MUTANTS = (
         (LEDGER + "test_a_request_means_one_question",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger._digest",
         'named = (line for line in lines if line["kind"] in ("request", "charge") and line["request"] == request)',
         'named = (line for line in lines if line["kind"] == "charge" and line["request"] == request)',
@@ -678,7 +678,7 @@ MUTANTS = (
         (LEDGER + "test_binding_is_noted_once_and_charges_nothing",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger._admit",
         "if known != dict(costs):",
         "if False:",
@@ -686,7 +686,7 @@ MUTANTS = (
         (LEDGER + "test_a_part_more_or_less_is_another_question",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger.release",
         "self._admit(lines, request, costs, digest)",
         "draw(); self._admit(lines, request, costs, digest)",
@@ -694,7 +694,7 @@ MUTANTS = (
         (LEDGER + "test_the_charge_is_on_disk_before_the_draw_and_the_release_before_the_answer",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger._stored",
         "return self._load(found) if found else None",
         "return None",
@@ -702,7 +702,7 @@ MUTANTS = (
         (LEDGER + "test_charges_add_up_and_releases_are_repeated",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger.release",
         "if set(drawn) != {*costs, *uncharged}:",
         "if not set(drawn) >= {*costs, *uncharged}:",
@@ -710,7 +710,7 @@ MUTANTS = (
         (LEDGER + "test_what_comes_out_is_what_was_charged[out2]",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger.sample",
         "if charged.delta < sample.delta:",
         "if False:",
@@ -718,7 +718,7 @@ MUTANTS = (
         (LEDGER + "test_nfdp_sample_is_charged_at_least_its_own_cost",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger.sample",
         'digest=f"n={sample.n} k={sample.k} replacement={sample.replacement}",',
         'digest="",',
@@ -726,7 +726,7 @@ MUTANTS = (
         (LEAVES + "test_a_sample_of_another_size_at_the_same_price_is_another_question",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger.open",
         "elif known != session:",
         "elif False:",
@@ -735,7 +735,7 @@ MUTANTS = (
     ),
     # filter
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "Filter.spent",
         "order = np.array([_best_order(noise[0], self.epsilon, self.delta)])",
         "order = _orders(rest)",
@@ -743,7 +743,7 @@ MUTANTS = (
         (FILTER + "test_one_order_for_all_that_follows",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "Filter.spent",
         "if left <= 0 or late_sampling(costs):",
         "if left <= 0:",
@@ -751,7 +751,7 @@ MUTANTS = (
         (FILTER + "test_sampling_after_noise_would_break_the_budget_and_is_refused",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "Filter.spent",
         "return gaussian.epsilon(_only_gaussian(rest).mu, left) + 2 * ALLOWANCE",
         "return gaussian.epsilon(_only_gaussian(rest).mu ** 2, left) + 2 * ALLOWANCE",
@@ -762,7 +762,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "Filter.spent",
         "if off > ALLOWANCE:",
         "if False:",
@@ -770,7 +770,7 @@ MUTANTS = (
         (FILTER + "test_integers_beyond_the_allowance_do_not_fit",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "Filter.spent",
         "if len(noise) == 1:",
         "if len({*noise}) == 1:",
@@ -778,7 +778,7 @@ MUTANTS = (
         (FILTER + "test_equal_integer_noise_is_counted_by_the_rule_of_all_noise",),
     ),
     Mutant(
-        "privacy/accounting.py",
+        "privacy/accounting/accountants.py",
         "Filter.__post_init__",
         "if self.accountant not in FILTERS:",
         'if self.accountant not in (*FILTERS, "pld"):',
@@ -787,7 +787,7 @@ MUTANTS = (
     ),
     # ledgers against guarantees
     Mutant(
-        "privacy/reconcile.py",
+        "privacy/ledger/reconcile.py",
         "reconcile",
         "if wanted is None or held != dict(wanted):",
         "if wanted is None:",
@@ -795,7 +795,7 @@ MUTANTS = (
         (RECONCILE + "test_a_charge_that_is_not_the_mechanisms_is_an_error[held1]",),
     ),
     Mutant(
-        "privacy/reconcile.py",
+        "privacy/ledger/reconcile.py",
         "reconcile",
         "if wanted is None or held != dict(wanted):",
         "if wanted is not None and held != dict(wanted):",
@@ -803,7 +803,7 @@ MUTANTS = (
         (RECONCILE + "test_a_strategy_that_says_no_charge_is_an_error",),
     ),
     Mutant(
-        "privacy/reconcile.py",
+        "privacy/ledger/reconcile.py",
         "reconcile",
         "if counted[request] < answers:",
         "if counted[request] == 0:",
@@ -811,7 +811,7 @@ MUTANTS = (
         (RECONCILE + "test_an_answer_that_nobody_was_charged_for_is_not_private[proved]",),
     ),
     Mutant(
-        "privacy/reconcile.py",
+        "privacy/ledger/reconcile.py",
         "reconcile",
         "if counted[request] < answers:",
         "if False:",
@@ -819,7 +819,7 @@ MUTANTS = (
         (RECONCILE + "test_an_answer_that_is_charged_under_another_name_is_not_charged",),
     ),
     Mutant(
-        "privacy/reconcile.py",
+        "privacy/ledger/reconcile.py",
         "reconcile",
         "_check_promise(ledger, promised, [*(wanted or {}).values()] * len(answered), better)",
         "pass",
@@ -830,7 +830,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "privacy/reconcile.py",
+        "privacy/ledger/reconcile.py",
         "reconcile",
         'promised = [g for g in guarantees if g.status in ("proved", "seeded") and g.epsilon < float("inf")]',
         'promised = [g for g in guarantees if g.status == "proved" and g.epsilon < float("inf")]',
@@ -838,7 +838,7 @@ MUTANTS = (
         (RECONCILE + "test_an_answer_that_nobody_was_charged_for_is_not_private[seeded]",),
     ),
     Mutant(
-        "privacy/reconcile.py",
+        "privacy/ledger/reconcile.py",
         "_check_promise",
         "alike = [g for g in promised if (g.unit, g.adjacency) == (account.unit, account.adjacency)]",
         "alike = [g for g in promised if g.unit == account.unit]",
@@ -846,7 +846,7 @@ MUTANTS = (
         (RECONCILE + "test_a_guarantee_of_other_worlds_than_the_ledger_is_about_is_none",),
     ),
     Mutant(
-        "privacy/reconcile.py",
+        "privacy/ledger/reconcile.py",
         "_check_promise",
         "if stated > charged * (1 + SLACK):",
         "if False:",
@@ -973,7 +973,7 @@ MUTANTS = (
         (SITE + "test_no_seeded_or_uncharged_part_leaves_a_site[given0]",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger._check_budget",
         "if waits or not after <= account.epsilon:",
         'if waits or not after <= lines[0]["epsilon"]:',
@@ -981,15 +981,15 @@ MUTANTS = (
         (SITE + "test_the_budget_of_the_file_is_the_ledgers",),
     ),
     Mutant(
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "Ledger._check_budget",
         "if waits or not after <= account.epsilon:",
         "if not after <= account.epsilon:",
         "a restored ledger takes what costs no epsilon",
-        ("privacy/test_restore.py::test_what_takes_of_delta_alone_waits_for_the_limit_too",),
+        ("privacy/ledger/test_restore.py::test_what_takes_of_delta_alone_waits_for_the_limit_too",),
     ),
     Mutant(
-        "deploy/party.py",
+        "deploy/client.py",
         "SiteClient.fit",
         "ledger.require_use()",
         "pass",
@@ -997,7 +997,7 @@ MUTANTS = (
         (SITE + "test_an_answer_of_a_method_that_forgets_the_ledger_stays",),
     ),
     Mutant(
-        "deploy/party.py",
+        "deploy/client.py",
         "SiteClient.fit",
         "check_request(site, self.method, self.settings)",
         "pass",
@@ -1005,7 +1005,7 @@ MUTANTS = (
         (SITE + "test_a_site_asks_its_rules_before_anything_else",),
     ),
     Mutant(
-        "deploy/party.py",
+        "deploy/client.py",
         "SiteClient.fit",
         'for private in ("began", "compute_s"):',
         'for private in ("began",):',
@@ -1013,7 +1013,7 @@ MUTANTS = (
         (SITE + "test_an_answer_carries_no_times",),
     ),
     Mutant(
-        "deploy/party.py",
+        "deploy/client.py",
         "make_party",
         "if own.fingerprint != version.fingerprint:",
         "if False:",
@@ -1022,7 +1022,7 @@ MUTANTS = (
     ),
     *(
         Mutant(
-            "deploy/party.py",
+            "deploy/client.py",
             "make_party",
             line,
             change,
@@ -1041,7 +1041,7 @@ MUTANTS = (
         )
     ),
     Mutant(
-        "deploy/party.py",
+        "deploy/client.py",
         "own_version",
         "if version is None or known not in (None, version):",
         "if version is None or known and known.records != version.records:",
@@ -1049,7 +1049,7 @@ MUTANTS = (
         (SITE + "test_records_that_were_overwritten_are_refused",),
     ),
     Mutant(
-        "deploy/party.py",
+        "deploy/client.py",
         "own_version",
         "if known is not None and seen.exists() and read_json(seen) == [known.fingerprint, looked]:",
         "if known is not None and seen.exists() and read_json(seen)[0] == known.fingerprint:",

@@ -24,12 +24,12 @@ def test_no_mutant_is_there_twice() -> None:
 
 
 HARMLESS = Mutant(
-    "privacy/votes.py",
+    "privacy/mechanisms/votes.py",
     "NoisyVotes.honest",
     "return self.contributors - self.colluders",
     "return -self.colluders + self.contributors",
     "nothing",
-    ("privacy/test_votes.py::test_solve_stops_at_the_smallest_share",),
+    ("privacy/mechanisms/test_votes.py::test_solve_stops_at_the_smallest_share",),
 )
 
 
@@ -41,8 +41,8 @@ def test_a_mutant_that_lives_is_seen(workers: Workers) -> None:
     ("change", "says"),
     [
         ({"change": "raise ValueError"}, "not an assertion"),
-        ({"killers": ("privacy/test_votes.py::test_that_is_not_there",)}, "not an assertion"),
-        ({"file": "cli.py", "within": "", "line": "import sys", "change": "import os, sys"}, "not imported"),
+        ({"killers": ("privacy/mechanisms/test_votes.py::test_that_is_not_there",)}, "not an assertion"),
+        ({"file": "cli/main.py", "within": "", "line": "import sys", "change": "import os, sys"}, "not imported"),
     ],
 )
 def test_dying_of_anything_but_an_assertion_does_not_count(

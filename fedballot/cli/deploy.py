@@ -1,0 +1,180 @@
+"""The commands of a real federation: `fedballot site`, `fedballot server` and `fedballot submit`."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedballot.cli import terminal
+from fedballot.core.errors import FedballotError, RunError, SettingsError
+
+site_app = typer.Typer(no_args_is_help=True, help="A party of a real federation: its file, key and SuperNode.")
+server_app = typer.Typer(no_args_is_help=True, help="The server of a real federation: certificates, SuperLink, sites.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+ServerDir = Annotated[Path, typer.Argument(metavar="DIR", help="The server's folder.")]
+SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="The site's file.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Plain text, no authentication; on this machine only.")]
+
+
+@site_app.command("init")
+def site_init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The site's new folder.")],
+    number: Annotated[int, typer.Option(help="The site's number in the federation, from 0.")],
+    sites: Annotated[int, typer.Option(help="How many sites the federation has.")],
+    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the server's sites connect to.")],
+) -> None:
+    """Write a site's folder: its key pair, and a site.toml to fill in."""
+    from fedballot.deploy.template import init_site
+
+    public_key = init_site(directory, number=number, sites=sites, server=server)
+    terminal.err.print(
+        f"1. send {escape(str(public_key))} to the server, and get its ca.crt and the public data in return;\n"
+        f"2. fill in {escape(str(directory / 'site.toml'))};\n"
+        f"3. fedballot site check {escape(str(directory / 'site.toml'))}",
+        soft_wrap=True,
+    )
+    print(public_key)
+
+
+@site_app.command("check")
+def site_check(site_file: SiteFile, json: Json = False) -> None:
+    """Test everything about a site, without the network."""
+    from fedballot.deploy.check import check_site
+
+    findings = check_site(site_file)
+    if json:
+        terminal.print_json([vars(finding) for finding in findings])
+    else:
+        marks = {True: "ok", False: "[red]wrong[/red]", None: "?"}
+        rows = [[finding.what, marks[finding.good], escape(finding.words)] for finding in findings]
+        terminal.print_table("", ("what", "", "found"), rows)
+    wrong = [finding.what for finding in findings if finding.good is not True]
+    if wrong:
+        raise SettingsError(f"{site_file}: not ready: {', '.join(wrong)}")
+
+
+@site_app.command("start")
+def site_start(
+    site_file: SiteFile,
+    insecure: Insecure = False,
+    port: Annotated[
+        int | None, typer.Option(help="Port on 127.0.0.1 between the SuperNode and its apps; default: a free one.")
+    ] = None,
+) -> None:
+    """Run the site's SuperNode until it is stopped."""
+    from fedballot.deploy.check import check_site
+    from fedballot.deploy.node import start_node
+    from fedballot.deploy.site_file import read_site
+
+    spared = ("key", "authority") if insecure else ()
+    for finding in check_site(site_file):
+        if finding.good is False and finding.what not in spared:
+            raise SettingsError(f"{finding.what}: {finding.words}")
+    raise typer.Exit(start_node(read_site(site_file), insecure=insecure, port=port))
+
+
+@server_app.command("init")
+def server_init(
+    directory: ServerDir,
+    host: Annotated[
+        list[str] | None, typer.Option(help="A name or address by which sites reach the server; may be repeated.")
+    ] = None,
+    control: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Control API. Whoever reaches it may start runs: keep it local.")
+    ] = "127.0.0.1:18000",
+    ca: Annotated[Path | None, typer.Option(help="Your own certificate authority (PEM).")] = None,
+    cert: Annotated[Path | None, typer.Option(help="Your own server certificate (PEM).")] = None,
+    key: Annotated[Path | None, typer.Option(help="Your own server key (PEM).")] = None,
+    insecure: Insecure = False,
+) -> None:
+    """Make a server's folder, with a certificate authority, a server certificate and their keys, or with yours."""
+    from fedballot.deploy.server import init_server
+
+    own = (ca, cert, key)
+    if any(own) and not all(own):
+        raise SettingsError("--ca, --cert and --key go together: give all three, or none for new ones")
+    if not (host or any(own) or insecure):
+        raise SettingsError("--host NAME is missing: by which name or address do the sites reach the server?")
+    if insecure and any(own):
+        raise SettingsError("--insecure uses no certificates: leave out --ca, --cert and --key")
+    chosen = None if ca is None or cert is None or key is None else (ca, cert, key)
+    server = init_server(directory, tuple(host or ()), control=control, own=chosen, insecure=insecure)
+    if not insecure:
+        print(server.authority)
+
+
+@server_app.command("start")
+def server_start(
+    directory: ServerDir,
+    fleet: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where sites connect to.")] = "0.0.0.0:9092",
+) -> None:
+    """Run the SuperLink until it is stopped."""
+    from fedballot.deploy.server import ServerFolder, start_server
+
+    start_server(ServerFolder(directory.absolute()), fleet=fleet)
+
+
+@server_app.command("add-site")
+def server_add_site(
+    directory: ServerDir,
+    public_key: Annotated[Path, typer.Argument(metavar="PUBKEY", help="The site's public key.")],
+) -> None:
+    """Let a site in; the server must be running."""
+    from fedballot.deploy.server import ServerFolder, add_site
+
+    print(add_site(ServerFolder(directory.absolute()), public_key))
+
+
+def submit(
+    method: Annotated[str, typer.Argument(help="A name from `fedballot methods`.")],
+    server: Annotated[Path, typer.Option(metavar="DIR", help="The server's folder.")],
+    preset: Annotated[str | None, typer.Option(help="A name from `fedballot presets`.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A settings file (TOML) in the form of a preset.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/METHOD-TIME.")] = None,
+    resume: Annotated[bool, typer.Option(help="Take up the run that is in --out.")] = False,
+    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    json: Json = False,
+) -> None:
+    """Start a run on the federation's server and follow it; sites answer with their own records."""
+    from fedballot.cli import main as cli
+    from fedballot.datasets.own import SITES
+    from fedballot.deploy import submit as submitting
+    from fedballot.deploy.server import ServerFolder
+    from fedballot.report.build import write_report
+
+    if resume and (out is None or not (out / "run.json").exists()):
+        raise SettingsError("--resume needs --out FOLDER with the run to take up")
+    given = [f"dataset={SITES}", *(set_ or [])]
+    resolved = cli.resolve(method, preset, config, given, out, resume, deployed=True)
+    folder = (out or Path("runs") / f"{method}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
+    place = ServerFolder(server.absolute())
+    run = submitting.submit(place, method, resolved, folder, resume=resume)
+    terminal.err.print(f"run {run.run_id} -> {escape(str(folder))}", soft_wrap=True)
+    progress = terminal.watcher(quiet=quiet)
+    try:
+        result = submitting.follow(place, run, progress)
+    except KeyboardInterrupt:
+        try:
+            submitting.stop(place, run)
+            terminal.err.print(f"stopped; go on with --out {folder} --resume", soft_wrap=True)
+        except FedballotError as error:
+            terminal.err.print(f"the run goes on: {escape(str(error))}", soft_wrap=True)
+        os._exit(1)
+    except RunError:
+        if (folder / "result.json").exists():
+            write_report(folder)
+        raise
+    finally:
+        progress.stop()
+    page = write_report(folder)
+    if json:
+        terminal.print_json(result)
+    else:
+        cli.print_result(result, folder, page)

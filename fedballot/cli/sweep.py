@@ -1,0 +1,81 @@
+"""The `fedballot sweep` command."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedballot.cli import terminal
+from fedballot.core import numbers
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.files import write_atomic, write_json
+from fedballot.settings import parts as settings
+from fedballot.studies import sweep
+
+
+def sweep_command(
+    method: Annotated[str, typer.Argument(help="A name from `fedballot methods`.")],
+    preset: Annotated[str | None, typer.Option(help="A name from `fedballot presets`.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A settings file (TOML) in the form of a preset.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=V1,V2,...", help="Settings; several values are run each (lists: a,b;c,d)."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of all runs; default: sweeps/METHOD-PRESET.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time; then give each few workers.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Run a grid of settings and print one table; call it again to go on where it stopped."""
+    from fedballot.core.folders import RunFolder
+    from fedballot.methods.registry import METHODS, get_method
+    from fedballot.report.sweep_plot import sweep_figure
+
+    if preset and config:
+        raise SettingsError("--preset and --config exclude each other: copy the preset's lines into the file")
+    kind = get_method(method).settings
+    name = preset or (config.stem if config else "")
+    folder = out or Path("sweeps") / "-".join(part for part in (method, name) if part)
+    fixed, points = sweep.grid(kind, set_ or [], folder)
+    layers = list(settings.load_preset(preset).layers(method)) if preset else []
+    layers += list(settings.load_file(config, tuple(METHODS)).layers(method)) if config else []
+    for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
+        resolved = settings.build(kind, *layers, fixed, point.values)
+        if (point.folder / "run.json").exists():
+            RunFolder.open(point.folder, method, resolved.to_dict(), resume=True)
+    command = ["run", method, *(["--preset", preset] if preset else []), *(["--config", str(config)] if config else [])]
+    command += [part for key, value in fixed.items() for part in ("--set", f"{key}={value}")]
+
+    def told(point: sweep.Point, what: str) -> None:
+        terminal.err.print(f"{point.folder.name}: {what}", soft_wrap=True, markup=False)
+
+    sweep.run_all(points, command, jobs=jobs, told=told)
+    found = sweep.rows(points)
+    write_json(folder / "sweep.json", [dataclasses.asdict(row) for row in found])
+    if (figure := sweep_figure(found)) is not None:
+        write_atomic(folder / "sweep.png", lambda stream: figure.savefig(stream, format="png"))
+    if json:
+        terminal.print_json([dataclasses.asdict(row) for row in found])
+    else:
+        columns = (*found[0].values, "runs", "ε", "ε, paper's", "δ", "what ε speaks of", "accuracy", "bytes per query")
+        terminal.print_table(f"{method} {name}".strip(), columns, [_written(row) for row in found])
+        terminal.out.print(f"table: {folder / 'sweep.json'}   plots: {folder / 'sweep.png'}", soft_wrap=True)
+    if failed := [reason for row in found for reason in row.failed]:
+        raise RunError(f"{len(failed)} of {len(points)} runs failed (the first: {failed[0]}); call again to retry them")
+
+
+def _written(row: sweep.Row) -> list[str]:
+    spread = "" if row.spread is None else f" ± {100 * row.spread:.1f}"
+    measured = bool(row.seeds)
+    return [
+        *row.values.values(),
+        str(row.seeds),
+        numbers.epsilon(row.epsilon) if measured else "–",
+        "–" if row.claimed_epsilon is None else numbers.epsilon(row.claimed_epsilon),
+        "–" if row.delta is None else numbers.delta(row.delta),
+        row.meaning,
+        numbers.percent(row.accuracy) + spread,
+        "–" if row.bytes_per_query is None else f"{row.bytes_per_query:.2f}",
+    ]

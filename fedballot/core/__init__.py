@@ -1,0 +1,1 @@
+"""Errors, files, folders, progress, metrics: imports nothing of fedballot but itself."""

@@ -1,0 +1,88 @@
+"""Files that are whole or absent: every write goes to a temporary neighbour first, then takes its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.core.errors import DataError
+
+
+def with_home(name: str | Path) -> Path:
+    """The path with ~ replaced by the home folder; an unknown user's ~name stays as it is: no file, but no error."""
+    return Path(os.path.expanduser(name))
+
+
+def write_atomic(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 0o666) -> None:
+    """Let ``write`` fill a file that replaces ``path`` only when it is complete and on disk; umask cuts ``mode``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder survive a power cut."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """``value`` as indented UTF-8 JSON; NaN and infinities are refused with ValueError."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomic(path, lambda stream: stream.write(text.encode()))
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, unreadable or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON ({error}); the file is damaged or of another kind") from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], *, mode: int = 0o666) -> None:
+    """Arrays as a compressed ``.npz``, no pickle."""
+    write_atomic(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **arrays), mode=mode)
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an ``.npz``.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, truncated or holds anything but plain arrays.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+    except Exception as error:  # numpy and zipfile raise many kinds for a damaged file
+        raise DataError(f"{path}: not a whole .npz file ({error})") from error

@@ -1,0 +1,146 @@
+"""One run on disk: what was asked, what each agent keeps, what came out. A killed run leaves a readable folder."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedballot.core.errors import DataError, SettingsError
+from fedballot.core.files import read_json, write_json
+
+PER_MACHINE = ("workers", "device", "gpu_fraction", "round_timeout_s")  # may change between a run and its resumption
+
+
+@dataclass(frozen=True)
+class AgentFolder:
+    """What one party keeps: its model, its ledger, figures for its own eyes. Never sent anywhere."""
+
+    path: Path
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model"
+
+    def note(self, figures: Mapping[str, Any]) -> None:
+        """Keep figures about the party's own model, such as its accuracy."""
+        write_json(self.path / "figures.json", dict(figures))
+
+    def log_error(self, text: str) -> None:
+        """Keep what went wrong, for the party's own eyes."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "errors.txt").open("a") as stream:
+            stream.write(f"{datetime.now(UTC).isoformat(timespec='seconds')}\n{text}\n")
+
+    def log_blank(self, what: str, text: str) -> None:
+        """Keep why an answer is blank, for the party's own eyes."""
+        self.log_error(text)
+        write_json(self.blank, {"what": what})
+
+    @property
+    def blank(self) -> Path:
+        """There once the party has answered blank, as its own work had failed."""
+        return self.path / "blank.json"
+
+    def figures(self) -> dict[str, Any] | None:
+        """The figures noted, or None."""
+        path = self.path / "figures.json"
+        return dict(read_json(path)) if path.exists() else None
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder: ``run.json`` (what was asked), ``agents/`` (each party's state), ``result.json`` and the rest."""
+
+    path: Path
+    method: str
+    settings: Mapping[str, Any]
+    request: str
+    started: str
+
+    @classmethod
+    def open(cls, path: Path, method: str, settings: Mapping[str, Any], *, resume: bool) -> RunFolder:
+        """A new run in ``path``, on disk only after :meth:`save`; or the one that is there, to be taken up.
+
+        Raises
+        ------
+        SettingsError
+            If the folder holds a run and ``resume`` is off, or holds one of another method or other settings.
+        """
+        record = path / "run.json"
+        if not record.exists():
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise SettingsError(f"--out {path}: exists and holds no fedballot run; name a new folder")
+            return cls(path, method, settings, secrets.token_hex(16), datetime.now(UTC).isoformat(timespec="seconds"))
+        run = cls.read(path)
+        if not resume:
+            raise SettingsError(
+                f"--out {path}: already holds a run of {run.method}; add --resume, or name a new folder"
+            )
+        if run.method != method:
+            raise SettingsError(f"--out {path}: holds a run of {run.method}, not of {method}; name a new folder")
+        differing = sorted(key for key in {*settings, *run.settings} if settings.get(key) != run.settings.get(key))
+        differing = [key for key in differing if key not in PER_MACHINE]
+        if differing:
+            words = ", ".join(f"{key} ({run.settings.get(key)!r} there)" for key in differing)
+            raise SettingsError(f"--resume {path}: settings differ from the run's own: {words}")
+        return run
+
+    @classmethod
+    def read(cls, path: Path) -> RunFolder:
+        """The run in ``path``.
+
+        Raises
+        ------
+        DataError
+            If there is none, or its record is damaged.
+        """
+        record = read_json(path / "run.json")
+        try:
+            return cls(path, record["method"], record["settings"], record["request"], record["started"])
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{path / 'run.json'}: is no record of a run; name a new folder") from error
+
+    def save(self) -> None:
+        """Put the run's record on disk.
+
+        Raises
+        ------
+        SettingsError
+            If the folder cannot be made or written.
+        """
+        record = {"method": self.method, "settings": self.settings, "request": self.request, "started": self.started}
+        try:
+            write_json(self.path / "run.json", record)
+        except OSError as error:
+            raise SettingsError(
+                f"--out {self.path}: cannot be written: {error.strerror}; name another folder"
+            ) from error
+
+    def agent(self, index: int) -> AgentFolder:
+        """The folder of agent ``index``."""
+        return agent_folder(self.path / "agents", index)
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def release(self) -> Path:
+        return self.path / "release.npz"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint.npz"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.txt"
+
+
+def agent_folder(root: Path, index: int) -> AgentFolder:
+    """The folder of agent ``index`` under ``root``."""
+    return AgentFolder(root / f"{index:05d}")

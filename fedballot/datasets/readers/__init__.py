@@ -1,0 +1,1 @@
+"""Readers of files and of data sets known by name."""

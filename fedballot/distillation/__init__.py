@@ -1,0 +1,1 @@
+"""What a server makes of a tally. Pure."""

@@ -1,0 +1,123 @@
+"""What the server learns from a noisy histogram. All of it is post-processing: it costs no privacy.
+
+Paper: "Voting-based approaches for differentially private federated learning", Algorithm 1, line 9; propagation and
+self-training are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.distillation.propagation import argmax_labels, propagate
+from fedballot.learners.base import Learner
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class PoolLabels:
+    """Labels that the server gives to pool records: their rows (n,), labels (n,), confidence (n,) or None."""
+
+    rows: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
+    confidence: FloatArray | None
+
+
+def pool_histogram(
+    histogram: npt.NDArray[np.int64], queries: npt.NDArray[np.int64], pool_size: int
+) -> npt.NDArray[np.float64]:
+    """The histogram (Q, C) laid out over the pool (P, C), its columns centred; records not asked about get zeros."""
+    out = np.zeros((pool_size, histogram.shape[1]))
+    out[queries] = histogram - histogram.mean(axis=0)
+    return out
+
+
+def label_pool(
+    histogram: npt.NDArray[np.int64],
+    queries: npt.NDArray[np.int64],
+    features: FloatArray | None,
+    *,
+    pool_size: int,
+    neighbours: int,
+    spread: float,
+) -> PoolLabels:
+    """Labels from the histogram: by argmax for the queries, or propagated over the pool where features are given.
+
+    Parameters
+    ----------
+    histogram
+        Noisy sums of votes (Q, C).
+    queries
+        Pool rows asked about, (Q,).
+    features
+        Features of the whole pool (P, d), or None for the paper's argmax.
+    """
+    if features is None:
+        labels, _ = argmax_labels(histogram.astype(np.float64))
+        return PoolLabels(queries, labels, None)
+    labels, confidence = propagate(
+        features, pool_histogram(histogram, queries, pool_size), neighbours=neighbours, alpha=spread
+    )
+    return PoolLabels(np.arange(pool_size), labels, confidence)
+
+
+def train_student(
+    new_learner: Callable[[int], Learner],
+    pool_x: npt.NDArray[np.generic],
+    histogram: npt.NDArray[np.int64],
+    queries: npt.NDArray[np.int64],
+    *,
+    graph: FloatArray | None,
+    self_train: bool,
+    passes: int,
+    neighbours: int,
+    spread: float,
+    progress: Callable[[int, int], None],
+) -> tuple[list[Learner], PoolLabels]:
+    """Train the server's model; the result is the average of the learners returned, and the last labels used.
+
+    Parameters
+    ----------
+    new_learner
+        Makes the untrained learner of a pass, given the pass's number.
+    graph
+        Features of the pool (P, d) over which labels propagate; None for the paper's argmax.
+    self_train
+        Go on with the learner's own labels.
+    passes
+        2: propagate again on the first student's features and train a second one.
+    """
+    features = graph
+    learners: list[Learner] = []
+    for index in range(passes):
+        if index:
+            features = learners[-1].features(pool_x)
+        known = label_pool(histogram, queries, features, pool_size=len(pool_x), neighbours=neighbours, spread=spread)
+        learner = new_learner(index)
+        learner.semi_supervise(
+            pool_x[known.rows],
+            known.labels,
+            known.confidence,
+            self_train=self_train,
+            progress=progress,
+        )
+        learners.append(learner)
+    return learners, known
+
+
+def predict(learners: list[Learner], x: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+    """Class (n,) of the largest average probability over the learners."""
+    total: npt.NDArray[np.float64] | None = None
+    for learner in learners:
+        logits = learner.predict_logits(x).astype(np.float64)
+        exps = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities = exps / exps.sum(axis=1, keepdims=True)
+        total = probabilities if total is None else total + probabilities
+    if total is None:
+        raise ValueError("no learner to predict with")
+    best: npt.NDArray[np.int64] = total.argmax(axis=1)
+    return best

@@ -1,0 +1,1 @@
+"""Costs as data, and the accountants that add them up."""

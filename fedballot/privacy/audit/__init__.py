@@ -1,0 +1,1 @@
+"""What released data alone say about epsilon."""

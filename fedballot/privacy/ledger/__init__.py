@@ -1,0 +1,1 @@
+"""What a client has spent, on disk."""

@@ -1,0 +1,1 @@
+"""Releases: what is clipped, what noise is added, and what that costs."""

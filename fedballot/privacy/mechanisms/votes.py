@@ -1,0 +1,388 @@
+"""Noisy votes: agents answer public queries with one-hot ballots, and only noisy counts per class are released.
+
+Source: "Voting-based approaches for differentially private federated learning", Algorithms 1 and 2 and Theorem 3, with
+integer noise, and with exact accounting in place of Renyi bounds.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedballot.core.errors import DataError, SettingsError
+from fedballot.privacy.accounting import discrete, gaussian
+from fedballot.privacy.accounting.costs import IntegerCost, check_records, shares_that_came
+from fedballot.privacy.accounting.papers import votes_rho
+from fedballot.privacy.guarantee import (
+    SELF,
+    TRUSTED_AGGREGATOR,
+    Guarantee,
+    Status,
+    Unit,
+    all_records,
+    secure_aggregation,
+)
+from fedballot.privacy.noise.randomness import NoiseSource
+from fedballot.privacy.noise.samplers import discrete_gaussian, largest_draw, representable_variance
+
+
+@dataclass(frozen=True)
+class NoisyVotes:
+    """One release of the noisy vote counts of all queries.
+
+    Parameters
+    ----------
+    queries : int
+        Q, the number of public queries.
+    max_votes : int
+        M: an agent answers at most M of them and leaves the others blank, 0 < M <= Q.
+    sigma : float
+        Standard deviation of the noise on the *sum*, per query and class, in ballots (one ballot = one agent's full
+        vote on one query; for kNN, k neighbours make one ballot).
+    contributors : int
+        Agents whose answers are guaranteed to be in the sum; a run with fewer must be aborted.
+    colluders : int
+        Contributors that may take their own noise off again.
+    k : int, optional
+        Private-kNN-FL: public number of neighbours of each agent; votes are then counts that add up to k for every
+        query, or to n for an agent with n < k records, so that replacing a record moves one count by one at most
+        (max_votes = queries, for a choice of queries would hang on single records).
+
+    Raises
+    ------
+    SettingsError
+        For values out of range, and for noise shares below 2, where integer noise does not add up as accounted.
+    """
+
+    queries: int
+    max_votes: int
+    sigma: float
+    contributors: int
+    colluders: int = 0
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.max_votes <= self.queries:
+            raise SettingsError(
+                f"max_votes = {self.max_votes}: must lie between 1 and the number of queries, {self.queries}."
+            )
+        if not 0 <= self.colluders < self.contributors:
+            raise SettingsError(
+                f"colluders = {self.colluders}: must be at least 0 and below contributors, {self.contributors}."
+            )
+        if self.k is not None and not (self.k >= 1 and self.max_votes == self.queries):
+            raise SettingsError(
+                f"k = {self.k}, max_votes = {self.max_votes}: there must be at least 1 neighbour, voting on all "
+                f"{self.queries} queries."
+            )
+        gaussian.check_positive("sigma", self.sigma)
+        discrete.check_share(self.share_sigma, self.honest)
+
+    @property
+    def honest(self) -> int:
+        """Number of noise shares that are sure to be in the sum and unknown to the adversary."""
+        return self.contributors - self.colluders
+
+    @property
+    def ballot(self) -> int:
+        """Integer that a full vote adds to: 1, or k for kNN."""
+        return self.k or 1
+
+    @property
+    def share_variance(self) -> Fraction:
+        """Parameter s^2 of each agent's discrete Gaussian share, in counts: (ballot sigma)^2 / honest, rounded up."""
+        return representable_variance(self.ballot * self.sigma / math.sqrt(self.honest))
+
+    @property
+    def share_sigma(self) -> float:
+        """Square root of `share_variance`, in counts."""
+        return math.sqrt(self.share_variance)
+
+    @property
+    def largest(self) -> int:
+        """Largest magnitude of an agent's integers, see `largest_draw`."""
+        return self.ballot + largest_draw(self.share_variance)
+
+    def swaps(self, unit: Unit, records_per_person: int = 1) -> int:
+        """Return how many votes of one query the unit can take from some classes and give to others.
+
+        All of them, in counts; but with kNN a record swaps one neighbour, and a person's b records at most b.
+        """
+        check_records(records_per_person)
+        if self.k is None or unit == "agent":
+            return self.ballot
+        return min(records_per_person if unit == "person" else 1, self.k)
+
+    def sensitivity(self, unit: Unit, records_per_person: int = 1) -> float:
+        """Return the L2 sensitivity of the sum in ballots.
+
+        Agent (zero-out): sqrt(M). Record (replace-one): sqrt(2 M), for one record may change every vote of its agent,
+        and all records of a person can do no more. With kNN sqrt(2 M)/k for a record, for it can swap one neighbour per
+        query, and min(b, k) times that for a person's b records: in each query at most so many votes leave one class
+        for another.
+        """
+        if unit == "agent":
+            return math.sqrt(self.max_votes)
+        return self.swaps(unit, records_per_person) * math.sqrt(2 * self.max_votes) / self.ballot
+
+    def cost(self, unit: Unit = "agent", records_per_person: int = 1) -> IntegerCost:
+        """Return what the release costs towards whoever sees the sum.
+
+        Parameters
+        ----------
+        unit : {"agent", "record", "person"}
+        records_per_person : int
+            b, of the unit "person": a public bound on the records of one person at a site.
+        """
+        if unit != "agent":
+            return self._replaced(self.swaps(unit, records_per_person), self.honest)
+        cells = self.max_votes * self.ballot
+        reach = self.ballot * self.sensitivity(unit)
+        return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.ballot == 1)
+
+    def cost_alone(self, unit: Unit = "agent", records_per_person: int = 1) -> IntegerCost:
+        """Return what a replacement costs towards whoever sees an agent's answers with that agent's noise only.
+
+        All of the agent's answers may change, also with one record; but for kNN a record swaps one neighbour per query.
+        """
+        return self._replaced(self.swaps(unit, records_per_person), 1)
+
+    def _replaced(self, swaps: int, shares: int) -> IntegerCost:
+        cells = 2 * self.max_votes * swaps
+        reach = swaps * math.sqrt(2 * self.max_votes)
+        return IntegerCost(reach, cells, self.share_sigma, shares, unit_shifts=swaps == 1)
+
+    def epsilon(self, delta: float, unit: Unit = "agent", records_per_person: int = 1) -> float:
+        """Return epsilon for whoever sees the sum: exact for integer noise, and never below the continuous value."""
+        return self.cost(unit, records_per_person).epsilon(delta)
+
+    def guarantees(
+        self,
+        delta: float,
+        *,
+        secure: bool = False,
+        arrived: int | None = None,
+        seeded: bool = False,
+        agents: int | None = None,
+        records: int | None = None,
+        largest: int | None = None,
+        records_per_person: int | None = None,
+    ) -> list[Guarantee]:
+        """Return every statement that a report has to make about this release.
+
+        Parameters
+        ----------
+        delta : float
+        secure : bool
+            Whether the sum is formed by secure aggregation, so that the server sees nothing but the sum.
+        arrived : int, optional
+            Agents whose noise is in the sum: at least `contributors`, and with more the epsilon of the sum is smaller.
+        seeded : bool
+            Whether any noise came from a seed.
+        agents, records, largest : int, optional
+            Numbers of agents, of all their records, and of the records of the largest agent, where they are known.
+        records_per_person : int, optional
+            A public bound on the records of one person at a site: the guarantees for a person are added at the end.
+
+        Returns
+        -------
+        list of Guarantee
+            Agent level and record level for the sum; without secure aggregation, agent level for the server's own view,
+            with kNN also record level; then the paper's Theorem 3 for both levels with its Renyi conversion.
+        """
+        proved: Status = "seeded" if seeded else "proved"
+        claim: Status = "seeded" if seeded else "paper's claim"
+        name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
+        releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each participant"
+        came = shares_that_came(arrived, self.contributors, self.colluders)
+        if came > self.honest:
+            releases += f", with the noise of {arrived} participants"
+        trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
+        agent = Guarantee(
+            mechanism=name,
+            unit="agent",
+            adjacency="zero-out",
+            epsilon=replace(self.cost("agent"), shares=came).epsilon(delta),
+            delta=delta,
+            view="server's view" if secure else "output only",
+            trust=trust,
+            status=proved,
+            accountant="exact (sum of discrete Gaussians)",
+            n=agents,
+            composition=releases,
+        )
+        record = replace(
+            agent,
+            unit="record",
+            adjacency="replace-one",
+            epsilon=replace(self.cost("record"), shares=came).epsilon(delta),
+            n=records,
+        )
+        found = [agent, record]
+        if not secure:
+            found.append(
+                replace(
+                    agent,
+                    adjacency="replace-one",
+                    epsilon=self.cost_alone().epsilon(delta),
+                    view="server's view",
+                    trust=SELF,
+                    mechanism="one participant's own noisy votes",
+                )
+            )
+            if self.k is not None:
+                found.append(
+                    replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=largest)
+                )
+        for exact in (agent, record):
+            rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
+            found.append(
+                replace(
+                    exact,
+                    epsilon=gaussian.epsilon_rdp(rho, delta),
+                    status=claim,
+                    accountant="Renyi DP, Theorem 3 of the paper, improved conversion",
+                )
+            )
+        if records_per_person is not None:
+            words = f"{releases}; {all_records(records_per_person)}"
+            theirs = replace(self.cost("person", records_per_person), shares=came)
+            person = replace(record, unit="person", n=None, composition=words, epsilon=theirs.epsilon(delta))
+            found.append(person)
+            if not secure:
+                alone = self.cost_alone("person", records_per_person)
+                found.append(
+                    replace(
+                        person,
+                        epsilon=alone.epsilon(delta),
+                        view="server's view",
+                        trust=SELF,
+                        mechanism="one participant's own noisy votes",
+                    )
+                )
+        return found
+
+    @classmethod
+    def solve(
+        cls,
+        epsilon: float,
+        delta: float,
+        *,
+        queries: int,
+        max_votes: int,
+        contributors: int,
+        colluders: int = 0,
+        k: int | None = None,
+        unit: Unit = "agent",
+        records_per_person: int = 1,
+    ) -> "NoisyVotes":
+        """Return the mechanism with the smallest sigma whose reported epsilon is at most the target.
+
+        Raises
+        ------
+        SettingsError
+            As the constructor; where the target needs less noise than integer shares allow, the smallest allowed sigma
+            is taken, and epsilon comes out smaller than asked.
+        """
+        gaussian.check_positive("epsilon", epsilon)
+        start = cls(queries, max_votes, 1e6 * math.sqrt(contributors), contributors, colluders, k)
+        low = gaussian.sigma(start.sensitivity(unit, records_per_person), epsilon, delta)
+        if start.honest > 1:
+            low = max(low, discrete.SMALLEST_SHARE * math.sqrt(start.honest) / start.ballot)
+
+        def fits(sigma: float) -> bool:
+            return replace(start, sigma=sigma).epsilon(delta, unit, records_per_person) <= epsilon
+
+        if fits(low):
+            return replace(start, sigma=low)
+        step = 1e-7
+        while not fits(low * (1 + step)):
+            step *= 4
+        high, low = low * (1 + step), low * (1 + step / 4) if step > 1e-7 else low
+        while high > low * (1 + 1e-9):
+            middle = (low + high) / 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return replace(start, sigma=high)
+
+    def release(self, votes: NDArray[np.integer], noise: NoiseSource) -> NDArray[np.int32]:
+        """Add one agent's noise share to its votes.
+
+        Parameters
+        ----------
+        votes : ndarray of int, shape (Q, C)
+            One-hot rows and blank rows; for kNN, counts that add up to k in every row, or to the same fewer.
+        noise : NoiseSource
+
+        Returns
+        -------
+        ndarray of int32, shape (Q, C)
+
+        Raises
+        ------
+        DataError
+            If a row is neither blank nor a ballot, or there are more than `max_votes` ballots.
+        """
+        votes = np.asarray(votes)
+        if votes.ndim != 2 or len(votes) != self.queries or not np.issubdtype(votes.dtype, np.integer):
+            raise DataError(
+                f"votes: expected integers of shape ({self.queries}, classes), got {votes.dtype} {votes.shape}."
+            )
+        totals = votes.sum(axis=1, dtype=np.int64)
+        if self.k is None:
+            fits = (totals == 0) | (totals == 1)
+        else:
+            fits = (totals == totals[0]) & (totals <= self.k)
+        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~fits)
+        if len(bad):
+            raise DataError(
+                f"votes: row {bad[0]} adds up to {totals[bad[0]]}; a row must hold non-negative counts that add up to "
+                + (
+                    "1, or to 0 for no answer."
+                    if self.k is None
+                    else f"{self.k}, or all rows to the same number below; to 0 for a client without records."
+                )
+            )
+        cast = int(np.count_nonzero(totals))
+        if cast > self.max_votes:
+            raise DataError(f"votes: {cast} rows are answered, max_votes allows {self.max_votes}; see limit_votes.")
+        share = discrete_gaussian(self.share_variance, votes.size, noise)
+        return (votes + share.reshape(votes.shape)).astype(np.int32)
+
+
+def limit_votes(scores: NDArray[np.floating], max_votes: int, n_classes: int) -> NDArray[np.int8]:
+    """Turn an agent's scores into at most `max_votes` one-hot ballots, its most confident ones.
+
+    Parameters
+    ----------
+    scores : ndarray of float, shape (Q, n_classes) or (Q, n_classes + 1)
+        Logits or probabilities; a last extra column is "unknown", and the agent abstains where it wins.
+    max_votes : int
+        Ballots kept: those with the largest margin between best and second best score, ties by query index.
+    n_classes : int
+
+    Returns
+    -------
+    ndarray of int8, shape (Q, n_classes)
+
+    Raises
+    ------
+    DataError
+        If the shape is wrong or a score is not a number.
+    """
+    scores = np.asarray(scores)
+    if scores.ndim != 2 or scores.shape[1] not in (n_classes, n_classes + 1) or scores.shape[1] < 2:
+        raise DataError(f"scores: expected shape (queries, {n_classes} or {n_classes + 1}), got {scores.shape}.")
+    if max_votes < 1:
+        raise SettingsError(f"max_votes = {max_votes}: must be at least 1.")
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
+        raise DataError(f"scores: row {row} holds a value that is not finite.")
+    best = scores.argmax(axis=1)
+    second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+    answered = np.flatnonzero(best < n_classes)
+    kept = answered[np.argsort(second[answered] - first[answered], kind="stable")[:max_votes]]
+    votes = np.zeros((len(scores), n_classes), dtype=np.int8)
+    votes[kept, best[kept]] = 1
+    return votes

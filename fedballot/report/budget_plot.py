@@ -1,0 +1,129 @@
+"""A plan as a picture: epsilon against noise, votes and agents, by each accountant."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from fedballot.core import numbers
+from fedballot.report.canvas import bare, style
+from fedballot.report.palette import LIGHT
+from fedballot.studies.budget import ROUTES, Curve, Plan, Route, agents_curve, noise_curve, votes_curve
+
+_LOOK: dict[Route, tuple[str, str, float]] = {
+    "exact": ("blue", "-", 2.4),
+    "renyi": ("vermilion", "--", 1.5),
+    "mironov": ("vermilion", ":", 1.9),
+}
+_WHOM = {"agent": "one whole agent (zero-out)", "record": "one record (replace-one)"}
+
+
+def planning_figure(plan: Plan) -> Figure:
+    """Draw the three panels on white, for a PNG file.
+
+    The dot is the plan, the horizontal line its target; where a curve meets that line is what its accountant asks for.
+    """
+    noisy = plan.noisy
+    ours, paper = plan.row(plan.unit, "exact"), plan.row(plan.unit, "mironov")
+    scale = noisy.contributors / noisy.sigma  # with noise in proportion to the agents, their number follows sigma
+    less = numbers.percent(paper.saved, 0)
+    panels = (
+        ("More noise", f"{numbers.count(noisy.max_votes)} votes of each agent", "σ of the noise on each sum, in votes"),
+        ("Fewer votes", f"σ = {noisy.sigma:{',.0f' if noisy.sigma >= 100 else '.3g'}}", "votes of each agent"),
+        ("More agents", f"the tally equally clear: σ = {1 / scale:.2g} × agents", "agents that answer"),
+    )
+    curves = (noise_curve(plan), votes_curve(plan), agents_curve(plan))
+    with style(white=True):
+        figure = Figure(figsize=(11.5, 5.0), layout=ConstrainedLayoutEngine(wspace=0.04))
+        axes = figure.subplots(1, 3, sharey=True)
+        for one, curve, (title, note, label) in zip(axes, curves, panels, strict=True):
+            _draw(one, plan, curve)
+            one.set_xlabel(label)
+            one.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=20)
+            one.text(0, 1.025, note, transform=one.transAxes, color=LIGHT["muted"])
+        _frame(axes[0], curves, plan.target)
+        above = _mark(axes[0], plan.target, ours.sigma, paper.sigma, f"{less} less noise")
+        if paper.votes:
+            more = f"{numbers.percent(ours.votes / paper.votes - 1, 0)} more votes"
+            _mark(axes[1], plan.target, ours.votes, paper.votes, more)
+        _mark(axes[2], plan.target, scale * ours.sigma, scale * paper.sigma, f"{less} fewer agents")
+        axes[0].annotate(
+            f"target {numbers.epsilon(plan.target)}",
+            (0, plan.target),
+            xycoords=("axes fraction", "data"),
+            xytext=(3, -3 if above else 3),
+            textcoords="offset points",
+            va="top" if above else "bottom",
+            color=LIGHT["muted"],
+        )
+        handles, names = axes[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower left", ncols=4, handlelength=2.6, columnspacing=2.4)
+        figure.suptitle(
+            f"ε for {_WHOM[plan.unit]} at δ = {plan.delta:g}, towards whoever sees the tally alone. A server "
+            f"that sees every answer by itself: ε = {numbers.epsilon(plan.server_epsilon)} (replace-one).",
+            x=0.012,
+            ha="left",
+            fontsize=10,
+        )
+        return figure
+
+
+def _draw(axes: Axes, plan: Plan, curve: Curve) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for route, (colour, dash, width) in _LOOK.items():
+        axes.plot(curve.x, curve.lines[route], dash, color=LIGHT[colour], linewidth=width, label=ROUTES[route])
+    other = "record" if plan.unit == "agent" else "agent"
+    axes.plot(curve.x, curve.other, color=LIGHT["faint"], linewidth=1.0, label=f"exact, for {_WHOM[other]}")
+    axes.fill_between(curve.x, curve.lines["exact"], curve.lines["mironov"], color=LIGHT["vermilion"], alpha=0.1, lw=0)
+    axes.axhline(plan.target, color=LIGHT["muted"], linewidth=0.9, zorder=1)
+    here = plan.row(plan.unit, "exact").epsilon
+    axes.plot([curve.at], [here], "o", color=LIGHT["blue"], markersize=9, markeredgecolor="white", zorder=5)
+    drawn = curve.x[np.isfinite(curve.lines["exact"])]
+    axes.set_xlim(drawn[0] / 1.06, drawn[-1])
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="y")
+    bare(axes, "left")
+
+
+def _frame(axes: Axes, curves: tuple[Curve, ...], target: float) -> None:
+    """Limits and ticks of the common axis: the target, and all curves between a thousandth and 1,000."""
+    shown = np.concatenate([line for curve in curves for line in [*curve.lines.values(), curve.other]])
+    shown = shown[np.isfinite(shown) & (shown > 0)]
+    low, high = max(float(shown.min()) / 1.1, 1e-3), min(float(shown.max()) * 1.1, 1e3)
+    low, high = min(low, target / 1.4), max(high, 1.4 * target)
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 3e3 else (1.0, 2.0, 5.0), numticks=20))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _mark(axes: Axes, target: float, ours: float, paper: float, words: str) -> bool:
+    """Mark where the exact curve and the paper's cross the target, and write beside it what lies between them.
+
+    Returns whether the words stand above the line (True where there are none).
+    """
+    low, high = axes.get_xlim()
+    if not (low < min(ours, paper) and max(ours, paper) < high and ours != paper):
+        return True
+    for x, colour in ((ours, "blue"), (paper, "vermilion")):
+        axes.plot([x], [target], "o", color="white", markeredgecolor=LIGHT[colour], markersize=6, zorder=4)
+    # the space right above the paper's curve is free, and so is the space below ours, mirrored where curves rise
+    right = ours < paper
+    above = bool(paper / low < (high / low) ** 0.6 if right else ours / low > (high / low) ** 0.6)
+    axes.annotate(
+        words,
+        (paper if above else ours, target),
+        xytext=(10 if right == above else -10, 8 if above else -8),
+        textcoords="offset points",
+        ha="left" if right == above else "right",
+        va="bottom" if above else "top",
+        fontweight="bold",
+        zorder=6,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0},
+    ).set_in_layout(False)
+    return above

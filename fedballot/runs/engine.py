@@ -1,0 +1,360 @@
+"""One experiment, however it is run: the same client and server for the simulation, `flwr run` and a deployment."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.client import Client
+from flwr.common import Context, Parameters, Scalar
+from flwr.server import Server, ServerAppComponents, ServerConfig, SimpleClientManager
+from flwr.server.history import History
+from flwr.server.server import FitResultsAndFailures
+
+from fedballot import __version__
+from fedballot.clients.base import Party
+from fedballot.datasets.federation import FederatedData, FederationSpec, build
+from fedballot.datasets.own import SITES
+from fedballot.core.errors import FedballotError, SettingsError
+from fedballot.core.files import write_json
+from fedballot.learners.extractors import SIMCLR
+from fedballot.learners.registry import LEARNERS, make_learner
+from fedballot.methods.registry import METHODS, Method, get_method
+from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
+from fedballot.privacy.ledger.reconcile import reconcile
+from fedballot.core.progress import Progress
+from fedballot.core.folders import RunFolder, agent_folder
+from fedballot.settings.parts import CommonSettings
+from fedballot.strategies.base import BallotStrategy
+
+SCHEMA = "1"
+MESSAGES_IN_FLIGHT = 64  # Flower's default of cores + 4 costs 20 ms a message
+
+
+def federation_spec(settings: CommonSettings) -> FederationSpec:
+    """The part of the settings that says what data there are and who holds them."""
+    fields = (field.name for field in dataclasses.fields(FederationSpec))
+    return FederationSpec(**{name: getattr(settings, name) for name in fields})
+
+
+def federated_data(settings: CommonSettings) -> FederatedData:
+    """The data of an experiment, loaded once per process."""
+    return build(federation_spec(settings))
+
+
+def needs_torch(names: Sequence[str]) -> bool:
+    """Whether any of these learners is a torch one."""
+    return any(LEARNERS[name].needs_torch if name in LEARNERS else not name.startswith("sklearn.") for name in names)
+
+
+def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
+    """Refuse learners that do not exist, lack their library, or do not fit the data, before anything starts.
+
+    Raises
+    ------
+    SettingsError
+        Naming the learner and what is allowed.
+    """
+    data = federated_data(settings)
+    for name in dict.fromkeys(names):
+        make_learner(
+            name,
+            n_classes=len(data.classes),
+            input_shape=data.public_x.shape[1:],
+            seed=0,
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+            lr=settings.lr,
+            role="teacher",
+            multi_label=data.multi_label,
+        )
+
+
+def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
+    """``cpu`` or ``cuda``: what `device` means on this machine for these learners; torch is imported only for its own.
+
+    Raises
+    ------
+    SettingsError
+        If cuda is asked for and there is none.
+    """
+    if settings.device == "cpu" or not needs_torch(names) or importlib.util.find_spec("torch") is None:
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if settings.device == "cuda":
+        raise SettingsError("device=cuda, but torch sees no GPU here: use device=auto or device=cpu")
+    return "cpu"
+
+
+def party_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
+    """Learners that parties train, if any; in a method with one party that is the server's."""
+    if not method.trains:
+        return ()
+    return (settings.server_model,) if method.one_party else settings.client_models
+
+
+def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
+    """Feature extractors named by the settings that need torch: modules by import path, and pretrained ones."""
+    chains = (getattr(settings, name, "") for name in ("extractor", "graph_features", "server_features"))
+    firsts = (chain.partition("+")[0] for chain in chains)
+    return tuple(first for first in firsts if ":" in first or first.startswith(SIMCLR))
+
+
+@lru_cache(maxsize=1)
+def prepare_worker(with_torch: bool) -> None:
+    """Once per worker process: one torch thread, since the workers share the cores."""
+    if with_torch and importlib.util.find_spec("torch") is not None:
+        import torch
+
+        torch.set_num_threads(1)
+
+
+def make_client(method_name: str, settings: CommonSettings, agents_root: Path, context: Context) -> Client:
+    """The Flower client of the party that ``context`` names by its partition-id."""
+    method = get_method(method_name)
+    models = (*party_models(method, settings), *torch_extractors(settings))
+    prepare_worker(needs_torch(models))
+    agent = int(context.node_config["partition-id"])
+    party = Party(
+        agent=agent,
+        settings=settings,
+        data=federated_data(settings),
+        folder=agent_folder(agents_root, agent),
+        device=resolve_device(settings, models),
+    )
+    return method.client(party).to_client()
+
+
+class BallotServer(Server):
+    """Flower's server, with a word at the end: the outcome, or why there is none."""
+
+    def __init__(self, strategy: BallotStrategy[Any], finish: Callable[[BaseException | None], None]) -> None:
+        super().__init__(client_manager=SimpleClientManager(), strategy=strategy)
+        self.set_max_workers(MESSAGES_IN_FLIGHT)
+        self._ballots, self._finish = strategy, finish
+
+    def fit_round(
+        self, server_round: int, timeout: float | None
+    ) -> tuple[Parameters | None, dict[str, Scalar], FitResultsAndFailures] | None:
+        """One exchange with the parties, or as many as the Strategy needs."""
+        if self._ballots.take_kept(server_round):
+            return None
+        out = super().fit_round(server_round, timeout)
+        while self._ballots.exchanging:
+            out = super().fit_round(server_round, timeout)
+        return out
+
+    def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
+        try:
+            out = super().fit(num_rounds, timeout)
+            self._finish(None)
+        except BaseException as error:
+            self._finish(error)
+            raise
+        return out
+
+
+class Recorder:
+    """Writes ``result.json`` as a run goes on: when it starts, when it is done, when it fails.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    method, settings, data
+        The experiment.
+    workers
+        Parallel workers (simulation) or parties (deployment).
+    """
+
+    def __init__(
+        self, folder: RunFolder, method: Method, settings: CommonSettings, data: FederatedData, workers: int
+    ) -> None:
+        self.folder, self.method, self.settings, self.data, self.workers = (
+            folder,
+            method,
+            settings,
+            data,
+            workers,
+        )
+        self._clock, self._started = time.perf_counter(), time.time()
+        self.result: dict[str, Any] = {
+            "schema": SCHEMA,
+            "status": "running",
+            "error": None,
+            "method": method.name,
+            "settings": settings.to_dict(),
+            "seed": settings.seed,
+            "classes": list(data.classes),
+            "started": folder.started,
+            "versions": versions(),
+            "data": {
+                "dataset": settings.dataset,
+                "public_dataset": settings.public_dataset or settings.dataset,
+                "n_private": None if settings.dataset == SITES else int(sum(part.size for part in data.parts)),
+                "n_public": len(data.public_y),
+                "n_test": len(data.test_y),
+                "fingerprint": data.public_fingerprint,
+                "agent_sizes": None if settings.dataset == SITES else [int(part.size) for part in data.parts],
+            },
+        }
+        folder.save()
+        write_json(folder.result, self.result)
+
+    def failed(self, error: BaseException) -> None:
+        """The run failed or was stopped; what it has so far stays readable."""
+        words = str(error) if isinstance(error, FedballotError) else f"{type(error).__name__}: {error}"
+        # the second is how Flower ends a server app that its SuperLink no longer knows, or the first
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            words = "stopped before the run was done; --resume takes it up"
+        self.result = {**self.result, "status": "failed", "error": words}
+        write_json(self.folder.result, self.result)
+
+    def done(self, strategy: BallotStrategy[Any]) -> None:
+        """The run is done: the whole result, if its agents' ledgers hold what it promises.
+
+        Raises
+        ------
+        RunError
+            If they do not.
+        """
+        outcome, guarantees = strategy.outcome(), strategy.guarantees()
+        if strategy.agents is not None:
+            folders = {int(path.parent.name): path for path in strategy.agents.glob("*/ledger")}
+            answered: dict[str, int] = {}
+            for record in strategy.round_records:
+                name = strategy.charged_as(record["round"])
+                answered[name] = max(answered.get(name, 0), record["answered"])
+            reconcile(folders, strategy.charge, answered, guarantees, strategy.better_than_charged)
+        strategy.save(self.folder)
+        self._per_round(strategy.round_records)
+        counts = strategy.counts
+        wall_s = time.perf_counter() - self._clock
+        told, available = strategy.client_compute_s or None, self.workers * strategy.rounds_wall_s
+        self.result = {
+            **self.result,
+            "status": "done",
+            "metrics": {**self._agents(), **outcome["metrics"]},
+            "rounds": strategy.round_records,
+            "guarantees": [guarantee.worded() for guarantee in guarantees],
+            "warnings": [*outcome.get("warnings", []), *_blank_words(strategy)],
+            "aggregation": strategy.aggregation,
+            "communication": {
+                "bytes_up": counts.bytes_up,
+                "bytes_down": counts.bytes_down,
+                "messages": counts.messages,
+            },
+            "clients": {
+                "asked": counts.asked,
+                "answered": counts.answered,
+                "rejected": dict(counts.rejected),
+                "first_details": counts.first_details,
+            },
+            "timing": {
+                "wall_s": wall_s,
+                "startup_s": max(0.0, (strategy.first_began or self._started) - self._started),
+                "train_s": strategy.rounds_wall_s,
+                "distill_s": outcome["distill_s"],
+                "client_compute_s": told,
+                "workers": self.workers,
+                "engine_overhead": 1 - told / available if told and available > 0 else None,
+            },
+        }
+        write_json(self.folder.result, self.result)
+
+    def _agents(self) -> dict[str, Any]:
+        """Accuracy of the agents' own models, where their folders lie beside the run (a simulation)."""
+        blank: dict[str, Any] = {"server_accuracy": None, "label_accuracy": None, "client_accuracy": None}
+        figures = [self.folder.agent(agent).figures() for agent in range(self.settings.agents)]
+        aucs = [mean_auc(found["auc"]) for found in figures if found and "auc" in found]
+        if aucs and not self.method.one_party:
+            return {**blank, "client_auc": mean_and_std([value for value in aucs if value is not None])}
+        values = [accuracy(np.asarray(found["confusion"])) for found in figures if found and "confusion" in found]
+        if not values or self.method.one_party:
+            return blank
+        return {**blank, "client_accuracy": mean_and_std(values), "client_accuracy_per_agent": values}
+
+    def _per_round(self, records: list[dict[str, Any]]) -> None:
+        """Add to each round what the agents noted about it; an agent that missed a round is null there."""
+        noted = [(self.folder.agent(agent).figures() or {}).get("rounds", {}) for agent in range(self.settings.agents)]
+        for record in records:
+            values = [found.get(str(record["round"])) for found in noted]
+            known = [value for value in values if value is not None]
+            if known:
+                record["metrics"] |= {"client_accuracy": mean_and_std(known), "client_accuracy_per_agent": values}
+
+
+def _blank_words(strategy: BallotStrategy[Any]) -> list[str]:
+    blank = strategy.blank()
+    if not blank:
+        return []
+    return [
+        f"the work of {len(blank)} agents failed behind their charge, so they answered blank; agents/{blank[0]:05d}/"
+        "errors.txt says why"
+    ]
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result may depend on; packages that are not installed are left out."""
+    names = ("flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch")
+    out = {"fedballot": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
+    for name in names:
+        try:
+            out[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return out
+
+
+def make_server(
+    method: Method,
+    settings: CommonSettings,
+    folder: RunFolder,
+    *,
+    workers: int,
+    progress: Progress,
+) -> tuple[ServerAppComponents, Recorder]:
+    """Flower's server side of a run, and the recorder that holds its result."""
+    data = federated_data(settings)
+    if data.multi_label and not method.multi_label:
+        able = ", ".join(name for name, known in METHODS.items() if known.multi_label)
+        raise SettingsError(
+            f"{settings.dataset!r} has several labels per record, which {method.name} cannot take: use {able}"
+        )
+    strategy = method.strategy(
+        settings,
+        data=data,
+        device=resolve_device(settings, (settings.server_model, *torch_extractors(settings))),
+        nodes=method.nodes(settings),
+        fingerprint=data.public_fingerprint,
+        request_id=folder.request,
+        progress=progress,
+    )
+    strategy.take_up(folder.checkpoint)
+    if settings.dataset != SITES:
+        strategy.agents = folder.path / "agents"
+    recorder = Recorder(folder, method, settings, data, workers)
+
+    def finish(error: BaseException | None) -> None:
+        progress.stop()
+        if error is None:
+            recorder.done(strategy)
+        else:
+            recorder.failed(error)
+
+    components = ServerAppComponents(
+        server=BallotServer(strategy, finish),
+        config=ServerConfig(num_rounds=strategy.rounds - strategy.rounds_done, round_timeout=settings.round_timeout_s),
+    )
+    return components, recorder

@@ -1,0 +1,1 @@
+"""Questions about runs: budget, audit, sweep, frontier."""

@@ -1,0 +1,93 @@
+"""Accuracy against epsilon, method by method, each with the same number of trials to find its hyper-parameters.
+
+The paper's Figure 2: "Voting-based approaches for differentially private federated learning". Trials run with one seed
+and the best of them is measured with others, so that the luck of the search is not in the figure.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedballot.core.errors import SettingsError
+from fedballot.studies import sweep
+from fedballot.studies.sweep import Point, Row
+
+Values = Mapping[str, str]
+STREAM = 7  # of the search's seed
+Run = Callable[[str, Sequence[Point]], None]  # method, points: run those that are not done
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One method at one epsilon (None: no privacy): what was tried, what was best, and how well that does.
+
+    ``tried`` holds the accuracy of each trial, None where the run failed; it is empty where there was only one choice.
+    """
+
+    method: str
+    epsilon: float | None
+    chosen: Values
+    tried: tuple[tuple[Values, float | None], ...]
+    measured: Row
+
+
+def draw_trials(space: Mapping[str, Sequence[str]], count: int, seed: int) -> list[dict[str, str]]:
+    """The preset as it is, then random different points of the grid of values, ``count`` in all where it holds so many.
+
+    The same seed draws the same points, whatever the epsilon.
+    """
+    points = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())] if space else []
+    order = np.random.default_rng([seed, STREAM]).permutation(len(points))
+    return [{}, *(points[index] for index in order[: count - 1])]
+
+
+def best_of(tried: Sequence[tuple[Values, float | None]]) -> Values:
+    """The values of the most accurate trial, of equals the first.
+
+    Raises
+    ------
+    SettingsError
+        If every trial failed.
+    """
+    known = [(accuracy, values) for values, accuracy in tried if accuracy is not None]
+    if not known:
+        raise SettingsError("every trial of the search failed; the runs' folders say why")
+    return max(known, key=lambda pair: pair[0])[1]
+
+
+def point(folder: Path, values: Values) -> Point:
+    """The run of these values under ``folder``."""
+    words = ",".join(f"{key}={value}" for key, value in values.items())
+    return Point(values, folder / "".join(c if c.isalnum() or c in "=.,_-" else "_" for c in words))
+
+
+def explore(
+    method: str,
+    epsilon: str | None,
+    trials: Sequence[Values],
+    seeds: Sequence[int],
+    folder: Path,
+    run: Run,
+) -> Spot:
+    """Try, choose, measure; runs that are done are not run again.
+
+    Parameters
+    ----------
+    seeds
+        The first is the search's, the others measure what it chose.
+    """
+    aim = {} if epsilon is None else {"epsilon": epsilon}
+    tried: list[tuple[Values, float | None]] = []
+    if len(trials) > 1:
+        points = [point(folder, {**aim, **values, sweep.SEED: str(seeds[0])}) for values in trials]
+        run(method, points)
+        tried = [(values, sweep.rows([one])[0].accuracy) for values, one in zip(trials, points, strict=True)]
+    chosen = best_of(tried) if tried else trials[0]
+    points = [point(folder, {**aim, **chosen, sweep.SEED: str(seed)}) for seed in seeds[1:]]
+    run(method, points)
+    return Spot(method, None if epsilon is None else float(epsilon), chosen, tuple(tried), sweep.rows(points)[0])

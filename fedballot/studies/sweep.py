@@ -1,0 +1,187 @@
+"""Many runs of one method over a grid of settings: resumable, several at a time, and one table of what came out.
+
+Each run is a process of its own with its own folder, so that one that fails or is killed takes nothing else along.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_origin, get_type_hints
+
+import numpy as np
+
+from fedballot.core.errors import DataError, SettingsError
+from fedballot.core.files import read_json
+from fedballot.privacy.guarantee import meaning
+from fedballot.runs.results import load_result
+from fedballot.settings.parts import CommonSettings, parse_assignments
+
+SEED = "seed"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a grid: the values of the settings that vary, and its folder."""
+
+    values: Mapping[str, str]
+    folder: Path
+
+    @property
+    def cell(self) -> tuple[tuple[str, str], ...]:
+        """The values without the seed: runs of one cell are averaged."""
+        return tuple((key, value) for key, value in self.values.items() if key != SEED)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell of the grid as its runs measured it, over ``seeds`` of them; None: not measured.
+
+    ``meaning`` says what ``epsilon`` and ``delta`` speak of, those of the runs' first guarantee.
+    ``per_round`` is the mean accuracy after each round, averaged over the runs, and ``failed`` says why runs failed.
+    """
+
+    values: Mapping[str, str]
+    seeds: int
+    accuracy: float | None
+    spread: float | None
+    epsilon: float | None
+    claimed_epsilon: float | None
+    delta: float | None
+    meaning: str
+    bytes_per_query: float | None
+    per_round: tuple[float, ...]
+    failed: tuple[str, ...]
+
+
+def values_of(word: str, *, is_tuple: bool) -> list[str]:
+    """The values in ``a,b,c``; where commas belong to a value, as in a list of models, semicolons part them."""
+    return [value.strip() for value in word.split(";" if is_tuple or ";" in word else ",")]
+
+
+def grid(kind: type[CommonSettings], pairs: Sequence[str], out: Path) -> tuple[dict[str, str], list[Point]]:
+    """What is fixed, and one point for each combination of the values that vary.
+
+    Raises
+    ------
+    SettingsError
+        If nothing varies, a value is empty, or a setting does not exist.
+    """
+    hints = get_type_hints(kind)
+    fixed: dict[str, str] = {}
+    varied: dict[str, list[str]] = {}
+    for key, word in parse_assignments(pairs).items():
+        name = key.replace("-", "_")
+        values = values_of(word, is_tuple=get_origin(hints.get(name)) is tuple)
+        if len(values) == 1:
+            fixed[name] = word
+            continue
+        if not all(values) or len(set(values)) < len(values):
+            raise SettingsError(f"--set {key}={word!r} names a value twice or an empty one")
+        varied[name] = values
+    if not varied:
+        raise SettingsError("a sweep needs a setting with several values, such as --set k=18,60,120; else use run")
+    points = []
+    for combination in itertools.product(*varied.values()):
+        chosen = dict(zip(varied, combination, strict=True))
+        words = ",".join(f"{key}={value}" for key, value in chosen.items())
+        points.append(Point(chosen, out / "".join(c if c.isalnum() or c in "=.,_-" else "_" for c in words)))
+    return fixed, points
+
+
+def is_done(folder: Path) -> bool:
+    """Whether the run in a folder has come to its end."""
+    path = folder / "result.json"
+    return path.exists() and read_json(path).get("status") == "done"
+
+
+def run_all(points: Sequence[Point], command: Sequence[str], *, jobs: int, told: Callable[[Point, str], None]) -> None:
+    """Run every point that is not done, ``jobs`` at a time; a run that was begun is taken up.
+
+    Parameters
+    ----------
+    command
+        Of a run, without the settings that vary and without its folder.
+    told
+        Called with each point and what became of it: "done", "was done", or the last line of a failure.
+    """
+
+    def one(point: Point) -> None:
+        if is_done(point.folder):
+            told(point, "was done")
+            return
+        words = [part for key, value in point.values.items() for part in ("--set", f"{key}={value}")]
+        again = ["--resume"] if (point.folder / "run.json").exists() else []
+        called = [sys.executable, "-m", "fedballot.cli.main", *command, *words, "--out", str(point.folder), "--quiet"]
+        ended = subprocess.run([*called, *again], capture_output=True, text=True, check=False)
+        said = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+        told(point, "done" if ended.returncode == 0 else " ".join(said[-3:]))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, points))
+
+
+def rows(points: Sequence[Point]) -> list[Row]:
+    """One row for each cell of the grid, in its order."""
+    cells: dict[tuple[tuple[str, str], ...], list[Point]] = {}
+    for point in points:
+        cells.setdefault(point.cell, []).append(point)
+    return [_row(dict(cell), members) for cell, members in cells.items()]
+
+
+def _row(values: Mapping[str, str], points: Sequence[Point]) -> Row:
+    results, failed = [], []
+    for point in points:
+        try:
+            result = load_result(point.folder)
+        except DataError as error:
+            failed.append(str(error))
+            continue
+        if result["status"] == "done":
+            results.append(result)
+        else:
+            failed.append(str(result.get("error") or f"{point.folder.name}: {result['status']}"))
+    accuracies = [value for result in results if (value := _accuracy(result)) is not None]
+    first = results[0] if results else {}
+    guarantees = first.get("guarantees", [])
+    claims = [one["epsilon"] for one in guarantees if one["status"] == "paper's claim"]
+    histories = [history for result in results if (history := _per_round(result))]
+    return Row(
+        values=values,
+        seeds=len(results),
+        accuracy=float(np.mean(accuracies)) if accuracies else None,
+        spread=float(np.std(accuracies)) if len(accuracies) > 1 else None,
+        epsilon=guarantees[0]["epsilon"] if guarantees else None,
+        claimed_epsilon=claims[0] if claims else None,
+        delta=guarantees[0]["delta"] if guarantees else None,
+        meaning=meaning(guarantees[0]) if guarantees else "–",
+        bytes_per_query=_bytes_per_query(first) if first else None,
+        per_round=tuple(np.mean(histories, axis=0)) if histories else (),
+        failed=tuple(failed),
+    )
+
+
+def _accuracy(result: Mapping[str, Any]) -> float | None:
+    """Of the server's model, or the mean of the agents' where the server has none."""
+    metrics = result["metrics"]
+    if metrics.get("server_accuracy") is not None:
+        return float(metrics["server_accuracy"])
+    client = metrics.get("client_accuracy")
+    return float(client["mean"]) if client else None
+
+
+def _per_round(result: Mapping[str, Any]) -> list[float]:
+    found = [record["metrics"].get("client_accuracy") for record in result["rounds"]]
+    return [float(entry["mean"]) for entry in found] if all(found) else []
+
+
+def _bytes_per_query(result: Mapping[str, Any]) -> float | None:
+    """What one agent sends about one public record."""
+    settings, answered = result["settings"], result["clients"]["answered"]
+    queries = min(settings.get("queries") or settings["public_size"], settings["public_size"])
+    return float(result["communication"]["bytes_up"]) / (answered * queries) if answered else None

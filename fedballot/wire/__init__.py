@@ -1,0 +1,1 @@
+"""What goes over the wire: packed arrays, and sums under masks."""

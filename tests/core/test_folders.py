@@ -1,0 +1,51 @@
+"""The run's folder: new, resumed, refused."""
+
+import pytest
+
+from fedballot.core.errors import DataError, SettingsError
+from fedballot.core.folders import RunFolder
+
+
+def test_a_new_folder_is_recorded_and_can_be_taken_up(tmp_path):
+    first = RunFolder.open(tmp_path / "r", "pate-fl", {"agents": 3, "workers": 1}, resume=False)
+    assert not (tmp_path / "r").exists()
+    first.save()
+    again = RunFolder.open(tmp_path / "r", "pate-fl", {"agents": 3, "workers": 2}, resume=True)
+    assert again.request == first.request
+    other = RunFolder.open(tmp_path / "s", "pate-fl", {"agents": 3}, resume=False)
+    assert other.request != first.request
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "resume", "words"),
+    [
+        ("pate-fl", {"agents": 3}, False, "--resume"),
+        ("standalone", {"agents": 3}, True, "holds a run of pate-fl"),
+        ("pate-fl", {"agents": 4}, True, r"agents \(3 there\)"),
+    ],
+)
+def test_another_run_is_refused(tmp_path, method, settings, resume, words):
+    RunFolder.open(tmp_path / "r", "pate-fl", {"agents": 3}, resume=False).save()
+    with pytest.raises(SettingsError, match=words):
+        RunFolder.open(tmp_path / "r", method, settings, resume=resume)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match=r"--out .*file/run: cannot be written: Not a directory"):
+        RunFolder.open(tmp_path / "file" / "run", "pate-fl", {}, resume=False).save()
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(SettingsError, match="holds no fedballot run"):
+        RunFolder.open(tmp_path, "pate-fl", {}, resume=False)
+    with pytest.raises(DataError):
+        RunFolder.read(tmp_path)
+
+
+@pytest.mark.parametrize("record", ["{}", "[]", "{"])
+def test_a_damaged_record_is_named(tmp_path, record):
+    (tmp_path / "run.json").write_text(record)
+    with pytest.raises(DataError, match=r"run\.json"):
+        RunFolder.read(tmp_path)

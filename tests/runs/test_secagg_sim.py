@@ -1,0 +1,125 @@
+"""One real run on Ray with every message recorded at the server: the sum is there, and no ballot can be read."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.client import ClientApp
+from flwr.common import Context, parameters_to_ndarrays
+from flwr.server import ServerApp
+from flwr.simulation import run_simulation
+from scipy import stats
+
+from fedballot.wire.secagg import protocol as secagg
+from fedballot.clients.pate import PateSettings
+from fedballot.runs.engine import make_client, make_server
+from fedballot.core.files import read_arrays
+from fedballot.methods.registry import METHODS
+from fedballot.core.progress import Silent
+from fedballot.core.folders import RunFolder
+from fedballot.settings.parts import build
+from fedballot.strategies.base import WatchedProxy
+from tests.conftest import SMALL
+
+pytestmark = pytest.mark.slow
+
+
+def _client(settings: PateSettings, root: Path, context: Context):
+    """A real client; agent 2 breaks when it is asked for its ballot."""
+    client = make_client("pate-fl", settings, root, context)
+    inner, agent = client.numpy_client, int(context.node_config["partition-id"])
+    good = inner.fit
+
+    def fit(parameters, config):
+        if agent == 2 and config["stage"] == secagg.MASKED:
+            raise RuntimeError("a party's program broke")
+        return good(parameters, config)
+
+    inner.fit = fit
+    return client
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of six agents, its result, and what the server has sent and received."""
+    seen, original = [], WatchedProxy.fit
+
+    def fit(self, ins, timeout, group_id):
+        reply = original(self, ins, timeout, group_id)
+        seen.append((ins, reply))
+        return reply
+
+    changes = {
+        "agents": 6,
+        "min_agents": 5,
+        "private_size": 600,
+        "epsilon": 40,
+        "server_epochs": 1,
+        "secure_aggregation": True,
+    }
+    settings, out = build(PateSettings, SMALL, changes), tmp_path_factory.mktemp("runs") / "pate"
+    folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
+    components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WatchedProxy, "fit", fit)
+        run_simulation(
+            server_app=ServerApp(server_fn=lambda context: components),
+            client_app=ClientApp(client_fn=partial(_client, settings, out / "agents")),
+            num_supernodes=6,
+            backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
+        )
+    return out, settings, recorder.result, seen
+
+
+def ballots(out: Path) -> dict[int, np.ndarray]:
+    """What each agent's own ledger says that it has released."""
+    paths = {int(path.parents[2].name): path for path in (out / "agents").glob("*/ledger/releases/*.npz")}
+    return {agent: read_arrays(path)["votes"] for agent, path in paths.items()}
+
+
+def test_the_tally_is_the_plain_sum_of_those_who_are_in_it(run) -> None:
+    out, _, result, _ = run
+    kept = ballots(out)
+    assert sorted(kept) == [0, 1, 3, 4, 5]
+    assert np.array_equal(read_arrays(out / "release.npz")["histogram"], sum(b.astype(int) for b in kept.values()))
+    assert result["status"] == "done" and result["aggregation"]["secure"]
+    clients = result["clients"]
+    assert (clients["asked"], clients["answered"], clients["rejected"]) == (6, 5, {"no answer": 1})
+    assert result["guarantees"][0]["trust"] == "secure aggregation (m_min=5, t=0)"
+    print("FIGURES", result["timing"], result["communication"])
+
+
+def test_no_ballot_can_be_read_in_what_the_server_saw(run) -> None:
+    out, _, result, seen = run
+    bits, kept = result["aggregation"]["bits"], ballots(out)
+    masked = {
+        int(reply.metrics["agent"]): parameters_to_ndarrays(reply.parameters)[0]
+        for ins, reply in seen
+        if ins.config["stage"] == secagg.MASKED
+    }
+    assert sorted(masked) == sorted(kept)
+    for agent, ballot in kept.items():
+        plain = ballot.ravel().astype(np.int64) % 2**bits
+        sent = secagg.unpack_labels(masked[agent], plain.size, 2**bits)
+        for values, random in ((sent, True), ((sent - plain) % 2**bits, True), (plain, False)):
+            cells = np.bincount(values >> (bits - 4), minlength=16)
+            assert bool(stats.chisquare(cells).pvalue > 1e-9) is random
+        assert abs(np.corrcoef(sent, plain)[0, 1]) < 0.1
+    # nor is one hidden in any other message, whole or packed
+    for ballot in kept.values():
+        forms = [ballot.astype(kind).tobytes()[:200] for kind in (np.int8, np.int16, np.int32, np.int64)]
+        for _, reply in seen:
+            everything = b"".join(reply.parameters.tensors)
+            assert not any(form in everything for form in forms)
+    for _, reply in seen:
+        assert reply.num_examples == 1 and set(reply.metrics) == {"agent", "began", "compute_s", "refused", "detail"}
+
+
+def test_no_party_s_disk_keeps_its_keys(run) -> None:
+    out, _, _, seen = run
+    left = sorted(path.name.split(".", 1)[1] for path in (out / "agents").glob("*/secagg/*.npz"))
+    assert left == ["going.npz", *["opened.npz"] * 5]  # agent 2's, which was not asked again, go later
+    assert len(seen) == 6 + 6 + 5 + 5 + 5

@@ -1,0 +1,131 @@
+"""Settings: layers, types, ranges, combinations, and errors that name the key and the fix."""
+
+import contextlib
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedballot.clients.pate import PateSettings
+from fedballot.core.errors import SettingsError
+from fedballot.methods.registry import METHODS
+from fedballot.settings import parts as settings
+from fedballot.settings.parts import CommonSettings, build, load_file, load_preset, parse_assignments, preset_names
+
+
+def test_later_layers_win():
+    found = build(CommonSettings, {"agents": 7, "epochs": 3}, {"agents": "9"})
+    assert (found.agents, found.epochs, found.batch_size) == (9, 3, CommonSettings().batch_size)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("agents", "12", 12),
+        ("agents", "1e3", 1000),
+        ("epsilon", "inf", math.inf),
+        ("lr", "1e-3", 1e-3),
+        ("abstain", "false", False),
+        ("noise_seed", "none", None),
+        ("noise_seed", "4", 4),
+        ("client_models", "cnn-small, logistic-regression", ("cnn-small", "logistic-regression")),
+        ("client-models", ["mlp"], ("mlp",)),
+    ],
+)
+def test_texts_become_the_declared_type(key, text, value):
+    assert getattr(build(PateSettings, {key: text}), key.replace("-", "_")) == value
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        ({"agnets": 3}, ["'agnets'", "'agents'"]),
+        ({"agents": "many"}, ["agents='many'", "whole number"]),
+        ({"agents": 2.5}, ["agents=2.5", "whole number"]),
+        ({"agents": True}, ["agents=True", "whole number"]),
+        ({"agents": 0}, ["agents=0", "at least 1"]),
+        ({"delta": 1}, ["delta=1", "less than 1"]),
+        ({"epsilon": 0}, ["epsilon=0", "more than 0"]),
+        ({"epsilon": "nan"}, ["epsilon=nan", "finite"]),
+        ({"lr": "inf"}, ["lr=inf", "finite"]),
+        ({"abstain": "maybe"}, ["abstain='maybe'", "true or false"]),
+        ({"partition": "dirichelt"}, ["'dirichelt'", "did you mean 'dirichlet'"]),
+        ({"client_models": ""}, ["client_models=''", "commas"]),
+        ({"queries": 50, "public_size": 40}, ["queries=50", "public_size=40"]),
+        ({"min_agents": 11, "agents": 10}, ["min_agents=11", "agents=10"]),
+        ({"colluders": 9, "agents": 10}, ["colluders=9", "no honest agent"]),
+        ({"sigma": 3, "epsilon": "inf"}, ["sigma=3", "epsilon=inf"]),
+        ({"passes": 2, "student": "argmax"}, ["passes=2", "argmax"]),
+    ],
+)
+def test_errors_name_the_key_the_value_and_what_is_allowed(layer, words):
+    with pytest.raises(SettingsError) as error:
+        build(PateSettings, layer)
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_assignments():
+    assert parse_assignments(["a=1", "b=x=y"]) == {"a": "1", "b": "x=y"}
+    for bad in ("a", "=1"):
+        with pytest.raises(SettingsError, match="key=value"):
+            parse_assignments([bad])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("preset", preset_names())
+def test_every_preset_fits_every_method(preset, method):
+    found = build(METHODS[method].settings, *load_preset(preset).layers(method))
+    assert found.agents >= 1
+
+
+def test_presets_name_only_methods_that_exist():
+    for preset in preset_names():
+        assert set(load_preset(preset).by_method) <= set(METHODS)
+        assert load_preset(preset).about
+
+
+def test_unknown_preset_names_the_nearest():
+    with pytest.raises(SettingsError, match="did you mean 'demo'"):
+        load_preset("demoo")
+
+
+def test_files(tmp_path):
+    good = tmp_path / "good.toml"
+    good.write_text("agents = 5\n[pate-fl]\nepsilon = 2\n")
+    assert build(PateSettings, *load_file(good, tuple(METHODS)).layers("pate-fl")).epsilon == 2
+    good.write_text("[pate-f]\nepsilon = 2\n")
+    with pytest.raises(SettingsError, match=r"good\.toml: table \[pate-f\].*did you mean 'pate-fl'"):
+        load_file(good, tuple(METHODS))
+    bad = tmp_path / "bad.toml"
+    bad.write_text("agents = ")
+    with pytest.raises(SettingsError, match=r"bad\.toml: not valid TOML"):
+        load_file(bad, ())
+    with pytest.raises(SettingsError, match=r"missing\.toml"):
+        load_file(tmp_path / "missing.toml", ())
+
+
+def test_every_field_is_explained_and_its_default_is_allowed():
+    for method in METHODS.values():
+        for field in dataclasses.fields(method.settings):
+            assert field.metadata["help"], field.name
+        method.settings()
+
+
+@given(st.dictionaries(st.text(max_size=12), st.one_of(st.text(max_size=8), st.integers(), st.floats(), st.none())))
+def test_any_layer_gives_settings_or_a_settings_error(layer):
+    with contextlib.suppress(SettingsError):
+        build(PateSettings, layer)
+
+
+def test_plain_values_rebuild_the_same_settings():
+    one = build(PateSettings, {"epsilon": "inf", "client_models": "mlp,knn", "noise_seed": 3})
+    assert build(PateSettings, one.to_dict()) == one
+    assert settings.build(PateSettings, PateSettings().to_dict()) == PateSettings()
+
+
+def test_required_agents_is_nine_in_ten():
+    assert build(CommonSettings, {"agents": 100}).required_agents == 90
+    assert build(CommonSettings, {"agents": 1}).required_agents == 1
+    assert build(CommonSettings, {"agents": 100, "min_agents": 3}).required_agents == 3

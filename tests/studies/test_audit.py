@@ -1,0 +1,200 @@
+"""Audits through real clients: what is right passes, and each fault that is put in is caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedballot.core.errors import RunError
+from fedballot.learners import training
+from fedballot.learners.augment import GREY, Augmenter
+from fedballot.methods.registry import METHODS
+from fedballot.privacy.mechanisms import logits, subsampled, vectors, votes
+from fedballot.privacy.mechanisms.heads import PrivateHead
+from fedballot.privacy.mechanisms.nfdp import NfdpSample
+from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
+from fedballot.privacy.mechanisms.vectors import NoisyVector
+from fedballot.privacy.noise.samplers import discrete_gaussian, representable_variance
+from fedballot.studies import audit_clients
+from fedballot.studies.audit import AUDITS
+from fedballot.studies.audit_clients import Desk
+from tests.faults import no_noise, weakened
+
+Patch = pytest.MonkeyPatch
+AUDITED = [(name, release.name, release.clients) for name, releases in AUDITS.items() for release in releases]
+
+
+def asked(method: str, audit: audit_clients.Audit, folder: Path, seed: int = 1) -> dict[str, tuple[bool, float]]:
+    """Layer -> whether the claim of 1 stands, and what was found."""
+    return {one.layer: (one.passed, one.found) for one in audit(Desk(method, folder, 2000, seed), 1.0)}
+
+
+@pytest.mark.parametrize(("method", "audit"), [(m, a) for m, _, a in AUDITED], ids=[f"{m}: {r}" for m, r, _ in AUDITED])
+def test_real_clients_as_they_are_pass(method, audit, tmp_path) -> None:
+    found = asked(method, audit, tmp_path)
+    assert found and all(passed for passed, _ in found.values()), found
+
+
+def test_every_method_that_protects_all_that_it_releases_is_audited() -> None:
+    noisy = {name for name, method in METHODS.items() if "noise_seed" in method.settings.__dataclass_fields__}
+    assert noisy - set(AUDITS) == {"fedaux", "fedaux-f", "fedkd"}  # which promise nothing about all that they tell
+
+
+# faults
+
+
+def at(module, name: str, value) -> Callable[[Patch], None]:
+    return lambda patch: patch.setattr(module, name, value)
+
+
+def unclipped(rows, bound):
+    return np.asarray(rows, dtype=np.float64)
+
+
+def augmented(patch: Patch) -> None:
+    """One public stream for the whole batch, by place."""
+    plain = training.descend
+
+    def descend(net, inputs, data, *rest, **more):
+        change = Augmenter(GREY, *data.shape[2:], data.device) if data.ndim == 4 else (lambda x: x)
+        with training.seeded(7, data.device):
+            plain(net, lambda rows: change(inputs(rows)), data, *rest, **more)
+
+    patch.setattr(training, "descend", descend)
+
+
+def by_turns(draw: Callable[[int, int, int], np.ndarray]) -> Callable[[Patch], None]:
+    """Cohorts by (turn of the step, population, size)."""
+
+    def put(patch: Patch) -> None:
+        turn = iter(range(10**6))
+
+        def cohort(self, noise):
+            return draw(next(turn), self.population, round(self.rate * self.population))
+
+        patch.setattr(SubsampledGaussian, "cohort", cohort)
+
+    return put
+
+
+def shuffled(turn: int, population: int, size: int) -> np.ndarray:
+    steps = population // size
+    order = np.random.default_rng(turn // steps).permutation(population)
+    return np.sort(order[turn % steps * size :][:size])
+
+
+def random_of_fixed_size(turn: int, population: int, size: int) -> np.ndarray:
+    return np.sort(np.random.default_rng(turn).permutation(population)[:size])
+
+
+def one_of_two_without_noise(patch: Patch) -> None:
+    turn, noisy = iter(range(10**6)), NoisyVector.noisy
+    patch.setattr(
+        NoisyVector, "noisy", lambda self, steps, noise: steps if next(turn) % 2 else noisy(self, steps, noise)
+    )
+
+
+def colluders_forgotten(patch: Patch) -> None:
+    def noisy(self, steps, noise):
+        variance = representable_variance(self.sigma / np.sqrt(self.contributors) / self.grid)
+        return steps + discrete_gaussian(variance, steps.size, noise).reshape(steps.shape)
+
+    patch.setattr(NoisyVector, "noisy", noisy)
+
+
+def colluders_forgotten_by_shares_and_costs(patch: Patch) -> None:
+    """Noise and accounting agree with each other, and neither with the truth."""
+    share = property(lambda self: representable_variance(self.sigma / np.sqrt(self.contributors) / self.grid))
+    cost = NoisyVector.cost
+    patch.setattr(NoisyVector, "share_variance", share)
+    patch.setattr(NoisyVector, "cost", lambda self: replace(cost(self), shares=self.contributors))
+
+
+def half_in_heads(patch: Patch) -> None:
+    release = PrivateHead.release
+    patch.setattr(PrivateHead, "release", lambda self, *rest: release(replace(self, sigma=self.sigma / 2), *rest))
+
+
+def bare_heads(patch: Patch) -> None:
+    patch.setattr(PrivateHead, "release", lambda self, head, noise: head.weights)
+
+
+def twice_the_sample(patch: Patch) -> None:
+    draw = NfdpSample.draw
+    patch.setattr(NfdpSample, "draw", lambda self, noise: draw(replace(self, k=2 * self.k), noise))
+
+
+def the_first(patch: Patch) -> None:
+    patch.setattr(NfdpSample, "draw", lambda self, noise: np.arange(self.k))
+
+
+HALF, NONE = weakened(2), no_noise
+FAULTS = {
+    "pate-fl, half the noise": ("pate-fl", "votes", at(votes, "discrete_gaussian", HALF), {"variance"}),
+    "private-knn-fl, no noise": ("private-knn-fl", "votes", at(votes, "discrete_gaussian", NONE), {"two worlds"}),
+    "fedkd-dp, no clipping": ("fedkd-dp", "logits", at(logits, "clip_rows", unclipped), {"two worlds"}),
+    "fedkd-dp, one agent without noise": ("fedkd-dp", "logits", one_of_two_without_noise, {"variance"}),
+    "fedkd-dp, half the noise": ("fedkd-dp", "logits", at(vectors, "discrete_gaussian", HALF), {"variance"}),
+    "fedkd-dp, colluders forgotten": ("fedkd-dp", "logits", colluders_forgotten, {"variance"}),
+    "fedkd-dp, colluders forgotten everywhere": (
+        "fedkd-dp",
+        "logits",
+        colluders_forgotten_by_shares_and_costs,
+        {"variance"},
+    ),
+    "fedauxfdp-sum, colluders forgotten": ("fedauxfdp-sum", "class sums", colluders_forgotten, {"variance"}),
+    "fedauxfdp, half the noise": ("fedauxfdp", "class sums", at(vectors, "discrete_gaussian", HALF), {"variance"}),
+    "fedauxfdp, half the noise on the class head": ("fedauxfdp", "class head", half_in_heads, {"variance"}),
+    "fedauxfdp, score head without noise": ("fedauxfdp", "score head", bare_heads, {"variance", "two worlds"}),
+    "fedd-p, half the noise": ("fedd-p", "class head", half_in_heads, {"variance"}),
+    "fedavg-p, half the noise": ("fedavg-p", "class head", half_in_heads, {"variance"}),
+    "fedmd-ldp, half the noise": ("fedmd-ldp", "predictions", at(vectors, "discrete_gaussian", HALF), {"variance"}),
+    "fedmd-ldp, no noise": ("fedmd-ldp", "predictions", at(vectors, "discrete_gaussian", NONE), {"two worlds"}),
+    "fedmd-nfdp, twice the sample": ("fedmd-nfdp", "fixed sample", twice_the_sample, {"sample"}),
+    "fedmd-nfdp, the first k": ("fedmd-nfdp", "fixed sample", the_first, {"sample"}),
+    "dp-fedavg, no clipping": ("dp-fedavg", "the server's sum", at(subsampled, "clip_rows", unclipped), {"two worlds"}),
+    "dp-fedavg, half the noise": (
+        "dp-fedavg",
+        "the server's sum",
+        at(subsampled, "discrete_gaussian", HALF),
+        {"variance"},
+    ),
+    "dp-fedsgd, no clipping": ("dp-fedsgd", "noisy steps", at(subsampled, "clip_rows", unclipped), {"two worlds"}),
+    "dp-fedsgd, half the noise": ("dp-fedsgd", "noisy steps", at(subsampled, "discrete_gaussian", HALF), {"variance"}),
+    "dp-fedsgd, no noise": ("dp-fedsgd", "noisy steps", at(subsampled, "discrete_gaussian", NONE), {"two worlds"}),
+    "dp-fedsgd, fixed slices": (
+        "dp-fedsgd",
+        "Poisson batches",
+        by_turns(lambda turn, n, size: np.arange(n)[turn * size % n :][:size]),
+        {"batches"},
+    ),
+    "dp-fedsgd, one fixed slice": (
+        "dp-fedsgd",
+        "Poisson batches",
+        by_turns(lambda turn, n, size: np.arange(size)),
+        {"batches"},
+    ),
+    "dp-fedsgd, shuffled slices": ("dp-fedsgd", "Poisson batches", by_turns(shuffled), {"batches"}),
+    "dp-fedsgd, batches of a fixed size": ("dp-fedsgd", "Poisson batches", by_turns(random_of_fixed_size), {"batches"}),
+    "dp-fedsgd, augmented by place": ("dp-fedsgd", "images", augmented, {"reach"}),
+    "dp-fedsgd, images without clipping": ("dp-fedsgd", "images", at(subsampled, "clip_rows", unclipped), {"reach"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "release", "put", "caught"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_fault_is_caught(method, release, put, caught, monkeypatch, tmp_path) -> None:
+    (audit,) = [one.clients for one in AUDITS[method] if one.name == release]
+    put(monkeypatch)
+    found = asked(method, audit, tmp_path)
+    assert all(not found[layer][0] for layer in caught), found
+
+
+def test_a_client_that_refuses_ends_the_audit(tmp_path) -> None:
+    desk, x = Desk("fedd-p", tmp_path, 1000, 1), audit_clients.spread(20, 3, 1)
+    data = audit_clients.made_up([(x[:4], [0, 1, 0, 1])], x, 2)
+    with pytest.raises(RunError, match="agent 0 refused"):
+        desk.ask(desk.settings(public_size=20, extractor="none"), data, [x])

@@ -1,0 +1,103 @@
+"""A frontier: the same number of trials for every method, chosen by one seed and measured by others, resumable."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedballot.clients.weights import WeightsSettings
+from fedballot.core.errors import SettingsError
+from fedballot.core.files import read_json, write_json
+from fedballot.methods.registry import METHODS
+from fedballot.settings.parts import build
+from fedballot.studies.frontier import best_of, draw_trials, explore
+from tests.strategies.test_fedmd import run as run_here
+
+DIGITS = {
+    "dataset": "digits",
+    "agents": 6,
+    "private_size": 900,
+    "public_size": 200,
+    "test_size": 300,
+    "client_models": "linear-torch",
+    "server_model": "logistic-regression",
+    "rounds": 3,
+    "epochs": 2,
+    "lr": "5e-3",
+    "batch_size": 16,
+    "workers": 2,
+}
+
+
+def test_trials_begin_with_the_preset_and_are_the_same_for_the_same_seed():
+    space = {"clip": ("1", "2"), "rounds": ("3", "4", "5")}
+    drawn = draw_trials(space, 4, 0)
+    assert drawn[0] == {} and len(drawn) == 4 == len({tuple(one.items()) for one in drawn})
+    assert drawn == draw_trials(space, 4, 0) != draw_trials(space, 4, 1)
+    assert len(draw_trials(space, 100, 0)) == 7
+    assert draw_trials({}, 5, 0) == [{}]
+
+
+def test_the_best_trial_is_the_first_of_equals_and_failures_do_not_count():
+    assert best_of([({"a": "1"}, 0.5), ({"a": "2"}, 0.7), ({"a": "3"}, 0.7), ({"a": "4"}, None)]) == {"a": "2"}
+    with pytest.raises(SettingsError, match="every trial"):
+        best_of([({}, None)])
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS.values() if method.search], ids=lambda one: one.name)
+def test_what_is_searched_can_be_set(method):
+    for values in draw_trials(method.search, 1000, 0):
+        build(method.settings, values)
+
+
+def test_the_search_has_a_seed_of_its_own(tmp_path):
+    """Runs are replaced by results whose accuracy is known: what is asked for is what is tested."""
+    _, real = run_here("fedavg", build(WeightsSettings, DIGITS, {"rounds": 1}), tmp_path / "real")
+    asked: list[dict[str, str]] = []
+
+    def run(method, points):
+        for point in points:
+            asked.append(dict(point.values))
+            accuracy = 0.9 if point.values.get("clip") == "2" else 0.5
+            metrics = {"server_accuracy": accuracy + 0.01 * int(point.values["seed"])}
+            write_json(point.folder / "result.json", {**real, "metrics": metrics})
+
+    spot = explore("dp-fedavg", "2", [{}, {"clip": "2"}], [5, 6, 7], tmp_path, run)
+    assert asked[:2] == [{"epsilon": "2", "seed": "5"}, {"epsilon": "2", "clip": "2", "seed": "5"}]
+    assert [one["seed"] for one in asked[2:]] == ["6", "7"] and spot.chosen == {"clip": "2"}
+    assert spot.measured.accuracy == pytest.approx(0.965) and spot.measured.seeds == 2
+    assert [accuracy for _, accuracy in spot.tried] == pytest.approx([0.55, 0.95])
+
+
+def _frontier(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    words = [part for key, value in DIGITS.items() for part in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "fedballot.cli.main", "frontier", "--out", str(out), *words, *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+
+def test_what_cannot_work_is_told_before_the_first_run(tmp_path):
+    for more, said in (
+        (("--methods", "fedavg"), "no epsilon"),
+        (("--methods", "dp-fedavg", "--set", "nothing=1"), "--set nothing"),
+        (("--methods", "dp-fedavg", "--epsilon", "-1"), "epsilon"),
+    ):
+        ended = _frontier(tmp_path / "f", *more)
+        assert ended.returncode == 2 and said in ended.stderr, ended.stderr
+    assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.slow
+def test_weights_on_the_real_engine_and_a_frontier_that_goes_on_where_it_stopped(tmp_path):
+    """One run of the family on Ray, by way of the command that compares methods."""
+    asked = ("--methods", "dp-fedavg", "--epsilon", "2000", "--ceiling", "", "--trials", "1", "--seeds", "1")
+    ended = _frontier(tmp_path / "f", *asked, "--set", "clip=10")
+    assert ended.returncode == 0, ended.stderr
+    (spot,) = read_json(tmp_path / "f" / "frontier.json")["spots"]
+    assert spot["measured"]["accuracy"] > 0.35, spot  # chance is .1; with other draws of the noise .57 and more
+    assert spot["measured"]["epsilon"] == pytest.approx(2000, rel=0.02)
+    assert (tmp_path / "f" / "frontier.png").stat().st_size > 5000
+    again = _frontier(tmp_path / "f", *asked, "--set", "clip=10")
+    assert again.returncode == 0 and "was done" in again.stderr

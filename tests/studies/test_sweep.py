@@ -1,0 +1,137 @@
+"""A sweep: which runs it makes, that it goes on where it stopped, and what its table says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedballot.clients.fedmd_private import NfdpSettings
+from fedballot.core.errors import SettingsError
+from fedballot.core.files import read_json
+from fedballot.report.sweep_plot import sweep_figure
+from fedballot.studies.sweep import Point, grid, is_done, rows, values_of
+
+FIXED = {
+    "dataset": "digits",
+    "agents": 2,
+    "private_size": 200,
+    "public_size": 100,
+    "test_size": 200,
+    "client_models": "logistic-regression",
+    "server_model": "logistic-regression",
+    "pretrain_epochs": 0,
+    "rounds": 2,
+    "share": "argmax",
+    "workers": 1,
+}
+
+
+def test_a_grid_holds_every_combination_once(tmp_path):
+    fixed, points = grid(NfdpSettings, ["k=18,60", "share=logits,argmax", "rounds=4", "seed=0,1"], tmp_path)
+    assert fixed == {"rounds": "4"}
+    assert len({tuple(point.values.items()) for point in points}) == len({point.folder for point in points}) == 8
+    assert points[0].folder.name == "k=18,share=logits,seed=0"
+    assert len({point.cell for point in points}) == 4
+
+
+def test_semicolons_part_lists(tmp_path):
+    _, points = grid(NfdpSettings, ["client_models=cnn,knn;mlp", "k=1"], tmp_path)
+    assert [point.values["client_models"] for point in points] == ["cnn,knn", "mlp"]
+    fixed, _ = grid(NfdpSettings, ["client-models=cnn,knn", "k=1,2"], tmp_path)
+    assert fixed == {"client_models": "cnn,knn"}
+
+
+@pytest.mark.parametrize("pairs", [[], ["k=3"], ["k=1,1"], ["k=1,"], ["k"]])
+def test_what_is_no_grid_is_refused(pairs, tmp_path):
+    with pytest.raises(SettingsError):
+        grid(NfdpSettings, pairs, tmp_path)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=6, unique=True))
+def test_values_are_read_as_they_were_written(values):
+    assert [int(value) for value in values_of(",".join(map(str, values)), is_tuple=False)] == values
+
+
+def test_points_without_a_result_are_rows_that_say_so(tmp_path):
+    (row,) = rows([Point({"k": "3"}, tmp_path / "k=3")])
+    assert (row.seeds, row.accuracy, row.per_round) == (0, None, ())
+    assert "k=3" in row.failed[0]
+    assert sweep_figure([row]) is None
+    assert not is_done(tmp_path / "k=3")
+
+
+def test_a_value_that_cannot_work_is_told_before_the_first_run(tmp_path):
+    ended = _sweep(tmp_path / "s", "--set", "k=5,none")
+    assert ended.returncode == 2
+    assert "k='none'" in ended.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def _sweep(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    words = [part for key, value in FIXED.items() for part in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "fedballot.cli.main", "sweep", "fedmd-nfdp", "--out", str(out), *words, *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    out = tmp_path_factory.mktemp("sweeps") / "s"
+    return out, _sweep(out, "--set", "k=5,50", "--jobs", "2")
+
+
+@pytest.mark.slow
+def test_a_sweep_runs_its_grid_and_prints_one_table(swept):
+    out, ended = swept
+    assert ended.returncode == 0, ended.stderr
+    few, many = read_json(out / "sweep.json")
+    assert (few["values"], many["values"]) == ({"k": "5"}, {"k": "50"})
+    assert many["accuracy"] > few["accuracy"] > 0.12
+    assert many["delta"] == pytest.approx(1 - 0.99**50)
+    assert many["epsilon"] == 0 < many["claimed_epsilon"]
+    assert len(many["per_round"]) == 3
+    assert 0.5 <= many["bytes_per_query"] < 2  # 4 bits a label, and NumPy's header
+    assert (out / "sweep.png").stat().st_size > 5000
+    for word in ("k", "bytes per query", "0.395", "50"):
+        assert word in ended.stdout
+
+
+@pytest.mark.slow
+def test_a_sweep_goes_on_where_it_stopped(swept):
+    out, _ = swept
+    kept = (out / "k=5" / "result.json").stat().st_mtime_ns
+    before = read_json(out / "k=50" / "result.json")
+    interrupted = {**before, "status": "running"}
+    (out / "k=50" / "result.json").write_text(json.dumps(interrupted))
+    for path in (out / "k=50" / "agents" / "00001").glob("run-*"):
+        shutil.rmtree(path)
+    ended = _sweep(out, "--set", "k=5,50")
+    assert ended.returncode == 0, ended.stderr
+    assert "k=5: was done" in ended.stderr and "k=50: done" in ended.stderr
+    assert (out / "k=5" / "result.json").stat().st_mtime_ns == kept
+    after = read_json(out / "k=50" / "result.json")
+    assert after["status"] == "done" and len(after["rounds"]) == 3
+
+
+@pytest.mark.slow
+def test_runs_of_other_settings_are_not_taken_for_those_of_this_sweep(swept):
+    ended = _sweep(swept[0], "--set", "k=5,50", "--set", "replacement=false")
+    assert ended.returncode == 2
+    assert "replacement" in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_failed_run_is_named_and_the_others_count(swept, tmp_path):
+    out = tmp_path / "s"
+    shutil.copytree(swept[0], out)
+    ended = _sweep(out, "--set", "k=5,50,1000000")  # so many draws that no record is spared
+    assert ended.returncode == 1
+    assert "1 of 3 runs failed" in ended.stderr
+    assert np.isclose(read_json(out / "sweep.json")[0]["accuracy"], read_json(swept[0] / "sweep.json")[0]["accuracy"])
