@@ -55,7 +55,7 @@ def measure(words: list[str]) -> dict[str, float]:
     """Run once and measure."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        command = [sys.executable, "-m", "fedballot.cli.main", "run", "pate-fl", *words, "--out", str(out), "--quiet"]
+        command = [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", *words, "--out", str(out), "--quiet"]
         process = subprocess.Popen([*command, "--json"], stdout=subprocess.DEVNULL)
         peak, stop = 0.0, threading.Event()
 

@@ -74,7 +74,7 @@ def run(method: str, out: Path, words: list[str]) -> dict[str, object]:
     """Run once, unless the result is there; one that was begun is taken up."""
     result = out / "result.json"
     if not result.exists() or json.loads(result.read_text())["status"] != "done":
-        command = [sys.executable, "-m", "fedballot.cli.main", "run", method, "--out", str(out), "--quiet", *words]
+        command = [sys.executable, "-m", "fedballot.cli", "run", method, "--out", str(out), "--quiet", *words]
         if (out / "run.json").exists():
             command.append("--resume")
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)

@@ -59,7 +59,7 @@ def run(line: Line, out: Path, words: list[str]) -> dict[str, object]:
     """Run once, unless the result is there; one that was begun is taken up."""
     result = out / "result.json"
     if not result.exists() or json.loads(result.read_text())["status"] != "done":
-        command = [sys.executable, "-m", "fedballot.cli.main", "run", line.method, "--preset", line.preset]
+        command = [sys.executable, "-m", "fedballot.cli", "run", line.method, "--preset", line.preset]
         command += ["--out", str(out), "--quiet", *words, *(["--resume"] if (out / "run.json").exists() else [])]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     return dict(json.loads(result.read_text()))

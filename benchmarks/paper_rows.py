@@ -27,7 +27,7 @@ def run(method: str, out: Path, words: list[str], teachers: Path | None = None) 
         command = [
             sys.executable,
             "-m",
-            "fedballot.cli.main",
+            "fedballot.cli",
             "run",
             method,
             "--out",

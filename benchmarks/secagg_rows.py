@@ -75,21 +75,21 @@ def protocol(agents: int, queries: int, missing: int) -> dict[str, Any]:
     up = down = 0
     with tempfile.TemporaryDirectory() as folder:
         for stage in secagg.STAGES:
-            parties = list(range(agents)) if stage == secagg.KEYS else exchange.parties
+            present = list(range(agents)) if stage == secagg.KEYS else exchange.parties
             if stage == secagg.MASKED:
-                parties = parties[missing:]
+                present = present[missing:]
             clock = time.process_time()
             asked = {
-                a: [np.arange(queries, dtype=np.int32)] if stage == secagg.KEYS else exchange.ask(a) for a in parties
+                a: [np.arange(queries, dtype=np.int32)] if stage == secagg.KEYS else exchange.ask(a) for a in present
             }
             server[stage] = time.process_time() - clock
             clock = time.process_time()
             told = {}
-            for agent in parties:
+            for agent in present:
                 own = Path(folder) / str(agent)
                 holder = secagg.Holder(plan, agent, own, "r", exchange.session, FileMark(own / "opened.json"))
                 told[agent] = holder.answer(stage, asked[agent], form, lambda _, agent=agent: ballots[agent])
-            party[stage] = (time.process_time() - clock) / len(parties)
+            party[stage] = (time.process_time() - clock) / len(present)
             clock = time.process_time()
             exchange.take({agent: exchange.read(agent, arrays) for agent, arrays in told.items()})
             server[stage] += time.process_time() - clock
@@ -108,7 +108,7 @@ def protocol(agents: int, queries: int, missing: int) -> dict[str, Any]:
 
 
 def here(agents: int, queries: int, masked: bool) -> dict[str, Any]:
-    """A whole run with Flower's server loop and real parties, all in this process: its CPU seconds."""
+    """A whole run with Flower's server loop and real present, all in this process: its CPU seconds."""
     with tempfile.TemporaryDirectory() as folder:
         chosen, clock = settings(agents, queries, masked), time.process_time()
         result = run_here("pate-fl", chosen, Path(folder) / "run")

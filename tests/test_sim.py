@@ -201,7 +201,7 @@ def test_too_many_broken_parties_are_a_clear_error(tmp_path):
 def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     out = tmp_path / "r"
     words = [f"{key}={value}" for key, value in {**SMALL, "agents": 16, "client_models": "random-forest"}.items()]
-    command = [sys.executable, "-m", "fedballot.cli.main", "run", "pate-fl", "--out", str(out), "--quiet"]
+    command = [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", "--out", str(out), "--quiet"]
     assignments = [part for word in [*words, "epsilon=40"] for part in ("--set", word)]
     process = subprocess.Popen([*command, *assignments], start_new_session=True)
     try:

@@ -1,7 +1,8 @@
 """How the class sums of parties become soft labels: certainty by a matched filter, one head, no score models.
 
-All of it is post-processing of noisy class sums (`fedballot.privacy.mechanisms.class_sums`). Source: ours; it takes the place
-of "FedAUXfdp: Differentially private one-shot federated distillation", equation 1, where score models tell certainty.
+All of it is post-processing of noisy class sums (`fedballot.privacy.mechanisms.class_sums`). Source: ours; it
+takes the place of "FedAUXfdp: Differentially private one-shot federated distillation", equation 1, where score models
+tell certainty.
 """
 
 from __future__ import annotations

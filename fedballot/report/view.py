@@ -50,7 +50,7 @@ class Plot:
     caption: str
 
 
-def agents(result: Mapping[str, Any]) -> int | None:
+def client_count(result: Mapping[str, Any]) -> int | None:
     """Count the parties of a run."""
     sizes = result["data"].get("agent_sizes")
     return len(sizes) if sizes else result["clients"].get("asked")
@@ -61,8 +61,8 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
     data = result["data"]
     if not data:
         return ""
-    parties, queries = agents(result), release.query_indices
-    who = "One party" if parties == 1 else f"{count(parties)} agents" if parties else "The agents"
+    n_clients, queries = client_count(result), release.query_indices
+    who = "One party" if n_clients == 1 else f"{count(n_clients)} agents" if n_clients else "The agents"
     known = data.get("n_private") is not None  # a real federation's sites tell nobody how many they hold
     held = f"{count(data['n_private'])} private records" if known else "their own private records"
     text = f"{who} held {held} of {data.get('dataset', 'unnamed data')}" if known else f"{who} held {held}"
@@ -116,8 +116,8 @@ def headlines(result: Mapping[str, Any]) -> list[Headline]:
     found.extend(_privacy(result))
     up = result["communication"].get("bytes_up")
     if up is not None:
-        parties = agents(result)
-        remark = f"{size(up / parties)} from each agent" if parties and up else ""
+        n_clients = client_count(result)
+        remark = f"{size(up / n_clients)} from each agent" if n_clients and up else ""
         found.append(Headline("Sent by the agents", size(up), remark))
     return found
 

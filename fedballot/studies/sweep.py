@@ -117,7 +117,7 @@ def run_all(points: Sequence[Point], command: Sequence[str], *, jobs: int, told:
             return
         words = [part for key, value in point.values.items() for part in ("--set", f"{key}={value}")]
         again = ["--resume"] if (point.folder / "run.json").exists() else []
-        called = [sys.executable, "-m", "fedballot.cli.main", *command, *words, "--out", str(point.folder), "--quiet"]
+        called = [sys.executable, "-m", "fedballot.cli", *command, *words, "--out", str(point.folder), "--quiet"]
         ended = subprocess.run([*called, *again], capture_output=True, text=True, check=False)
         said = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
         told(point, "done" if ended.returncode == 0 else " ".join(said[-3:]))

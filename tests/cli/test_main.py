@@ -146,7 +146,7 @@ def test_a_run_prints_json_on_stdout_and_progress_on_stderr_then_is_reported_and
         [
             sys.executable,
             "-m",
-            "fedballot.cli.main",
+            "fedballot.cli",
             "run",
             "pate-fl",
             *ASSIGNMENTS,
@@ -187,7 +187,7 @@ def test_a_run_that_fails_exits_1_with_a_page_that_says_so(tmp_path):
     folder = tmp_path / "run"
     words = [*ASSIGNMENTS, "--set", "round_timeout_s=0.5", "--set", "client_models=random-forest"]
     done = subprocess.run(
-        [sys.executable, "-m", "fedballot.cli.main", "run", "pate-fl", *words, "--out", str(folder), "--quiet"],
+        [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", *words, "--out", str(folder), "--quiet"],
         capture_output=True,
         text=True,
         timeout=240,

@@ -70,7 +70,7 @@ def edit(path: Path, **values: Any) -> None:
 
 def fedballot(*arguments: Any, env: dict[str, str] | None = None, timeout: float = 60) -> subprocess.CompletedProcess:
     """Run the command."""
-    line = [sys.executable, "-m", "fedballot.cli.main", *map(str, arguments)]
+    line = [sys.executable, "-m", "fedballot.cli", *map(str, arguments)]
     return subprocess.run(line, env=env, capture_output=True, text=True, timeout=timeout)
 
 
@@ -87,7 +87,7 @@ class Processes:
         """Start a command of fedballot, ``within`` another one; its output is appended to NAME.log."""
         with self.log(name).open("ab") as stream:
             process = subprocess.Popen(
-                [*within, sys.executable, "-m", "fedballot.cli.main", *map(str, arguments)],
+                [*within, sys.executable, "-m", "fedballot.cli", *map(str, arguments)],
                 env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=stream,

@@ -47,7 +47,7 @@ def settings() -> NfdpSettings:
 
 def command(out: Path) -> list[str]:
     assignments = [part for key, value in DIGITS.items() for part in ("--set", f"{key}={value}")]
-    return [sys.executable, "-m", "fedballot.cli.main", "run", "fedmd-nfdp", "--out", str(out), "--quiet", *assignments]
+    return [sys.executable, "-m", "fedballot.cli", "run", "fedmd-nfdp", "--out", str(out), "--quiet", *assignments]
 
 
 def killed_after_round(out: Path, number: int) -> None:

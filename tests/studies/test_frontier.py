@@ -74,7 +74,7 @@ def test_the_search_has_a_seed_of_its_own(tmp_path):
 
 def _frontier(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     words = [part for key, value in DIGITS.items() for part in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "fedballot.cli.main", "frontier", "--out", str(out), *words, *more]
+    command = [sys.executable, "-m", "fedballot.cli", "frontier", "--out", str(out), *words, *more]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 

@@ -77,7 +77,7 @@ def test_a_value_that_cannot_work_is_told_before_the_first_run(tmp_path):
 
 def _sweep(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     words = [part for key, value in FIXED.items() for part in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "fedballot.cli.main", "sweep", "fedmd-nfdp", "--out", str(out), *words, *more]
+    command = [sys.executable, "-m", "fedballot.cli", "sweep", "fedmd-nfdp", "--out", str(out), *words, *more]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 

@@ -1,0 +1,5 @@
+"""``python -m fedballot.cli``."""
+
+from fedballot.cli.main import main
+
+main()
