@@ -1,6 +1,6 @@
-"""What the engine costs: overhead, wall time and peak memory of runs with many agents.
+"""What the engine costs: overhead, wall time and peak memory of runs with many clients.
 
-    python benchmarks/engine.py               # the demo's data, 100, 400 and 1,000 agents with a small model
+    python benchmarks/engine.py               # the demo's data, 100, 400 and 1,000 clients with a small model
     python benchmarks/engine.py --mnist 400   # the MNIST preset with 1 epoch
 
 Times are of this machine; `engine_overhead` is a ratio within one run: 1 - client compute / (workers x wall).
@@ -26,7 +26,7 @@ SMALL = {
     "epochs": 5,
     "server_epochs": 2,
     "epsilon": 4.0,
-    "evaluate_agents": "false",
+    "evaluate_clients": "false",
 }
 
 
@@ -78,19 +78,19 @@ def measure(words: list[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print one line per number of agents."""
+    """Print one line per number of clients."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("agents", type=int, nargs="*", default=[100, 400, 1000])
+    parser.add_argument("clients", type=int, nargs="*", default=[100, 400, 1000])
     parser.add_argument("--mnist", action="store_true", help="the MNIST preset with 1 epoch")
     given = parser.parse_args()
-    for agents in given.agents:
-        settings = {"epochs": 1, "server_epochs": 1, "min_agents": agents} if given.mnist else dict(SMALL)
+    for clients in given.clients:
+        settings = {"epochs": 1, "server_epochs": 1, "min_clients": clients} if given.mnist else dict(SMALL)
         words = ["--preset", "pate-mnist-noniid"] if given.mnist else []
-        settings["agents"] = agents
+        settings["clients"] = clients
         words += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         found = measure(words)
         print(
-            f"{agents:5d} agents: overhead {found['engine_overhead']:.3f}, round {found['train_s']:.1f} s, "
+            f"{clients:5d} clients: overhead {found['engine_overhead']:.3f}, round {found['train_s']:.1f} s, "
             f"start {found['startup_s']:.1f} s, process {found['process_wall_s']:.1f} s, "
             f"peak {found['peak_mb']:.0f} MB",
             flush=True,

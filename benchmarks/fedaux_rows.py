@@ -4,7 +4,7 @@
     FEDBALLOT_DATA=DIR python benchmarks/fedaux_rows.py --preset fedaux-cifar10 --set extractor=hog+pca --tables 3
     python benchmarks/fedaux_rows.py --print --out runs/fedaux          # the tables of what is there
 
-The parties' and the server's own code runs in this process, one party after the other: a row takes seconds, for the
+The clients' and the server's own code runs in this process, one client after the other: a row takes seconds, for the
 frozen features are kept. Rows that are in --out are not run again.
 """
 
@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.core.files import write_json
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import METHODS
 from fedballot.runs.engine import federated_data, prepare_worker
@@ -93,7 +93,7 @@ def rows() -> Iterator[Row]:
 
 def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
     """One round of the method's own client and Strategy."""
-    words = [*given, *row.settings, f"alpha={row.alpha}", f"seed={seed}", "evaluate_agents=false"]
+    words = [*given, *row.settings, f"alpha={row.alpha}", f"seed={seed}", "evaluate_clients=false"]
     method = METHODS[row.method]
     settings = build(method.settings, *load_preset(preset).layers(row.method), parse_assignments(words))
     data = federated_data(settings)
@@ -102,7 +102,7 @@ def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
         settings,
         data=data,
         device="cpu",
-        nodes=settings.agents,
+        nodes=settings.clients,
         fingerprint=data.public_fingerprint,
         request_id="run",
         progress=Silent(),
@@ -110,13 +110,13 @@ def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
     config = {"request": "run/1", "round": 1, "fingerprint": data.public_fingerprint}
     answers, sent = [], 0
     with TemporaryDirectory() as folder:
-        for agent in range(settings.agents):
-            party = Party(agent, settings, data, AgentFolder(Path(folder) / str(agent)), "cpu")
-            arrays, _, metrics = method.client(party).fit(server.request(1), dict(config))
+        for client_id in range(settings.clients):
+            workspace = Workspace(client_id, settings, data, ClientFolder(Path(folder) / str(client_id)), "cpu")
+            arrays, _, metrics = method.client(workspace).fit(server.request(1), dict(config))
             if metrics["refused"]:
-                raise SystemExit(f"agent {agent}: {metrics}: {(party.folder.path / 'errors.txt').read_text()}")
+                raise SystemExit(f"client {client_id}: {metrics}: {(workspace.folder.path / 'errors.txt').read_text()}")
             sent += sum(array.nbytes for array in arrays)
-            answers.append(Answer(agent, server.read(arrays), 0.0, 0.0))
+            answers.append(Answer(client_id, server.read(arrays), 0.0, 0.0))
     server.combine(1, answers)
     outcome, guarantee = server.outcome(), server.guarantees()[-1].to_dict()
     return {

@@ -4,7 +4,7 @@
     FEDBALLOT_DATA=DIR python benchmarks/fedkd_rows.py --rows agnews sst2 --seeds 1
 
 Every row runs the methods' own clients and strategies, one after the other in this process and without a transport, so
-that a party's model is trained once for all rows that share it; bytes are those of the serialised arrays, as a run
+that a client's model is trained once for all rows that share it; bytes are those of the serialised arrays, as a run
 counts them. Rows whose JSON is in --out are not run again. Prints Markdown.
 """
 
@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
-from fedballot.clients.base import Party
-from fedballot.core.folders import AgentFolder
+from fedballot.clients.base import Workspace
+from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import METHODS
 from fedballot.runs.engine import federated_data, prepare_worker
@@ -37,7 +37,7 @@ DIGITS = (
     "server_model=mlp-torch server_epochs=40 server_batch_size=64 server_lr=0.002"
 )
 FEDMD = "pretrain_epochs=0 rounds=5 queries=500 share=logits digest_loss=l2 public_batch_size=64"
-TRAINED = "dataset public_dataset test_source private_size public_size test_size agents partition alpha min_size seed"
+TRAINED = "dataset public_dataset test_source private_size public_size test_size clients partition alpha min_size seed"
 TRAINED += " client_models epochs batch_size lr"
 
 
@@ -102,9 +102,9 @@ def lines() -> Iterator[Line]:
         for gamma in ("inf", "1", "0.3", "0.1"):
             words = f"{DIGITS} public_size={size} gamma={gamma}"
             yield Line("noise", f"γ={gamma}, {size} public records", "fedkd", "fedkd-mnist", words)
-    for agents, paper in ((3, "75.02"), (5, "74.80"), (20, "–"), (50, "–")):
-        yield Line("parties", f"K={agents}", "fedkd", "fedkd-mnist", f"{DIGITS} agents={agents}", paper)
-    many = f"{DIGITS} agents=100 private_size=10000 epochs=20"
+    for clients, paper in ((3, "75.02"), (5, "74.80"), (20, "–"), (50, "–")):
+        yield Line("clients", f"K={clients}", "fedkd", "fedkd-mnist", f"{DIGITS} clients={clients}", paper)
+    many = f"{DIGITS} clients=100 private_size=10000 epochs=20"
     yield Line(
         "dp",
         "fedkd without noise, equal weights, 2,000 queries",
@@ -120,8 +120,8 @@ def lines() -> Iterator[Line]:
     for epsilon in (1, 32):
         name = f"fedkd-dp, ε={epsilon}, 500 queries"
         yield Line("dp", name, "fedkd-dp", "fedkd-mnist", f"{many} epsilon={epsilon} server_epochs=100")
-    twenty = f"{DIGITS} queries=500 agents=20 server_epochs=100"
-    yield Line("dp", "fedkd-dp, ε=8, 500 queries, 20 parties", "fedkd-dp", "fedkd-mnist", twenty)
+    twenty = f"{DIGITS} queries=500 clients=20 server_epochs=100"
+    yield Line("dp", "fedkd-dp, ε=8, 500 queries, 20 clients", "fedkd-dp", "fedkd-mnist", twenty)
     for preset, values in (
         ("agnews", ("92.58", "86.30", "93.11", "92.57", "–")),
         ("sst2", ("91.50", "74.80", "90.07", "88.51", "–")),
@@ -183,26 +183,26 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
         down += nodes * payload_bytes(ndarrays_to_parameters(sent).tensors)
         config = {"round": number, "request": f"{word}/{number}", "fingerprint": data.public_fingerprint}
         replies = []
-        for agent in range(nodes):
-            party = Party(agent, settings, data, AgentFolder(folder / f"{agent}"), "cpu")
-            trained = out / "models" / models / f"{agent}"
+        for client_id in range(nodes):
+            workspace = Workspace(client_id, settings, data, ClientFolder(folder / f"{client_id}"), "cpu")
+            trained = out / "models" / models / f"{client_id}"
             if shared and trained.exists():
-                party.folder.path.mkdir(parents=True, exist_ok=True)
-                shutil.copy(trained, party.folder.model)
-            arrays, n, metrics = method.client(party).fit(sent, config)
+                workspace.folder.path.mkdir(parents=True, exist_ok=True)
+                shutil.copy(trained, workspace.folder.model)
+            arrays, n, metrics = method.client(workspace).fit(sent, config)
             replies.append(
                 (
-                    SimpleNamespace(cid=str(agent)),
+                    SimpleNamespace(cid=str(client_id)),
                     FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics),
                 )
             )
             if shared and not trained.exists():
                 trained.parent.mkdir(parents=True, exist_ok=True)
-                Path(shutil.copy(party.folder.model, trained.with_suffix(".part"))).replace(trained)
+                Path(shutil.copy(workspace.folder.model, trained.with_suffix(".part"))).replace(trained)
         strategy.aggregate_fit(number, replies, [])  # type: ignore[arg-type]
     outcome = strategy.outcome()
     metrics = dict(outcome["metrics"])
-    noted = [AgentFolder(folder / f"{agent}").figures() for agent in range(nodes)]
+    noted = [ClientFolder(folder / f"{client_id}").figures() for client_id in range(nodes)]
     matrices = [np.asarray(found["confusion"]) for found in noted if found and "confusion" in found]
     if matrices and "server_accuracy" not in metrics and "client_accuracy" not in metrics:
         values = [matrix.trace() / matrix.sum() for matrix in matrices]
@@ -228,7 +228,7 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
 
 
 def score(record: dict[str, Any]) -> float:
-    """Accuracy (or mean AUC) of the server's model, or the mean of the parties'."""
+    """Accuracy (or mean AUC) of the server's model, or the mean of the clients'."""
     metrics = record["metrics"]
     for key in ("server_auc", "server_accuracy"):
         if metrics.get(key) is not None:

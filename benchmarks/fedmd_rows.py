@@ -1,8 +1,8 @@
-"""FedMD-NFDP's tables: k, what is shared, parties, IID or not, beside the paper's figures for CIFAR and the baselines.
+"""FedMD-NFDP's tables: k, what is shared, clients, IID or not, beside the paper's figures for CIFAR and the baselines.
 
     FEDBALLOT_DATA=DIR python benchmarks/fedmd_rows.py --seeds 3 --out runs/fedmd
     FEDBALLOT_DATA=DIR python benchmarks/fedmd_rows.py --rows k --set rounds=10 --set queries=1000
-    python benchmarks/fedmd_rows.py --rows scale          # 200 parties x 3 rounds on digits: wall and memory
+    python benchmarks/fedmd_rows.py --rows scale          # 200 clients x 3 rounds on digits: wall and memory
 
 Runs that are in --out are not run again. Prints Markdown. Every run is a process of its own; on few cores they go one
 after the other, as one run uses all of them.
@@ -52,11 +52,11 @@ def lines() -> Iterator[Line]:
     yield Line("k", "centralized", "centralized", FASHION, (), 88.83)
     yield Line("k", "standalone", "standalone", FASHION)
     yield Line("k", "fedmd-ldp, ε=1, the δ of k=18", "fedmd-ldp", FASHION, ("epsilon=1", "delta=0.0583"))
-    for agents, values in ((5, (69.79, 70.02, 70.01)), (10, (74.55, 74.88, 75.12))):
-        size = f"private_size={300 * agents}"
+    for clients, values in ((5, (69.79, 70.02, 70.01)), (10, (74.55, 74.88, 75.12))):
+        size = f"private_size={300 * clients}"
         for share, paper in zip(("logits", "softmax", "argmax"), values, strict=True):
-            settings = ("k=18", f"share={share}", f"agents={agents}", size)
-            yield Line("share", f"k=18, N={agents}, {share}", "fedmd-nfdp", FASHION, settings, paper)
+            settings = ("k=18", f"share={share}", f"clients={clients}", size)
+            yield Line("share", f"k=18, N={clients}, {share}", "fedmd-nfdp", FASHION, settings, paper)
     yield Line("noniid", "IID, k=18", "fedmd-nfdp", NONIID, ("k=18", "partition=iid"), 75.12)
     yield Line("noniid", "one kind of each, k=18", "fedmd-nfdp", NONIID, ("k=18",), 53.18)
     yield Line("noniid", "fedmd", "fedmd", NONIID)
@@ -83,7 +83,7 @@ def run(method: str, out: Path, words: list[str]) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run showed: mean accuracy of the parties after each round (or of the one model), and bytes sent."""
+    """What one run showed: mean accuracy of the clients after each round (or of the one model), and bytes sent."""
 
     over_rounds: list[float]
     epsilon: float | None
@@ -99,7 +99,7 @@ def measure(line: Line, seed: int, common: list[str], out: Path) -> Measured:
     folder = out / f"{line.table}-{line.name.replace(' ', '-')}-{seed}"
     result = run(line.method, folder, ["--preset", line.preset, *words])
     metrics, guarantee = dict(result["metrics"]), result["guarantees"][0]  # type: ignore[call-overload, index]
-    figures = [json.loads(path.read_text()) for path in sorted(folder.glob("agents/*/figures.json"))]
+    figures = [json.loads(path.read_text()) for path in sorted(folder.glob("clients/*/figures.json"))]
     rounds = [figure["rounds"] for figure in figures if "rounds" in figure]
     over = (
         [float(np.mean([each[number] for each in rounds])) for number in sorted(rounds[0], key=int)] if rounds else []
@@ -110,9 +110,9 @@ def measure(line: Line, seed: int, common: list[str], out: Path) -> Measured:
 
 
 def scale(out: Path) -> None:
-    """200 parties, 3 rounds."""
+    """200 clients, 3 rounds."""
     words = (
-        "dataset=digits agents=200 private_size=1000 public_size=400 test_size=200 client_models=logistic-regression"
+        "dataset=digits clients=200 private_size=1000 public_size=400 test_size=200 client_models=logistic-regression"
     )
     words += " server_model=logistic-regression pretrain_epochs=0 rounds=3 share=argmax"
     began = time.perf_counter()
@@ -120,7 +120,7 @@ def scale(out: Path) -> None:
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     timing, sent = dict(result["timing"]), dict(result["communication"])  # type: ignore[call-overload]
     print(
-        f"200 parties x (1 + 3) rounds: {time.perf_counter() - began:.1f} s, of which rounds {timing['train_s']:.1f} s "
+        f"200 clients x (1 + 3) rounds: {time.perf_counter() - began:.1f} s, of which rounds {timing['train_s']:.1f} s "
         f"on {timing['workers']} workers, overhead of the engine {100 * timing['engine_overhead']:.0f} %; largest "
         f"process {peak:.0f} MB; {sent['messages']} messages, {sent['bytes_up'] / 1e6:.1f} MB up"
     )
@@ -165,11 +165,11 @@ def draw(rows: list[tuple[Line, list[Measured]]], path: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.4), layout="constrained")
     sweep = [(line, runs) for line, runs in rows if line.table == "k" and "k=" in "".join(line.settings[:1])]
     ks = [int(line.settings[0].removeprefix("k=")) for line, _ in sweep]
-    for at, label in ((0, "each party alone"), (-1, "after the last round")):
+    for at, label in ((0, "each client alone"), (-1, "after the last round")):
         finals = np.array([[100 * run.over_rounds[at] for run in runs] for _, runs in sweep])
         left.errorbar(ks, finals.mean(axis=1), finals.std(axis=1), marker="o", capsize=3, label=label)
     left.plot(ks, [line.paper for line, _ in sweep], marker="s", linestyle=":", label="paper, CIFAR")
-    left.set(xlabel="k, records drawn per party", ylabel="accuracy, %", xscale="log")
+    left.set(xlabel="k, records drawn per client", ylabel="accuracy, %", xscale="log")
     left.set_xticks(ks, [str(k) for k in ks], minor=False)
     left.minorticks_off()
     for line, runs in rows:

@@ -1,7 +1,7 @@
 """PATE-FL beside the methods that share weights, at the same epsilon: the paper's Table 1 (MNIST, Digit) and Figure 3.
 
     FEDBALLOT_DATA=DIR python benchmarks/frontier_rows.py --seeds 3 --out runs/frontier
-    FEDBALLOT_DATA=DIR python benchmarks/frontier_rows.py --rows agents --methods dp-fedavg --set rounds=10
+    FEDBALLOT_DATA=DIR python benchmarks/frontier_rows.py --rows clients --methods dp-fedavg --set rounds=10
 
 Runs that are in --out are not run again; each line is written to --out/rows.jsonl as it is done, and printed as
 Markdown. The paper's Digit rows have SVHN beside MNIST as private data; these have MNIST alone.
@@ -48,11 +48,11 @@ def lines() -> Iterator[Line]:
     for size in (50, 100, 200, 400, 600):
         for method in ("fedavg", "dp-fedavg", "pate-fl"):
             yield Line("data", f"{method}, {size} records each", method, MNIST, (f"private_size={100 * size}",))
-    for agents in (50, 100, 200, 400, 800):
+    for clients in (50, 100, 200, 400, 800):
         for method in ("fedavg", "dp-fedavg", "pate-fl"):
             aim = () if method == "fedavg" else ("epsilon=5", "delta=1e-3")
-            settings = (f"agents={agents}", f"min_agents={agents}", *aim)
-            yield Line("agents", f"{method}, {agents} agents", method, MNIST, settings)
+            settings = (f"clients={clients}", f"min_clients={clients}", *aim)
+            yield Line("clients", f"{method}, {clients} clients", method, MNIST, settings)
 
 
 def run(line: Line, out: Path, words: list[str]) -> dict[str, object]:
@@ -68,7 +68,7 @@ def run(line: Line, out: Path, words: list[str]) -> dict[str, object]:
 def main() -> None:
     """Run the rows that were asked for and print them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", nargs="+", default=["mnist", "kin", "digit", "data", "agents"])
+    parser.add_argument("--rows", nargs="+", default=["mnist", "kin", "digit", "data", "clients"])
     parser.add_argument("--methods", nargs="+", help="only these")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], help="a setting of every line, such as rounds=10")

@@ -4,7 +4,7 @@
     python benchmarks/knn_rows.py --tables mnist          # offline
 
 Clients and Strategy are the real ones, called one after the other in this process instead of through Flower's engine:
-what leaves a party and what the server makes of it are the same, and a row takes a second. A row that is in --out is
+what leaves a client and what the server makes of it are the same, and a row takes a second. A row that is in --out is
 not run again. Prints Markdown.
 """
 
@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
-from fedballot.clients.base import Party
-from fedballot.core.folders import AgentFolder
+from fedballot.clients.base import Workspace
+from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.datasets.sources import load
 from fedballot.learners.extractors import make_extractor
@@ -136,7 +136,7 @@ def run(line: Line, seed: int, folder: Path) -> dict[str, Any]:
         request_id=f"row/{seed}",
         progress=Silent(),
     )
-    clients = [method.client(Party(i, settings, data, AgentFolder(folder / str(i)), "cpu")) for i in range(nodes)]
+    clients = [method.client(Workspace(i, settings, data, ClientFolder(folder / str(i)), "cpu")) for i in range(nodes)]
     for number in range(1, strategy.rounds + 1):
         arrays = strategy.request(number)
         config = {"request": f"row/{seed}/{number}", "fingerprint": data.public_fingerprint, "round": number}
@@ -147,7 +147,7 @@ def run(line: Line, seed: int, folder: Path) -> dict[str, Any]:
             replies.append((SimpleNamespace(cid=str(i)), reply))  # type: ignore[arg-type]
         strategy.aggregate_fit(number, replies, [])  # type: ignore[arg-type]
     outcome = strategy.outcome()
-    figures = [AgentFolder(folder / str(i)).figures() for i in range(nodes)]
+    figures = [ClientFolder(folder / str(i)).figures() for i in range(nodes)]
     found = [np.array(one["confusion"]) for one in figures if one]
     return {
         "metrics": outcome["metrics"],
@@ -171,7 +171,7 @@ def row(line: Line, seed: int, out: Path) -> dict[str, Any]:
 
 
 def accuracy(result: dict[str, Any]) -> float:
-    """Of the server's model, or the mean of the parties'."""
+    """Of the server's model, or the mean of the clients'."""
     metrics = result["metrics"]
     return float(metrics.get("server_accuracy") or metrics["client_accuracy"]["mean"])
 
@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/knn"))
     given = parser.parse_args()
     for table in given.tables:
-        print(f"\n### {table}\n\n| | record ε, δ | server accuracy | labels right | parties alone | paper |")
+        print(f"\n### {table}\n\n| | record ε, δ | server accuracy | labels right | clients alone | paper |")
         print("|---|---|---|---|---|---|", flush=True)
         for line in (line for line in lines() if line.table == table):
             found = [row(line, seed, given.out) for seed in range(given.seeds)]

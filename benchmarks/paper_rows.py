@@ -2,7 +2,7 @@
 
     FEDBALLOT_DATA=DIR python benchmarks/paper_rows.py --epsilon 4.3 1 0.5 0.25 --seeds 3 --out runs/rows
 
-An agent's teacher depends on the seed and not on epsilon, so the runs of one seed share their trained teachers. Runs
+A client's teacher depends on the seed and not on epsilon, so the runs of one seed share their trained teachers. Runs
 that are already in --out are not run again. Prints one line per run, then mean and deviation over the seeds.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 
 def run(method: str, out: Path, words: list[str], teachers: Path | None = None) -> dict[str, object]:
-    """Run once, unless the result is there; ``teachers`` is a finished run whose agents' models may be used."""
+    """Run once, unless the result is there; ``teachers`` is a finished run whose clients' models may be used."""
     result = out / "result.json"
     if not result.exists() or json.loads(result.read_text())["status"] != "done":
         shutil.rmtree(out, ignore_errors=True)
@@ -37,12 +37,12 @@ def run(method: str, out: Path, words: list[str], teachers: Path | None = None) 
             *words,
         ]
         if teachers is not None:
-            # a run that is stopped before its agents start is then resumed with the models in place
+            # a run that is stopped before its clients start is then resumed with the models in place
             prepare = [*command, "--set", "round_timeout_s=0.001"]
             subprocess.run(prepare, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-            shutil.rmtree(out / "agents", ignore_errors=True)
+            shutil.rmtree(out / "clients", ignore_errors=True)
             keep = shutil.ignore_patterns("ledger")
-            shutil.copytree(teachers / "agents", out / "agents", ignore=keep)
+            shutil.copytree(teachers / "clients", out / "clients", ignore=keep)
             command.append("--resume")
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     return dict(json.loads(result.read_text()))

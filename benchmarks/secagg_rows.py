@@ -37,13 +37,13 @@ COMMON = {
     "server_model": "logistic-regression",
     "student": "argmax",
     "abstain": False,
-    "evaluate_agents": False,
+    "evaluate_clients": False,
     "workers": 2,
 }
 
 
 class FileMark:
-    """A party's mark of the one request that there is."""
+    """A client's mark of the one request that there is."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,27 +55,27 @@ class FileMark:
         write_json(self.path, {request: session})
 
 
-def settings(agents: int, queries: int, masked: bool) -> PateSettings:
+def settings(clients: int, queries: int, masked: bool) -> PateSettings:
     """PATE-FL with cheap learners, so that messages and masks are what takes time."""
-    return build(PateSettings, COMMON, {"agents": agents, "public_size": queries, "secure_aggregation": masked})
+    return build(PateSettings, COMMON, {"clients": clients, "public_size": queries, "secure_aggregation": masked})
 
 
-def protocol(agents: int, queries: int, missing: int) -> dict[str, Any]:
-    """The exchanges without Flower: CPU seconds of one party and of the server, bytes, and whether the sum is right.
+def protocol(clients: int, queries: int, missing: int) -> dict[str, Any]:
+    """The exchanges without Flower: CPU seconds of one client and of the server, bytes, and whether the sum is right.
 
-    ``missing`` agents fall away after the exchange of shares, the dearest moment.
+    ``missing`` clients fall away after the exchange of shares, the dearest moment.
     """
-    chosen = settings(agents, queries, True)
+    chosen = settings(clients, queries, True)
     plan, form = chosen.plan, ballot_form(chosen, 10)
     rng = np.random.default_rng(0)
     share = mechanism(chosen)
     assert share is not None
-    ballots = np.rint(rng.normal(0, share.share_sigma, (agents, queries, 10))).astype(np.int32)
-    exchange, party, server = secagg.Exchange(plan, form, "r"), {}, {}
+    ballots = np.rint(rng.normal(0, share.share_sigma, (clients, queries, 10))).astype(np.int32)
+    exchange, workspace, server = secagg.Exchange(plan, form, "r"), {}, {}
     up = down = 0
     with tempfile.TemporaryDirectory() as folder:
         for stage in secagg.STAGES:
-            present = list(range(agents)) if stage == secagg.KEYS else exchange.parties
+            present = list(range(clients)) if stage == secagg.KEYS else exchange.clients
             if stage == secagg.MASKED:
                 present = present[missing:]
             clock = time.process_time()
@@ -85,32 +85,34 @@ def protocol(agents: int, queries: int, missing: int) -> dict[str, Any]:
             server[stage] = time.process_time() - clock
             clock = time.process_time()
             told = {}
-            for agent in present:
-                own = Path(folder) / str(agent)
-                holder = secagg.Holder(plan, agent, own, "r", exchange.session, FileMark(own / "opened.json"))
-                told[agent] = holder.answer(stage, asked[agent], form, lambda _, agent=agent: ballots[agent])
-            party[stage] = (time.process_time() - clock) / len(present)
+            for client_id in present:
+                own = Path(folder) / str(client_id)
+                holder = secagg.Holder(plan, client_id, own, "r", exchange.session, FileMark(own / "opened.json"))
+                told[client_id] = holder.answer(
+                    stage, asked[client_id], form, lambda _, client_id=client_id: ballots[client_id]
+                )
+            workspace[stage] = (time.process_time() - clock) / len(present)
             clock = time.process_time()
-            exchange.take({agent: exchange.read(agent, arrays) for agent, arrays in told.items()})
+            exchange.take({client_id: exchange.read(client_id, arrays) for client_id, arrays in told.items()})
             server[stage] += time.process_time() - clock
             up += sum(array.nbytes for arrays in told.values() for array in arrays)
             down += sum(array.nbytes for arrays in asked.values() for array in arrays)
     return {
         "plan": vars(plan),
         "bits": exchange.bits,
-        "party_cpu_s": party,
+        "client_cpu_s": workspace,
         "server_cpu_s": server,
-        "bytes_up_per_agent": up / agents,
-        "bytes_down_per_agent": down / agents,
+        "bytes_up_per_client": up / clients,
+        "bytes_down_per_client": down / clients,
         "bytes_up_in_the_clear": form.size * (1 if share.largest < 128 else 2),
         "exact": bool(np.array_equal(exchange.total, ballots[missing:].sum(axis=0))),
     }
 
 
-def here(agents: int, queries: int, masked: bool) -> dict[str, Any]:
+def here(clients: int, queries: int, masked: bool) -> dict[str, Any]:
     """A whole run with Flower's server loop and real present, all in this process: its CPU seconds."""
     with tempfile.TemporaryDirectory() as folder:
-        chosen, clock = settings(agents, queries, masked), time.process_time()
+        chosen, clock = settings(clients, queries, masked), time.process_time()
         result = run_here("pate-fl", chosen, Path(folder) / "run")
         spent = time.process_time() - clock
     return {"cpu_s": spent, **{key: result[key] for key in ("aggregation", "communication", "clients")}}
@@ -148,11 +150,11 @@ class Processes:
         return sum(self._seen.values())
 
 
-def run(agents: int, queries: int, masked: bool) -> dict[str, Any]:
+def run(clients: int, queries: int, masked: bool) -> dict[str, Any]:
     """A whole run on Flower's Ray-backed engine."""
     began, processes = time.perf_counter(), Processes()
     with tempfile.TemporaryDirectory() as folder:
-        chosen = settings(agents, queries, masked)
+        chosen = settings(clients, queries, masked)
         result = simulate("pate-fl", chosen, Path(folder) / "run", resume=False, progress=Silent())
     return {
         "wall_s": time.perf_counter() - began,

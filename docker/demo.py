@@ -25,7 +25,7 @@ SITES, HOST, CONTROL = 3, "127.0.0.1" if INSECURE else "superlink", "127.0.0.1:1
 MODELS = ("random-forest", "logistic-regression", "mlp")
 SERVER, SITE, PUBLIC, OUT = Path("/server"), Path("/site/folder"), Path("/public"), Path("/out")
 PUBLIC_DATA = PUBLIC / "public.npz"
-RUN = {"agents": SITES, "public_size": 500, "test_size": 300, "epsilon": 40, "vote_fraction": 1}
+RUN = {"clients": SITES, "public_size": 500, "test_size": 300, "epsilon": 40, "vote_fraction": 1}
 LIMIT_S = 180.0
 
 

@@ -1,4 +1,4 @@
-"""One experiment on this machine: hundreds of virtual agents on Flower's Ray-backed virtual client engine."""
+"""One experiment on this machine: hundreds of virtual clients on Flower's Ray-backed virtual client engine."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from fedballot.runs.engine import (
     check_learners,
     make_client,
     make_server,
-    party_models,
     resolve_device,
     torch_extractors,
+    trained_models,
 )
 from fedballot.settings.parts import CommonSettings
 
@@ -50,7 +50,7 @@ def simulate(
     out
         The run's folder.
     resume
-        Take up the run that is in ``out``: agents that have answered are not trained again.
+        Take up the run that is in ``out``: clients that have answered are not trained again.
     progress
         Told about every answer and every step of the server's training.
 
@@ -67,7 +67,7 @@ def simulate(
         If the run started and failed.
     """
     method = get_method(method_name)
-    models = party_models(method, settings)
+    models = trained_models(method, settings)
     check_learners(settings, (*models, settings.server_model))
     folder = RunFolder.open(out, method_name, settings.to_dict(), resume=resume)
     nodes = method.nodes(settings)
@@ -88,7 +88,7 @@ def simulate(
             warnings.simplefilter("ignore")
             run_simulation(
                 server_app=ServerApp(server_fn=server_fn),
-                client_app=ClientApp(client_fn=partial(make_client, method_name, settings, folder.path / "agents")),
+                client_app=ClientApp(client_fn=partial(make_client, method_name, settings, folder.path / "clients")),
                 num_supernodes=nodes,
                 backend_config=backend,
             )

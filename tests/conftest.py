@@ -18,7 +18,7 @@ hypothesis.settings.load_profile("no-deadline")
 
 SMALL = {
     "dataset": "digits",
-    "agents": 8,
+    "clients": 8,
     "private_size": 800,
     "public_size": 300,
     "test_size": 300,
@@ -30,7 +30,7 @@ SMALL = {
 
 @pytest.fixture
 def small() -> PateSettings:
-    """Eight agents with 100 real 8x8 digits each, scikit-learn models, a budget at which it works."""
+    """Eight clients with 100 real 8x8 digits each, scikit-learn models, a budget at which it works."""
     return build(PateSettings, SMALL, {"epsilon": 20, "delta": 1e-3})
 
 

@@ -15,12 +15,12 @@ from flwr.server.client_proxy import ClientProxy
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import METHODS
-from fedballot.runs.engine import check_learners, make_client, make_server, party_models
+from fedballot.runs.engine import check_learners, make_client, make_server, trained_models
 from fedballot.settings.parts import CommonSettings
 
 
 class Here(ClientProxy):
-    """A party of this process; one at a time, as the parties of a worker are."""
+    """A client of this process; one at a time, as the clients of a worker are."""
 
     turn = threading.Lock()
 
@@ -34,7 +34,7 @@ class Here(ClientProxy):
             return self._client_fn(context).fit(ins)
 
     def _never(self, *_: Any) -> Any:
-        raise NotImplementedError("parties are only ever asked to fit")
+        raise NotImplementedError("clients are only ever asked to fit")
 
     get_properties = get_parameters = evaluate = reconnect = _never
 
@@ -44,13 +44,13 @@ def run_here(
 ) -> dict[str, Any]:
     """As :func:`fedballot.sim.simulate`, in a tenth of the time; ``client(context)`` stands in for the method's own."""
     method = METHODS[method_name]
-    check_learners(settings, (*party_models(method, settings), settings.server_model))
+    check_learners(settings, (*trained_models(method, settings), settings.server_model))
     folder = RunFolder.open(out, method_name, settings.to_dict(), resume=resume)
     components, recorder = make_server(method, settings, folder, workers=1, progress=Silent())
     server, config = components.server, components.config
     assert server is not None and config is not None
     for number in range(method.nodes(settings)):
-        client_fn = client or partial(make_client, method_name, settings, folder.path / "agents")
+        client_fn = client or partial(make_client, method_name, settings, folder.path / "clients")
         server.client_manager().register(Here(number, client_fn))
     server.fit(config.num_rounds, config.round_timeout)
     return recorder.result

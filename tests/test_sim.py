@@ -96,7 +96,7 @@ def test_the_release_holds_the_tally(run):
     out, _, result, _ = run
     release = read_arrays(out / "release.npz")
     assert release["histogram"].shape == (300, 10)
-    shares = [read_arrays(path)["votes"] for path in sorted((out / "agents").glob("*/ledger/releases/*.npz"))]
+    shares = [read_arrays(path)["votes"] for path in sorted((out / "clients").glob("*/ledger/releases/*.npz"))]
     assert len(shares) == 8
     assert np.array_equal(release["histogram"], np.sum(shares, axis=0))
     accuracy = np.mean(release["labels"] == release["true_labels"])
@@ -106,10 +106,10 @@ def test_the_release_holds_the_tally(run):
 def test_guarantees_name_unit_view_and_trust(run):
     found = run[2]["guarantees"]
     headline = found[0]
-    assert (headline["unit"], headline["view"], headline["trust"]) == ("agent", "output only", "trusted aggregator")
+    assert (headline["unit"], headline["view"], headline["trust"]) == ("client", "output only", "trusted aggregator")
     assert headline["status"] == "proved"
     assert headline["epsilon"] <= 40
-    assert {guarantee["unit"] for guarantee in found} == {"agent", "record"}
+    assert {guarantee["unit"] for guarantee in found} == {"client", "record"}
     server = next(guarantee for guarantee in found if guarantee["view"] == "server's view")
     assert server["epsilon"] > headline["epsilon"]
     assert all(guarantee["sentence"] for guarantee in found)
@@ -117,9 +117,9 @@ def test_guarantees_name_unit_view_and_trust(run):
 
 def test_resuming_a_finished_run_changes_no_release(run):
     out, settings, result, _ = run
-    before = {path: path.read_bytes() for path in (out / "agents").rglob("releases/*.npz")}
+    before = {path: path.read_bytes() for path in (out / "clients").rglob("releases/*.npz")}
     again = simulate("pate-fl", settings, out, resume=True, progress=Silent())
-    assert {path: path.read_bytes() for path in (out / "agents").rglob("releases/*.npz")} == before
+    assert {path: path.read_bytes() for path in (out / "clients").rglob("releases/*.npz")} == before
     assert again["metrics"] == result["metrics"]
 
 
@@ -134,41 +134,41 @@ def test_baselines_have_the_same_result_format(method, tmp_path):
 
 def _broken_client(settings, root: Path, context: Context):
     """A real client, damaged in its own way by its number."""
-    agent = int(context.node_config["partition-id"])
+    client_id = int(context.node_config["partition-id"])
     client = make_client("pate-fl", settings, root, context)
     inner = client.numpy_client
     good = inner.fit
 
     def fit(parameters, config):
-        if agent == 0:
-            raise RuntimeError("a party's program broke")
-        if agent == 1:
+        if client_id == 0:
+            raise RuntimeError("a client's program broke")
+        if client_id == 1:
             config = {**config, "fingerprint": "sha256:other"}
-        if agent == 2:
+        if client_id == 2:
             inner.answer = lambda arrays, config: (_ for _ in ()).throw(ValueError("record 17 of patient X"))
         arrays, n, metrics = good(parameters, config)
-        if agent == 3:
+        if client_id == 3:
             arrays = [np.full((300, 10), np.nan)]
-        if agent == 4:
+        if client_id == 4:
             arrays = [arrays[0][:10]]
-        if agent == 5:
-            metrics["agent"] = 6
+        if client_id == 5:
+            metrics["client_id"] = 6
         return arrays, n, metrics
 
     inner.fit = fit
     return client
 
 
-BROKEN = {"epsilon": 40, "agents": 12, "student": "argmax"}
+BROKEN = {"epsilon": 40, "clients": 12, "student": "argmax"}
 
 
-def test_broken_parties_are_counted_and_the_run_goes_on(tmp_path):
-    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_agents": 6})
+def test_broken_clients_are_counted_and_the_run_goes_on(tmp_path):
+    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 6})
     folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
     components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
     run_simulation(
         server_app=ServerApp(server_fn=lambda context: components),
-        client_app=ClientApp(client_fn=partial(_broken_client, settings, out / "agents")),
+        client_app=ClientApp(client_fn=partial(_broken_client, settings, out / "clients")),
         num_supernodes=12,
         backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
     )
@@ -186,27 +186,27 @@ def test_broken_parties_are_counted_and_the_run_goes_on(tmp_path):
     }
     told = json.dumps(result["clients"]["first_details"])
     assert "patient" not in told
-    assert "patient" in (tmp_path / "r" / "agents" / "00002" / "errors.txt").read_text()
+    assert "patient" in (tmp_path / "r" / "clients" / "00002" / "errors.txt").read_text()
 
 
-def test_too_many_broken_parties_are_a_clear_error(tmp_path):
-    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_agents": 10})
-    with pytest.raises(RunError, match="only 6 of 12 parties"):
-        run_here("pate-fl", settings, out, client=partial(_broken_client, settings, out / "agents"))
+def test_too_many_broken_clients_are_a_clear_error(tmp_path):
+    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 10})
+    with pytest.raises(RunError, match="only 6 of 12 clients"):
+        run_here("pate-fl", settings, out, client=partial(_broken_client, settings, out / "clients"))
     result = json.loads((out / "result.json").read_text())
     assert result["status"] == "failed"
-    assert "min_agents" in result["error"]
+    assert "min_clients" in result["error"]
 
 
 def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     out = tmp_path / "r"
-    words = [f"{key}={value}" for key, value in {**SMALL, "agents": 16, "client_models": "random-forest"}.items()]
+    words = [f"{key}={value}" for key, value in {**SMALL, "clients": 16, "client_models": "random-forest"}.items()]
     command = [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", "--out", str(out), "--quiet"]
     assignments = [part for word in [*words, "epsilon=40"] for part in ("--set", word)]
     process = subprocess.Popen([*command, *assignments], start_new_session=True)
     try:
         deadline = time.monotonic() + 120
-        while len(list((out / "agents").glob("*/ledger/releases/*.npz"))) < 2:
+        while len(list((out / "clients").glob("*/ledger/releases/*.npz"))) < 2:
             assert process.poll() is None, "the run ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -216,21 +216,21 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
         process.wait()
     time.sleep(1)  # Ray's workers notice that their driver is gone
     assert json.loads((out / "result.json").read_text())["status"] == "running"
-    kept = {path: path.read_bytes() for path in out.glob("agents/*/ledger/releases/*.npz")}
-    models = {path: path.stat().st_mtime_ns for path in out.glob("agents/*/model")}
+    kept = {path: path.read_bytes() for path in out.glob("clients/*/ledger/releases/*.npz")}
+    models = {path: path.stat().st_mtime_ns for path in out.glob("clients/*/model")}
     assert 2 <= len(kept) < 16
     subprocess.run([*command, "--resume"], check=True, timeout=180)
     assert json.loads((out / "result.json").read_text())["status"] == "done"
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in models.items())
-    assert len(list(out.glob("agents/*/ledger/releases/*.npz"))) == 16
+    assert len(list(out.glob("clients/*/ledger/releases/*.npz"))) == 16
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"agents": 1, "private_size": 100},
-        {"partition": "classes-per-agent", "classes_per_agent": 1, "agents": 10},
+        {"clients": 1, "private_size": 100},
+        {"partition": "classes-per-client", "classes_per_client": 1, "clients": 10},
         {"queries": 50},
         {"epsilon": "inf"},
         {"vote_fraction": 1, "abstain": "false", "student": "argmax"},
@@ -242,7 +242,7 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     ids=lambda change: "-".join(change),
 )
 def test_corners_run(change, tmp_path):
-    settings = build(PateSettings, SMALL, {"epsilon": 40, "agents": 3, "evaluate_agents": "false"}, change)
+    settings = build(PateSettings, SMALL, {"epsilon": 40, "clients": 3, "evaluate_clients": "false"}, change)
     result = run_here("pate-fl", settings, tmp_path / "r")
     assert result["status"] == "done"
     assert 0 <= result["metrics"]["server_accuracy"] <= 1
@@ -256,24 +256,24 @@ def test_corners_run(change, tmp_path):
         assert "NOT PRIVATE" in headline["sentence"]
 
 
-def test_two_classes_and_one_file_per_party(tmp_path):
-    """Real tabular data with two classes, each party its own CSV file, three kinds of models."""
+def test_two_classes_and_one_file_per_client(tmp_path):
+    """Real tabular data with two classes, each client its own CSV file, three kinds of models."""
     x, y = load_breast_cancer(return_X_y=True)
     rng = np.random.default_rng(0)
     order, x = rng.permutation(len(y)), (x - x.mean(axis=0)) / x.std(axis=0)
     names = [f"f{column}" for column in range(x.shape[1])]
     parts = np.array_split(order[:300], 3)
-    for party, rows in enumerate([*parts, order[300:]]):
+    for client, rows in enumerate([*parts, order[300:]]):
         lines = [",".join([*names, "label"])]
         lines += [",".join([*map(str, x[row]), ("malignant", "benign")[y[row]]]) for row in rows]
-        (tmp_path / ("public.csv" if party == 3 else f"site{party}.csv")).write_text("\n".join(lines))
+        (tmp_path / ("public.csv" if client == 3 else f"site{client}.csv")).write_text("\n".join(lines))
     settings = build(
         PateSettings,
         {
             "dataset": str(tmp_path / "site*.csv"),
             "public_dataset": str(tmp_path / "public.csv"),
             "partition": "by-group",
-            "agents": 3,
+            "clients": 3,
             "public_size": 150,
             "test_size": 100,
             "client_models": "logistic-regression,random-forest,knn",
@@ -295,4 +295,4 @@ def test_settings_that_cannot_work_are_refused_before_anything_starts(tmp_path):
     ):
         with pytest.raises(SettingsError, match=words):
             simulate("pate-fl", build(PateSettings, SMALL, change), tmp_path / "r", resume=False, progress=Silent())
-        assert not (tmp_path / "r" / "agents").exists()
+        assert not (tmp_path / "r" / "clients").exists()

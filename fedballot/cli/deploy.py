@@ -13,7 +13,7 @@ from rich.markup import escape
 from fedballot.cli import terminal
 from fedballot.core.errors import FedballotError, RunError, SettingsError
 
-site_app = typer.Typer(no_args_is_help=True, help="A party of a real federation: its file, key and SuperNode.")
+site_app = typer.Typer(no_args_is_help=True, help="A client of a real federation: its file, key and SuperNode.")
 server_app = typer.Typer(no_args_is_help=True, help="The server of a real federation: certificates, SuperLink, sites.")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

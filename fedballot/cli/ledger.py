@@ -1,4 +1,4 @@
-"""A party's ledger from the command line: what is in it, its limit, its data, copies of it."""
+"""A client's ledger from the command line: what is in it, its limit, its data, copies of it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ledger_app = typer.Typer(no_args_is_help=True, help="A party's privacy ledger: what was spent, and what is left.")
+ledger_app = typer.Typer(no_args_is_help=True, help="A client's privacy ledger: what was spent, and what is left.")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 LedgerPath = Annotated[Path, typer.Argument(metavar="FILE_OR_FOLDER", help="ledger.jsonl, or the folder it is in.")]
@@ -34,7 +34,7 @@ def ledger_show(path: LedgerPath, json: Json = False) -> None:
         terminal.print_json(found.to_dict())
         return
     account = found.account
-    title = f"{account.party}: {account.unit} level, {account.adjacency}, δ = {numbers.delta(account.delta)}"
+    title = f"{account.client}: {account.unit} level, {account.adjacency}, δ = {numbers.delta(account.delta)}"
     rows = [
         [entry.time, entry.what, escape(entry.request), entry.cost, epsilon_words(entry.spent)]
         for entry in found.entries
@@ -77,7 +77,7 @@ def ledger_budget(
     if epsilon is not None and epsilon > present and not raise_:
         raise SettingsError(
             f"--epsilon {epsilon:g} is above the present limit, {present:g}: more may then be learned about "
-            f"{ledger.account.party} than was agreed; add --raise if that was decided"
+            f"{ledger.account.client} than was agreed; add --raise if that was decided"
         )
     if epsilon is not None and epsilon != present:
         try:
@@ -173,7 +173,7 @@ def _open(path: Path) -> "Ledger":
     folder = path.parent if path.name == "ledger.jsonl" and not path.is_dir() else path
     if not (folder / "ledger.jsonl").is_file():
         inside = folder / "ledger"
-        hint = f"; try {inside}" if (inside / "ledger.jsonl").is_file() else "; a party's is named ledger.jsonl"
+        hint = f"; try {inside}" if (inside / "ledger.jsonl").is_file() else "; a client's is named ledger.jsonl"
         raise SettingsError(f"{path}: there is no ledger here{hint}")
     try:
         return Ledger(folder)

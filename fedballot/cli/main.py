@@ -110,8 +110,8 @@ def run(
     except RunError:
         if (folder / "result.json").exists():  # else it failed before it began
             write_report(folder)
-        if errors := sorted(folder.glob("agents/*/errors.txt")):
-            terminal.err.print(f"what went wrong at an agent stands in {escape(str(errors[0]))}", soft_wrap=True)
+        if errors := sorted(folder.glob("clients/*/errors.txt")):
+            terminal.err.print(f"what went wrong at a client stands in {escape(str(errors[0]))}", soft_wrap=True)
         raise
     page = write_report(folder)
     if json:
@@ -131,7 +131,7 @@ def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
     if metrics.get("label_accuracy") is not None:
         rows.append(("accuracy of released labels", numbers.percent(metrics["label_accuracy"])))
     if clients := metrics.get("client_accuracy"):
-        rows.append(("agents' own accuracy", f"{numbers.percent(clients['mean'])} ± {100 * clients['std']:.1f}"))
+        rows.append(("clients' own accuracy", f"{numbers.percent(clients['mean'])} ± {100 * clients['std']:.1f}"))
     if words := result["aggregation"].get("words"):
         rows.append(("ballots", words))
     guarantees = result["guarantees"]
@@ -145,12 +145,12 @@ def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
     )
     clients = result["clients"]
     rejected = "".join(f", {count} {reason}" for reason, count in clients["rejected"].items())
-    rows.append(("agents", f"{clients['answered']} of {clients['asked']} gave a good answer{rejected}"))
+    rows.append(("clients", f"{clients['answered']} of {clients['asked']} gave a good answer{rejected}"))
     timing = result["timing"]
     rows.append(
         (
             "time",
-            f"{timing['wall_s']:.1f} s: start {timing['startup_s']:.1f}, agents {timing['train_s']:.1f}, "
+            f"{timing['wall_s']:.1f} s: start {timing['startup_s']:.1f}, clients {timing['train_s']:.1f}, "
             f"server {timing['distill_s']:.1f}",
         )
     )

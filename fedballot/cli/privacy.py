@@ -28,14 +28,14 @@ def budget(
     method: Method,
     epsilon: Annotated[float | None, typer.Option(help="The budget: solve the noise for it.")] = None,
     sigma: Annotated[float | None, typer.Option(help="The noise on each sum, in votes.")] = None,
-    queries: Annotated[int | None, typer.Option(help="Public records that agents vote on.")] = None,
-    votes: Annotated[int | None, typer.Option(help="Most votes of one agent.")] = None,
+    queries: Annotated[int | None, typer.Option(help="Public records that clients vote on.")] = None,
+    votes: Annotated[int | None, typer.Option(help="Most votes of one client.")] = None,
     vote_fraction: Annotated[float | None, typer.Option(help="The same as a share of the queries.")] = None,
-    agents: Annotated[int | None, typer.Option(help="Number of agents.")] = None,
+    clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
     delta: Annotated[
         float | None, typer.Option(help="Added to e^epsilon times any probability; keep it below 1/n.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="Whom the budget protects: agent or record.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Whom the budget protects: client or record.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from a preset.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")] = None,
     json: Json = False,
@@ -63,7 +63,7 @@ def budget(
         "queries": queries,
         "public_size": queries,  # a plan reads no data: the pool is as large as it must be
         "vote_fraction": vote_fraction,
-        "agents": agents,
+        "clients": clients,
         "delta": delta,
         "unit": unit,
     }
@@ -79,7 +79,7 @@ def budget(
     chosen = settings.build(kind, *layers)
     if votes is not None:
         if not isinstance(chosen, PateSettings):
-            raise SettingsError(f"--votes {votes}: agents of {method} vote on every query; leave it out")
+            raise SettingsError(f"--votes {votes}: clients of {method} vote on every query; leave it out")
         if not 1 <= votes <= chosen.query_count:
             raise SettingsError(f"--votes {votes}: must lie between 1 and the number of queries, {chosen.query_count}")
         chosen = replace(chosen, vote_fraction=votes / chosen.query_count)
@@ -88,7 +88,7 @@ def budget(
         raise SettingsError("epsilon=inf is no budget: give a finite --epsilon, or --sigma")
     target = chosen.epsilon if epsilon is not None or not chosen.sigma else None
     plan = planning.make_plan(noisy, chosen.delta, chosen.unit, target)
-    guarantees = noisy.guarantees(chosen.delta, secure=chosen.secure_aggregation, agents=chosen.agents)
+    guarantees = noisy.guarantees(chosen.delta, secure=chosen.secure_aggregation, clients=chosen.clients)
     if out is not None:
         from fedballot.report.budget_plot import planning_figure
 
@@ -97,10 +97,10 @@ def budget(
         picture = {} if out is None else {"picture": str(out)}
         words = [guarantee.worded() for guarantee in guarantees]
         terminal.print_json(
-            {"method": method, "agents": chosen.agents, **plan.to_dict(), "guarantees": words, **picture}
+            {"method": method, "clients": chosen.clients, **plan.to_dict(), "guarantees": words, **picture}
         )
         return
-    _print_plan(plan, f"{method}, planned", chosen.agents, budgeted=target is not None)
+    _print_plan(plan, f"{method}, planned", chosen.clients, budgeted=target is not None)
     own = next(guarantee for guarantee in guarantees if guarantee.unit == plan.unit)
     terminal.out.print(f"[bold]In words:[/bold] {escape(own.sentence())}")
     if note := adjacency_note([guarantee.to_dict() for guarantee in guarantees]):
@@ -111,20 +111,23 @@ def budget(
         terminal.out.print(f"picture: {escape(str(out))}")
 
 
-def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> None:
+def _print_plan(plan: "Plan", title: str, clients: int, *, budgeted: bool) -> None:
     from fedballot.studies.budget import ROUTES
 
     noisy, own = plan.noisy, plan.row(plan.unit, "exact")
     full = "votes" if noisy.k is None else f"full votes of {noisy.k} neighbours"
     colluding = f", {noisy.colluders} of which may collude" if noisy.colluders else ""
     rows = [
-        ["agents", f"{numbers.count(agents)}; at least {numbers.count(noisy.contributors)} must answer{colluding}"],
-        ["votes", f"at most {numbers.count(noisy.max_votes)} of each agent, on {numbers.count(noisy.queries)} queries"],
-        ["noise on each sum", f"σ = {_noise(noisy.sigma)} {full}"],
-        ["share of each agent", f"σ = {_noise(noisy.share_sigma)} votes"],
+        ["clients", f"{numbers.count(clients)}; at least {numbers.count(noisy.contributors)} must answer{colluding}"],
         [
-            "ε for one whole agent (zero-out)",
-            numbers.epsilon(plan.row("agent", "exact").epsilon),
+            "votes",
+            f"at most {numbers.count(noisy.max_votes)} of each client, on {numbers.count(noisy.queries)} queries",
+        ],
+        ["noise on each sum", f"σ = {_noise(noisy.sigma)} {full}"],
+        ["share of each client", f"σ = {_noise(noisy.share_sigma)} votes"],
+        [
+            "ε for one whole client (zero-out)",
+            numbers.epsilon(plan.row("client", "exact").epsilon),
         ],
         [
             "ε for one record (replace-one)",
@@ -143,7 +146,7 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
     terminal.print_table(title, ("", ""), rows)
     table = [
         [
-            f"{row.unit}\n({'zero-out' if row.unit == 'agent' else 'replace-one'})",
+            f"{row.unit}\n({'zero-out' if row.unit == 'client' else 'replace-one'})",
             ROUTES[row.route],
             numbers.epsilon(row.epsilon),
             _noise(row.sigma),
@@ -167,7 +170,7 @@ def _print_plan(plan: "Plan", title: str, agents: int, *, budgeted: bool) -> Non
         fewer = f", or at most {numbers.count(own.votes)} of the votes" if own.votes else ""
         _warn(f"the budget is exceeded: take σ ≥ {_noise(own.sigma)}{fewer}")
     if plan.at_smallest_noise:
-        _warn("the noise cannot be smaller: each agent's integer share must have σ ≥ 2. Ask more for the same budget")
+        _warn("the noise cannot be smaller: each client's integer share must have σ ≥ 2. Ask more for the same budget")
 
 
 def audit(

@@ -1,8 +1,8 @@
-"""What every party does with a request: look at it, charge it, answer it; or refuse it, for public reasons only.
+"""What every client does with a request: look at it, charge it, answer it; or refuse it, for public reasons only.
 
 The order is the point. Rules, budget and the request itself are looked at before private data are touched. Then the
 charge is on disk, bound to a digest of all that was asked; then private data are read, the answer is stored, and it
-leaves. After the charge a failure is an answer: a blank one, with its noise. So whether a party refuses tells nothing
+leaves. After the charge a failure is an answer: a blank one, with its noise. So whether a client refuses tells nothing
 about its records, and no request is answered twice under other parameters.
 """
 
@@ -24,7 +24,7 @@ from flwr.client import NumPyClient
 from flwr.common import Scalar
 
 from fedballot.core.errors import FedballotError
-from fedballot.core.folders import PER_MACHINE, AgentFolder
+from fedballot.core.folders import PER_MACHINE, ClientFolder
 from fedballot.core.metrics import auc_per_class, confusion_matrix
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
@@ -41,14 +41,14 @@ Arrays = list[npt.NDArray[np.generic]]
 Release = Mapping[str, npt.NDArray[Any]]
 S = TypeVar("S", bound=CommonSettings)
 
-EVALUATED = 1000  # test records on which an agent measures its own model: enough for +-1.5 points
+EVALUATED = 1000  # test records on which a client measures its own model: enough for +-1.5 points
 LONGEST_NAME = 200  # characters of a request's name, which goes into the ledger as it is
 
 
 class Refusal(FedballotError):
-    """A request that the party will not answer; ``reason`` is a short fixed word for counting.
+    """A request that the client will not answer; ``reason`` is a short fixed word for counting.
 
-    It may depend on public facts only: the request, the settings, the party's rules and what it has spent.
+    It may depend on public facts only: the request, the settings, the client's rules and what it has spent.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -67,7 +67,7 @@ class Terms:
     epsilon, delta, accountant
         Budget of a ledger that is opened for this run alone: just enough for it.
     also
-        Other units and adjacencies that :meth:`PartyClient.parts` knows the costs for.
+        Other units and adjacencies that :meth:`BallotClient.parts` knows the costs for.
     """
 
     unit: Unit
@@ -103,8 +103,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Party(Generic[S]):
-    """One party: its number, settings, view of the data, folder and device.
+class Workspace(Generic[S]):
+    """One client: its number, settings, view of the data, folder and device.
 
     Parameters
     ----------
@@ -124,10 +124,10 @@ class Party(Generic[S]):
         Context in which it works on its records; ends work that takes too long by an error.
     """
 
-    agent: int
+    client_id: int
     settings: S
     data: FederatedData
-    folder: AgentFolder
+    folder: ClientFolder
     device: str
     ledger: Ledger | None = None
     read: Callable[[], Examples] | None = None
@@ -139,46 +139,46 @@ class Party(Generic[S]):
 
     @property
     def records(self) -> int:
-        """How many records the party has; public where records are what is protected (replace-one)."""
-        return int(self.data.parts[self.agent].size)
+        """How many records the client has; public where records are what is protected (replace-one)."""
+        return int(self.data.parts[self.client_id].size)
 
     def counted(self, unit: Unit) -> int:
         """How many records a unit has at most, where its cost grows with them: a person's; 1 for other units."""
         return self.records_per_person if unit == "person" else 1
 
     def private(self) -> Examples:
-        """The party's own records, copied out of the memory map.
+        """The client's own records, copied out of the memory map.
 
         Raises
         ------
         Refusal
-            If the party has no records.
+            If the client has no records.
         """
-        rows = self.data.parts[self.agent]
+        rows = self.data.parts[self.client_id]
         if rows.size == 0:
-            raise Refusal("empty", "the party has no private records")
+            raise Refusal("empty", "the client has no private records")
         if self.read is not None:
             return self.read()
         everything = self.data.private
         return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]), groups=None)
 
     def open_ledger(self, terms: Terms) -> Ledger:
-        """The party's ledger: its own where it keeps one, else one in its folder whose budget is that of this run.
+        """The client's ledger: its own where it keeps one, else one in its folder whose budget is that of this run.
 
         Raises
         ------
         Refusal
-            If the party keeps a ledger of another unit or adjacency: there the costs would be too small.
+            If the client keeps a ledger of another unit or adjacency: there the costs would be too small.
         """
         if self.ledger is None:
-            who = f"agent {self.agent}"
+            who = f"client {self.client_id}"
             account = Account(who, who, terms.unit, terms.adjacency, terms.epsilon, terms.delta, terms.accountant)
             return Ledger(self.folder.path / "ledger", account)
         kept = self.ledger.account
         if (kept.unit, kept.adjacency) not in ((terms.unit, terms.adjacency), *terms.also):
             raise Refusal(
                 "policy",
-                f"this party's ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about "
+                f"this client's ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about "
                 f"{terms.unit}s under {terms.adjacency}: they cannot be added; it takes a ledger of another unit, or "
                 "another method",
             )
@@ -187,9 +187,9 @@ class Party(Generic[S]):
     def new_learner(
         self, name: str, *, epochs: int, batch_size: int, lr: float, streams: Sequence[int] = ()
     ) -> Learner:
-        """An untrained learner, seeded by the run's seed, the party's number and, where given, further numbers."""
+        """An untrained learner, seeded by the run's seed, the client's number and, where given, further numbers."""
         settings = self.settings
-        seed = int(np.random.SeedSequence([settings.seed, self.agent, *streams]).generate_state(1)[0])
+        seed = int(np.random.SeedSequence([settings.seed, self.client_id, *streams]).generate_state(1)[0])
         return make_learner(
             name,
             n_classes=len(self.data.classes),
@@ -204,9 +204,9 @@ class Party(Generic[S]):
         )
 
     def own_learner(self) -> Learner:
-        """The party's own kind of learner: ``client_models`` dealt out in turn."""
+        """The client's own kind of learner: ``client_models`` dealt out in turn."""
         settings = self.settings
-        name = settings.client_models[self.agent % len(settings.client_models)]
+        name = settings.client_models[self.client_id % len(settings.client_models)]
         return self.new_learner(name, epochs=settings.epochs, batch_size=settings.batch_size, lr=settings.lr)
 
     def confusion(self, learner: Learner, rows: int | None = None) -> npt.NDArray[np.int64]:
@@ -216,25 +216,25 @@ class Party(Generic[S]):
         return confusion_matrix(self.data.test_y[:rows], logits.argmax(axis=1), n_classes)
 
     def measured(self, learner: Learner, rows: int | None = None) -> dict[str, Any]:
-        """What the party notes about its learner: a confusion matrix, or the AUC of each of several labels."""
+        """What the client notes about its learner: a confusion matrix, or the AUC of each of several labels."""
         if not self.data.multi_label:
             return {"confusion": self.confusion(learner, rows).tolist()}
         return {"auc": auc_per_class(self.data.test_y[:rows], learner.predict_logits(self.data.test_x[:rows]))}
 
 
-class PartyClient(NumPyClient, Generic[S]):
+class BallotClient(NumPyClient, Generic[S]):
     """A Flower client that charges before it looks, and turns every error into a blank answer or a refusal.
 
     A method says what a request asks (:meth:`question`), what each part of the answer costs (:meth:`terms`,
-    :meth:`parts`), what it is before noise (:meth:`exact`), what it is for a party that has nothing to say
+    :meth:`parts`), what it is before noise (:meth:`exact`), what it is for a client that has nothing to say
     (:meth:`blank`), and how it is packed (:meth:`pack`).
     """
 
-    failed = False  # whether the party's own work failed, so that its answer is blank
+    failed = False  # whether the client's own work failed, so that its answer is blank
     trusts_server = False  # whether the guarantee needs a server that adds up, adds noise, and shows no single answer
 
-    def __init__(self, party: Party[S]) -> None:
-        self.party = party
+    def __init__(self, workspace: Workspace[S]) -> None:
+        self.workspace = workspace
 
     # what a method fills in
 
@@ -261,21 +261,21 @@ class PartyClient(NumPyClient, Generic[S]):
         """Each part before its noise, from private records."""
 
     def blank(self, question: Any) -> Mapping[str, Any]:
-        """Each part, before its noise, of a party that has nothing to say."""
+        """Each part, before its noise, of a client that has nothing to say."""
         raise NotImplementedError("a method whose parts have costs says what a blank answer is")
 
     @abstractmethod
     def pack(self, question: Any, release: Release) -> Arrays:
-        """The arrays that leave the party; a function of the release and of public things."""
+        """The arrays that leave the client; a function of the release and of public things."""
 
     def noise(self, part: str, question: Any) -> NoiseSource:
         """Where the noise of a part comes from."""
-        return secret_noise(getattr(self.party.settings, "noise_seed", None), self.party.agent)
+        return secret_noise(getattr(self.workspace.settings, "noise_seed", None), self.workspace.client_id)
 
     # the order of things, the same for all methods
 
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """The arrays that leave the party for this request."""
+        """The arrays that leave the client for this request."""
         question = self.question(arrays, config)
         return self.pack(question, self.release(question, self.asked(arrays, config)))
 
@@ -285,11 +285,11 @@ class PartyClient(NumPyClient, Generic[S]):
 
     def settings_digest(self, config: dict[str, Scalar]) -> str:
         """Digest of what a request asks but for its arrays; how and where a machine runs is no part of it."""
-        party = self.party
-        settings = {name: value for name, value in party.settings.to_dict().items() if name not in PER_MACHINE}
-        settings.pop("public_dataset")  # a path of the party's own; the fingerprint says which records they are
-        kind = (type(self).__qualname__, type(party.settings).__qualname__)
-        known = [*kind, settings, party.data.public_fingerprint, party.version, config.get("round")]
+        workspace = self.workspace
+        settings = {name: value for name, value in workspace.settings.to_dict().items() if name not in PER_MACHINE}
+        settings.pop("public_dataset")  # a path of the client's own; the fingerprint says which records they are
+        kind = (type(self).__qualname__, type(workspace.settings).__qualname__)
+        known = [*kind, settings, workspace.data.public_fingerprint, workspace.version, config.get("round")]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]
 
     def release(self, question: Any, asked: Asked) -> Release:
@@ -298,13 +298,13 @@ class PartyClient(NumPyClient, Generic[S]):
         Raises
         ------
         Refusal
-            If the party's rules or budget do not allow it.
+            If the client's rules or budget do not allow it.
         """
         terms = self.terms(question)
         if terms is None:
             self.refuse_uncharged(("the answer",))
             return self.exact(question)
-        ledger = self.party.open_ledger(terms)
+        ledger = self.workspace.open_ledger(terms)
         return self.charged(ledger, question, asked, self.parts(question, ledger.account.unit))
 
     def charged(self, ledger: Ledger, question: Any, asked: Asked, parts: Mapping[str, Part]) -> Release:
@@ -318,19 +318,19 @@ class PartyClient(NumPyClient, Generic[S]):
                 lambda: self.drawn(question, parts),
                 digest=asked.digest,
                 uncharged=uncharged,
-                seeded=getattr(self.party.settings, "noise_seed", None) is not None,
+                seeded=getattr(self.workspace.settings, "noise_seed", None) is not None,
             )
 
     def drawn(self, question: Any, parts: Mapping[str, Part]) -> Release:
-        """Each part with its noise; blank where the party's own work fails, for that may depend on its records."""
+        """Each part with its noise; blank where the client's own work fails, for that may depend on its records."""
         try:
-            with self.party.limit():
+            with self.workspace.limit():
                 return self.noisy(question, parts, self.exact(question))
         except Exception as error:
             if not all(part.cost for part in parts.values()):
                 raise  # nothing is promised, so a blank answer would hide the fault for nothing
             self.failed = True
-            self.party.folder.log_blank(f"{type(error).__name__}", traceback.format_exc())
+            self.workspace.folder.log_blank(f"{type(error).__name__}", traceback.format_exc())
             return self.noisy(question, parts, self.blank(question))
 
     def noisy(self, question: Any, parts: Mapping[str, Part], exact: Mapping[str, Any]) -> Release:
@@ -339,7 +339,7 @@ class PartyClient(NumPyClient, Generic[S]):
 
     def refuse_uncharged(self, names: Sequence[str]) -> None:
         """Refuse at a site what would leave it without a charge."""
-        if names and self.party.ledger is not None:
+        if names and self.workspace.ledger is not None:
             raise Refusal(
                 "policy", f"{', '.join(names)}: without noise or a guarantee; this site releases nothing uncharged"
             )
@@ -351,28 +351,28 @@ class PartyClient(NumPyClient, Generic[S]):
     def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
         """Answer a request.
 
-        Returns the ballot, 1 (a party's size is its own affair) and metrics: the agent's number, seconds of work,
+        Returns the ballot, 1 (a client's size is its own affair) and metrics: the client's number, seconds of work,
         and the reason and detail of a refusal.
         """
         began, clock = time.time(), time.perf_counter()
         out: Arrays = []
         refused = detail = ""
         try:
-            expected, own = str(config["fingerprint"]), self.party.data.public_fingerprint
+            expected, own = str(config["fingerprint"]), self.workspace.data.public_fingerprint
             if expected != own:
-                raise Refusal("fingerprint", f"the server's public set is {expected}, this party's is {own}")
-            if self.trusts_server and self.party.masks_only:
+                raise Refusal("fingerprint", f"the server's public set is {expected}, this client's is {own}")
+            if self.trusts_server and self.workspace.masks_only:
                 raise Refusal("policy", "answers that need a trusted server: what leaves this site leaves under masks")
             out = self.answer(parameters, config)
         except Refusal as refusal:
             refused, detail = refusal.reason, str(refusal)
         except Exception as error:
-            # an exception's text may quote data, so only its type leaves the party
-            self.party.folder.log_error(traceback.format_exc())
+            # an exception's text may quote data, so only its type leaves the client
+            self.workspace.folder.log_error(traceback.format_exc())
             refused = "settings" if isinstance(error, FedballotError) else "raised"
-            detail = f"{type(error).__name__}; the party's own folder says more"
+            detail = f"{type(error).__name__}; the client's own folder says more"
         metrics: dict[str, Scalar] = {
-            "agent": self.party.agent,
+            "client_id": self.workspace.client_id,
             "began": began,
             "compute_s": time.perf_counter() - clock,
             "refused": refused,
@@ -389,11 +389,11 @@ def split_parts(parts: Mapping[str, Part]) -> tuple[dict[str, Cost], list[str]]:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what a ledger refuses into words that may leave the party."""
+    """Turn what a ledger refuses into words that may leave the client."""
     try:
         yield
     except BudgetError as error:
-        raise Refusal("budget", "the party's privacy budget does not allow this release") from error
+        raise Refusal("budget", "the client's privacy budget does not allow this release") from error
     except RequestError as error:
         raise Refusal("request", "the request's name was used for another question before") from error
 

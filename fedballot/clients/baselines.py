@@ -1,4 +1,4 @@
-"""Baselines that share nothing: every agent by itself, and one model on all private data pooled."""
+"""Baselines that share nothing: every client by itself, and one model on all private data pooled."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, PartyClient, Refusal, Release
+from fedballot.clients.base import Arrays, BallotClient, Refusal, Release
 from fedballot.datasets.examples import Array
 from fedballot.settings.parts import CommonSettings
 
 
-class MeasuringClient(PartyClient[CommonSettings]):
-    """A party that answers any request with how well its model does: a measurement, not a release."""
+class MeasuringClient(BallotClient[CommonSettings]):
+    """A client that answers any request with how well its model does: a measurement, not a release."""
 
     def question(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
         """Nothing is asked."""
@@ -24,44 +24,44 @@ class MeasuringClient(PartyClient[CommonSettings]):
 
 
 class StandaloneClient(MeasuringClient):
-    """An agent that trains on its own records only."""
+    """A client that trains on its own records only."""
 
     def exact(self, question: None) -> Release:
-        """Confusion matrix (C, C) of the agent's own model on the test records, or AUC (L,) of several labels."""
-        party = self.party
-        figures = party.folder.figures()
+        """Confusion matrix (C, C) of the client's own model on the test records, or AUC (L,) of several labels."""
+        workspace = self.workspace
+        figures = workspace.folder.figures()
         if figures is None:
-            private = party.private()
-            learner = party.own_learner().fit(private.x, private.y)
-            learner.save(party.folder.model)
-            figures = party.measured(learner)
-            party.folder.note(figures)
+            private = workspace.private()
+            learner = workspace.own_learner().fit(private.x, private.y)
+            learner.save(workspace.folder.model)
+            figures = workspace.measured(learner)
+            workspace.folder.note(figures)
         return told(figures)
 
 
 class CentralizedClient(MeasuringClient):
-    """One party that holds every agent's records: what training on all of them at once would reach."""
+    """One client that holds every client's records: what training on all of them at once would reach."""
 
     def exact(self, question: None) -> Release:
-        """As a party by itself, of the server's model, trained on what :meth:`records` gives."""
-        party, settings = self.party, self.party.settings
-        figures = party.folder.figures()
+        """As a client by itself, of the server's model, trained on what :meth:`records` gives."""
+        workspace, settings = self.workspace, self.workspace.settings
+        figures = workspace.folder.figures()
         if figures is None:
-            learner = party.new_learner(
+            learner = workspace.new_learner(
                 settings.server_model,
                 epochs=settings.server_epochs,
                 batch_size=settings.server_batch_size,
                 lr=settings.server_lr,
             )
             learner.fit(*self.records())
-            learner.save(party.folder.model)
-            figures = party.measured(learner)
-            party.folder.note(figures)
+            learner.save(workspace.folder.model)
+            figures = workspace.measured(learner)
+            workspace.folder.note(figures)
         return told(figures)
 
     def records(self) -> tuple[Array, Array]:
         """All private records and their labels."""
-        private, rows = self.party.data.private, np.sort(np.concatenate(self.party.data.parts))
+        private, rows = self.workspace.data.private, np.sort(np.concatenate(self.workspace.data.parts))
         return np.asarray(private.x[rows]), np.asarray(private.y[rows])
 
 
@@ -76,7 +76,7 @@ class PublicOnlyClient(CentralizedClient):
         Refusal
             If they have none.
         """
-        data = self.party.data
+        data = self.workspace.data
         if (data.public_y < 0).all():
             raise Refusal("settings", "the public records have no labels of this task")
         return data.public_x, data.public_y

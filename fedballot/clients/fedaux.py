@@ -1,4 +1,4 @@
-"""The party's side of FedAUXfdp, and of FedAUX with a frozen extractor: what leaves is about frozen features.
+"""The client's side of FedAUXfdp, and of FedAUX with a frozen extractor: what leaves is about frozen features.
 
 Paper: "FedAUXfdp: Differentially private one-shot federated distillation", Algorithm 1 and section 3.
 `head = "logistic"` is the paper's: a score head against public negatives and a class head, each with its own budget.
@@ -73,7 +73,7 @@ class FedauxfdpSettings(FeddSettings):
     )
     records: int = setting(
         0,
-        "about how many records a party holds (embedding=pca), public; 0: the mean of the partition",
+        "about how many records a client holds (embedding=pca), public; 0: the mean of the partition",
         low=0,
         site_limit=(0, 1_000_000),
     )
@@ -122,14 +122,14 @@ class FedauxFSettings(FeddSettings):
     """Settings of FedAUX with a frozen extractor: private scores, class heads without noise."""
 
     client_models: tuple[str, ...] = setting(
-        ("linear-torch",), "learners of the agents' class heads, on frozen features", reads="site"
+        ("linear-torch",), "learners of the clients' class heads, on frozen features", reads="site"
     )
     epochs: int = setting(40, "epochs of a class head", low=0, site_limit=(1, 500))
     epsilon: float = setting(
         math.inf, "`inf`: the class head has no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
     )
     share: Literal["heads", "predictions"] = setting(
-        "predictions", "what a party tells: predictions", site_limit=("heads", "predictions")
+        "predictions", "what a client tells: predictions", site_limit=("heads", "predictions")
     )
     weighting: Literal["probabilities", "logits"] = setting(
         "probabilities", "what of the heads is averaged", reads="server"
@@ -170,15 +170,15 @@ def sums_mechanism(settings: FedauxfdpSettings, classes: int, dimension: int) ->
     return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension, signed=signed)
 
 
-@lru_cache(maxsize=1)  # the parties of a process share it
+@lru_cache(maxsize=1)  # the clients of a process share it
 def class_axes(settings: FedauxfdpSettings, data: FederatedData, public: PublicFeatures) -> Embedding:
     """Principal components: the space of the class sums, or that of their landmarks. Public data and numbers alone."""
     most = min(len(public.features) - 1, public.features.shape[1])
     if settings.with_landmarks:
         return fit_embedding(public.features, min(AXES, most))
-    records = settings.records or max(1.0, sum(part.size for part in data.parts) / settings.agents)
+    records = settings.records or max(1.0, sum(part.size for part in data.parts) / settings.clients)
     multiplier = 0.0 if math.isinf(settings.epsilon) else gaussian.sigma(1.0, settings.epsilon, settings.delta)
-    wanted = settings.dimension or planned_dimension(records, settings.agents, len(data.classes), multiplier)
+    wanted = settings.dimension or planned_dimension(records, settings.clients, len(data.classes), multiplier)
     return fit_embedding(public.features, min(wanted, most))
 
 
@@ -190,22 +190,22 @@ class SumsQuestion(HeadQuestion):
 
 
 class FedauxfdpClient(HeadClient[A], Generic[A]):
-    """A party of FedAUXfdp: class sums, or the paper's heads."""
+    """A client of FedAUXfdp: class sums, or the paper's heads."""
 
     @property
     def landmarked(self) -> bool:
-        return self.party.settings.with_landmarks
+        return self.workspace.settings.with_landmarks
 
     def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
         asked = super().question(arrays, config)
-        if self.party.settings.logistic:
+        if self.workspace.settings.logistic:
             return asked
         return SumsQuestion(asked.public, asked.landmarks, self.embedding(asked.public, asked.landmarks))
 
     def embedding(self, public: PublicFeatures, landmarks: FloatArray | None) -> Embedding:
         """Where the class sums are told."""
-        settings = self.party.settings
-        axes = class_axes(settings, self.party.data, public)
+        settings = self.workspace.settings
+        axes = class_axes(settings, self.workspace.data, public)
         if not settings.with_landmarks:
             return axes
         shape = (settings.landmarks, axes.axes.shape[1])
@@ -215,13 +215,13 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
 
     def sums(self, question: SumsQuestion) -> ClassSums | None:
         """Noise of the class sums; None: they have none."""
-        return sums_mechanism(self.party.settings, self.classes, question.embedding.dimension)
+        return sums_mechanism(self.workspace.settings, self.classes, question.embedding.dimension)
 
     def terms(self, question: HeadQuestion) -> Terms:
         if not isinstance(question, SumsQuestion):
             return super().terms(question)
         noisy = self.sums(question)
-        return record_terms(self.party.settings, [noisy.cost()] if noisy else [])
+        return record_terms(self.workspace.settings, [noisy.cost()] if noisy else [])
 
     def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
         if not isinstance(question, SumsQuestion):
@@ -230,14 +230,14 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
         if noisy is None:
             return {"sums": Part(None, lambda own, _: class_sums(own[0], own[1], classes))}
         # the number is public; a blank answer's counts must add up to it too, else a failure would be known for sure
-        cost, n = noisy.cost(self.party.counted(unit)), self.party.records
+        cost, n = noisy.cost(self.workspace.counted(unit)), self.workspace.records
         return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise, n))}
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """With class sums: the embedded records (n, d) and their labels (n,)."""
         if not isinstance(question, SumsQuestion):
             return super().exact(question)
-        own = self.party.private()
+        own = self.workspace.private()
         return {"sums": (embedded(question, own.x), own.y)}
 
     def blank(self, question: HeadQuestion) -> dict[str, Any]:
@@ -249,7 +249,7 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
         """Heads or what they say of the public records, or class sums [(C, 1 + d)]."""
         if not isinstance(question, SumsQuestion):
             return super().pack(question, release)
-        return pack([release["sums"]], self.party.settings)
+        return pack([release["sums"]], self.workspace.settings)
 
 
 def embedded(question: SumsQuestion, x: npt.NDArray[np.generic]) -> FloatArray:
@@ -260,7 +260,7 @@ def embedded(question: SumsQuestion, x: npt.NDArray[np.generic]) -> FloatArray:
 
 
 class FedauxFClient(HeadClient[FedauxFSettings]):
-    """A party of FedAUX with a frozen extractor: its class head is any learner, trained without noise."""
+    """A client of FedAUX with a frozen extractor: its class head is any learner, trained without noise."""
 
     def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
         return {"scores": super().mechanisms(question)["scores"]}
@@ -270,21 +270,21 @@ class FedauxFClient(HeadClient[FedauxFSettings]):
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """Predictions of the class learner on the public records (Q, C), and the score head (2, p)."""
-        party, settings = self.party, self.party.settings
-        features, names = Features(question.public, party.private()), settings.client_models
+        workspace, settings = self.workspace, self.workspace.settings
+        features, names = Features(question.public, workspace.private()), settings.client_models
         learner = make_learner(
-            names[party.agent % len(names)],
-            n_classes=len(party.data.classes),
+            names[workspace.client_id % len(names)],
+            n_classes=len(workspace.data.classes),
             input_shape=(features.width,),
-            seed=int(np.random.SeedSequence([settings.seed, party.agent]).generate_state(1)[0]),
-            device=party.device,
+            seed=int(np.random.SeedSequence([settings.seed, workspace.client_id]).generate_state(1)[0]),
+            device=workspace.device,
             epochs=settings.epochs,
             batch_size=settings.batch_size,
             lr=settings.lr,
             role="teacher",
         ).fit(features.private.astype(np.float32), features.own.y)
-        if settings.evaluate_agents:
-            test = features.prepared(np.asarray(party.data.test_x[:EVALUATED])).astype(np.float32)
+        if settings.evaluate_clients:
+            test = features.prepared(np.asarray(workspace.data.test_x[:EVALUATED])).astype(np.float32)
             self.note(learner.predict_logits(test).argmax(axis=1))
         logits = learner.predict_logits(distil_rows(question.public).astype(np.float32)).astype(np.float64)
         return {"predictions": logits, "scores": fit_score_head(features, settings.lam)}
@@ -293,4 +293,4 @@ class FedauxFClient(HeadClient[FedauxFSettings]):
         """Predictions (Q, C) and private scores (Q,)."""
         logits, pair = release["predictions"], release["scores"]
         scores = score(distil_rows(question.public), pair[1] - pair[0])
-        return pack([logits - logits.mean(axis=1, keepdims=True), scores], self.party.settings)
+        return pack([logits - logits.mean(axis=1, keepdims=True), scores], self.workspace.settings)

@@ -1,4 +1,4 @@
-"""FedAUXfdp's class sums where the server needs only the sum over parties, and each adds a share of one noise.
+"""FedAUXfdp's class sums where the server needs only the sum over clients, and each adds a share of one noise.
 
 Source: ours. Twenty releases with noise of their own have twenty times the variance of one release about all records;
 shares that make up the noise of one cost nobody more, as long as only their sum is opened (secure aggregation).
@@ -25,11 +25,11 @@ from fedballot.wire.secagg.protocol import Form
 
 @dataclass(frozen=True)
 class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
-    """Settings of FedAUXfdp with one noise for all parties."""
+    """Settings of FedAUXfdp with one noise for all clients."""
 
-    epsilon: float = setting(0.5, "privacy target of the sum over parties", above=0, site_limit=(1e-3, 1000.0))
+    epsilon: float = setting(0.5, "privacy target of the sum over clients", above=0, site_limit=(1e-3, 1000.0))
     records: int = setting(
-        0, "most records that a party holds, public; 0: the largest of the partition", low=0, site_limit=(0, 1_000_000)
+        0, "most records that a client holds, public; 0: the largest of the partition", low=0, site_limit=(0, 1_000_000)
     )
 
     def check(self) -> None:
@@ -53,44 +53,46 @@ def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
         classes=classes,
         features=settings.landmarks,
         signed=False,
-        contributors=settings.required_agents,
+        contributors=settings.required_clients,
         colluders=settings.colluders,
     )
 
 
 def sums_form(settings: FedauxfdpSumSettings, data: FederatedData) -> Form:
-    """Form of a party's integers (C, 1 + d), from public numbers."""
+    """Form of a client's integers (C, 1 + d), from public numbers."""
     classes = len(data.classes)
     noisy = shared_mechanism(settings, classes)
     return Form((classes, 1 + settings.landmarks), noisy.largest(most_records(settings, data)))
 
 
 def most_records(settings: FedauxfdpSumSettings, data: FederatedData) -> int:
-    """Most records that a party may hold."""
+    """Most records that a client may hold."""
     return settings.records or max(part.size for part in data.parts)
 
 
 class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], FedauxfdpClient[FedauxfdpSumSettings]):
-    """A party whose class sums, with a share of the noise, are added to the others' before anybody sees them."""
+    """A client whose class sums, with a share of the noise, are added to the others' before anybody sees them."""
 
     def form(self) -> Form:
-        return sums_form(self.party.settings, self.party.data)
+        return sums_form(self.workspace.settings, self.workspace.data)
 
     def terms(self, question: Any) -> Terms:
-        settings = self.party.settings
+        settings = self.workspace.settings
         return record_terms(settings, [shared_mechanism(settings, self.classes).cost()])
 
     def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
         """Counts and sums (C, 1 + d) with a share of the noise, in grid steps."""
-        noisy = shared_mechanism(self.party.settings, self.classes)
+        noisy = shared_mechanism(self.workspace.settings, self.classes)
         return {
-            "sums": Part(noisy.cost(self.party.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise))
+            "sums": Part(
+                noisy.cost(self.workspace.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise)
+            )
         }
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
-        """The first records only, where the party holds more than the largest number that was agreed on."""
+        """The first records only, where the client holds more than the largest number that was agreed on."""
         z, y = super().exact(question)["sums"]
-        most = most_records(self.party.settings, self.party.data)
+        most = most_records(self.workspace.settings, self.workspace.data)
         return {"sums": (z[:most], y[:most])}
 
     def pack(self, question: Any, release: Release) -> Arrays:

@@ -1,4 +1,4 @@
-"""The party's side of FedAUX itself: full models from the server's weights, and private scores beside them.
+"""The client's side of FedAUX itself: full models from the server's weights, and private scores beside them.
 
 Paper: Sattler et al. 2021, "FedAUX: Leveraging unlabeled auxiliary data in federated learning", as told in "FedAUXfdp:
 Differentially private one-shot federated distillation", section 3: the scores are private, the models are not.
@@ -61,13 +61,15 @@ class FedauxSettings(WeightsSettings, HeadSettings):
 
 
 class ScoreClient(HeadClient[FedauxSettings]):
-    """The score head of a party, by itself."""
+    """The score head of a client, by itself."""
 
     def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
         return {"scores": super().mechanisms(question)["scores"]}
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
-        return {"scores": fit_score_head(Features(question.public, self.party.private()), self.party.settings.lam)}
+        return {
+            "scores": fit_score_head(Features(question.public, self.workspace.private()), self.workspace.settings.lam)
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,19 +82,19 @@ class FedauxQuestion:
 
 
 class FedauxClient(WeightsClient[FedauxSettings]):
-    """A party of FedAUX: it tells the difference of its weights, and its score head, which is paid for once."""
+    """A client of FedAUX: it tells the difference of its weights, and its score head, which is paid for once."""
 
     def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
         if len(arrays) not in (1, 2):
             raise Refusal("request", "a request must hold the weights, and those of the extractor where there are any")
-        scores = ScoreClient(self.party)
+        scores = ScoreClient(self.workspace)
         run = {**config, "request": f"{request_name(config).rpartition('/')[0]}/scores", "round": 0}
         asked = scores.asked(arrays[1:], run)
         return FedauxQuestion(super().question(arrays[:1], config), scores.question(arrays[1:], run), asked)
 
     def exact(self, question: FedauxQuestion) -> dict[str, Any]:
         """Difference of the weights (d,), and the score head (2, p), the same in every round of a run."""
-        scores = ScoreClient(self.party).release(question.scores, question.asked)["scores"]
+        scores = ScoreClient(self.workspace).release(question.scores, question.asked)["scores"]
         return {**super().exact(question.weights), "scores": scores}
 
     def pack(self, question: FedauxQuestion, release: Release) -> Arrays:

@@ -1,4 +1,4 @@
-"""The party's side of FedGen: train from the server's weights, on its own records and on generated features.
+"""The client's side of FedGen: train from the server's weights, on its own records and on generated features.
 
 Paper: Zhu et al. 2021, "Data-free knowledge distillation for heterogeneous federated learning", Algorithm 1.
 """
@@ -30,7 +30,7 @@ class FedgenSettings(WeightsSettings):
     )
     label_counts: bool = setting(
         True,
-        "agents tell how many records of each class they have, which weighs them; false: all weigh the same",
+        "clients tell how many records of each class they have, which weighs them; false: all weigh the same",
         site_limit=(False, True),
     )
 
@@ -51,7 +51,7 @@ class FedgenQuestion(Start):
 
 
 class FedgenClient(WeightsClient[FedgenSettings]):
-    """One party. It keeps nothing between rounds."""
+    """One client. It keeps nothing between rounds."""
 
     _replay: Replay | None = None
 
@@ -63,22 +63,22 @@ class FedgenClient(WeightsClient[FedgenSettings]):
     def exact(self, question: FedgenQuestion) -> dict[str, Any]:
         """Difference (d,) of the weights, and the class counts (C,)."""
         self._replay = question.replay
-        counts = class_counts(self.party.private().y, len(self.party.data.classes))
+        counts = class_counts(self.workspace.private().y, len(self.workspace.data.classes))
         return {**super().exact(question), "counts": counts}
 
     def pack(self, question: FedgenQuestion, release: Release) -> Arrays:
         """The difference, and the class counts where the settings say that they are told."""
-        counts = [release["counts"].astype(np.int32)] if self.party.settings.label_counts else []
+        counts = [release["counts"].astype(np.int32)] if self.workspace.settings.label_counts else []
         return [*super().pack(question, release), *counts]
 
     def train(self, learner: Learner, number: int) -> None:
         """Train towards equation 5; in the first round there is no generator yet."""
-        own = self.party.private()
+        own = self.workspace.private()
         learner.fit(own.x, own.y, replay=self._replay)
 
     def received(self, arrays: Arrays) -> Replay:
-        """The generator (g,) that the server sent, and the shares (C,) of labels that parties have told it of."""
-        settings, n_classes = self.party.settings, len(self.party.data.classes)
+        """The generator (g,) that the server sent, and the shares (C,) of labels that clients have told it of."""
+        settings, n_classes = self.workspace.settings, len(self.workspace.data.classes)
         if len(arrays) != 1 + settings.label_counts:
             raise Refusal("request", "a request must hold the weights, the generator's, and shares of labels if told")
         shares = np.full(n_classes, 1 / n_classes, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The party's side of FedKD: train to the end, answer every public record once, with quantised logits or noisy ones.
+"""The client's side of FedKD: train to the end, answer every public record once, with quantised logits or noisy ones.
 
 Paper: "Preserving privacy in federated learning with ensemble cross-domain knowledge distillation", Algorithm 1.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, Part, PartyClient, Release, Terms, query_rows
+from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Part, Release, Terms, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import check_images, public_copy
@@ -33,7 +33,7 @@ Indices = npt.NDArray[np.int64]
 class EnsembleSettings(CommonSettings):
     """What both kinds of FedKD share: what is asked, and how the server learns from it."""
 
-    queries: int = setting(0, "public records that parties answer; 0: the whole pool", low=0, site_limit=(0, 1_000_000))
+    queries: int = setting(0, "public records that clients answer; 0: the whole pool", low=0, site_limit=(0, 1_000_000))
     answers: int = setting(
         1,
         "answers to each public image, all but the first to shifted copies; each is a query of its own",
@@ -84,12 +84,12 @@ class FedkdSettings(EnsembleSettings):
     )
     weights: Literal["class-counts", "equal"] = setting(
         "class-counts",
-        "how parties count (equation 1); class-counts: by their exact counts, which must be public",
+        "how clients count (equation 1); class-counts: by their exact counts, which must be public",
         site_limit=("class-counts", "equal"),
     )
     logit_bound: float = setting(
         0.0,
-        "public bound of the quantiser, larger logits are cut; 0: a party's own largest logit, told too",
+        "public bound of the quantiser, larger logits are cut; 0: a client's own largest logit, told too",
         low=0,
         site_limit=(0.0, 1e6),
     )
@@ -100,7 +100,7 @@ class FedkdDpSettings(EnsembleSettings, SummedSettings):
     """Settings of the sound variant: clipped logits, equal weights, Gaussian noise on the sum."""
 
     queries: int = setting(
-        200, "public records that parties answer; noise grows with their root; 0: all", low=0, site_limit=(0, 1_000_000)
+        200, "public records that clients answer; noise grows with their root; 0: all", low=0, site_limit=(0, 1_000_000)
     )
     epsilon: float = setting(8.0, "privacy target", above=0, site_limit=(1e-3, 1000.0))
     delta: float = setting(
@@ -123,13 +123,13 @@ def mechanism(settings: FedkdDpSettings, n_classes: int) -> NoisyLogits:
         queries=settings.query_count,
         classes=n_classes,
         bound=settings.logit_bound,
-        contributors=settings.required_agents,
+        contributors=settings.required_clients,
         colluders=settings.colluders,
     )
 
 
 def ballot_form(settings: FedkdDpSettings, n_classes: int) -> Form:
-    """Form of a party's integers (Q, C), as secure aggregation needs it."""
+    """Form of a client's integers (Q, C), as secure aggregation needs it."""
     return Form((settings.query_count, n_classes), mechanism(settings, n_classes).mechanism.largest)
 
 
@@ -141,7 +141,7 @@ def class_counts(y: npt.NDArray[np.integer], n_classes: int) -> Indices:
 
 
 def pack_answer(logits: Floats, counts: Indices, settings: FedkdSettings) -> Arrays:
-    """One party's logits (Q, C) as levels, then what the settings do not declare public: its bound and its counts."""
+    """One client's logits (Q, C) as levels, then what the settings do not declare public: its bound and its counts."""
     singles = np.finfo(np.float32)
     largest = np.clip(np.abs(logits).max(initial=0.0), singles.tiny, singles.max)  # constant logits are all 0
     bound = settings.logit_bound or float(np.float32(largest))
@@ -157,7 +157,7 @@ def pack_answer(logits: Floats, counts: Indices, settings: FedkdSettings) -> Arr
 def unpack_answer(
     arrays: Arrays, shape: tuple[int, int], settings: FedkdSettings
 ) -> tuple[npt.NDArray[np.float32], Indices]:
-    """Logits (Q, C), to the nearest level, and class counts (C,); ones where all parties weigh the same.
+    """Logits (Q, C), to the nearest level, and class counts (C,); ones where all clients weigh the same.
 
     Raises
     ------
@@ -184,30 +184,30 @@ def unpack_answer(
     return Quantiser(float(bound), settings.levels).decode(index).astype(np.float32), counts
 
 
-class EnsembleClient(PartyClient[S], Generic[S]):
-    """A party that trains its model to the end, and then predicts."""
+class EnsembleClient(BallotClient[S], Generic[S]):
+    """A client that trains its model to the end, and then predicts."""
 
     _learner: Learner | None = None
 
     def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Indices:
         """The public rows asked about."""
-        settings = self.party.settings
-        check_images(self.party.data.public_x.shape[1:], settings.answers)
+        settings = self.workspace.settings
+        check_images(self.workspace.data.public_x.shape[1:], settings.answers)
         return query_rows(arrays, settings.record_count, settings.public_size)
 
     def model(self) -> Learner:
-        """The trained model (first line of Algorithm 1), trained once and taken from the party's folder after that."""
-        party = self.party
+        """The trained model (first line of Algorithm 1), trained once and taken from the client's folder after that."""
+        workspace = self.workspace
         if self._learner is not None:
             return self._learner
-        self._learner = learner = party.own_learner()
-        if party.folder.model.exists():
-            return learner.load(party.folder.model)
-        private = party.private()
+        self._learner = learner = workspace.own_learner()
+        if workspace.folder.model.exists():
+            return learner.load(workspace.folder.model)
+        private = workspace.private()
         learner.fit(private.x, private.y)
-        learner.save(party.folder.model)
-        if party.settings.evaluate_agents:
-            party.folder.note(party.measured(learner, EVALUATED))
+        learner.save(workspace.folder.model)
+        if workspace.settings.evaluate_clients:
+            workspace.folder.note(workspace.measured(learner, EVALUATED))
         return learner
 
     def logits(self, rows: Indices) -> npt.NDArray[np.float64]:
@@ -216,38 +216,38 @@ class EnsembleClient(PartyClient[S], Generic[S]):
         Logits are told apart from their sum by no softmax, but averages with a weight per class are not: a network's
         have a mean near 0, log-probabilities have not.
         """
-        model, public, settings = self.model(), self.party.data.public_x, self.party.settings
+        model, public, settings = self.model(), self.workspace.data.public_x, self.workspace.settings
         copies = (public_copy(public, rows, number, settings.seed) for number in range(settings.answers))
         logits = np.concatenate([model.predict_logits(x) for x in copies]).astype(np.float64)
-        return logits if self.party.data.multi_label else np.asarray(logits - logits.mean(axis=1, keepdims=True))
+        return logits if self.workspace.data.multi_label else np.asarray(logits - logits.mean(axis=1, keepdims=True))
 
 
 class FedkdClient(EnsembleClient[FedkdSettings]):
-    """One party of Algorithm 1 as printed: quantised logits and exact class counts, without a guarantee."""
+    """One client of Algorithm 1 as printed: quantised logits and exact class counts, without a guarantee."""
 
     def exact(self, question: Indices) -> dict[str, Any]:
-        counts = class_counts(self.party.private().y, len(self.party.data.classes))
+        counts = class_counts(self.workspace.private().y, len(self.workspace.data.classes))
         return {"logits": self.logits(question), "counts": counts}
 
     def pack(self, question: Indices, release: Release) -> Arrays:
-        """Levels of this party's logits, its largest one and its class counts."""
-        return pack_answer(release["logits"], release["counts"], self.party.settings)
+        """Levels of this client's logits, its largest one and its class counts."""
+        return pack_answer(release["logits"], release["counts"], self.workspace.settings)
 
 
 class FedkdDpClient(SummedClient[FedkdDpSettings], EnsembleClient[FedkdDpSettings]):
-    """One party of the sound variant: clipped logits plus a noise share, charged before they are made."""
+    """One client of the sound variant: clipped logits plus a noise share, charged before they are made."""
 
     @property
     def mechanism(self) -> NoisyLogits:
         """The noisy sum of logits."""
-        return mechanism(self.party.settings, len(self.party.data.classes))
+        return mechanism(self.workspace.settings, len(self.workspace.data.classes))
 
     def form(self) -> Form:
-        return ballot_form(self.party.settings, len(self.party.data.classes))
+        return ballot_form(self.workspace.settings, len(self.workspace.data.classes))
 
     def terms(self, question: Any) -> Terms:
-        delta = self.party.settings.delta
-        return Terms("agent", "zero-out", self.mechanism.cost().epsilon(delta), delta)
+        delta = self.workspace.settings.delta
+        return Terms("client", "zero-out", self.mechanism.cost().epsilon(delta), delta)
 
     def parts(self, question: Indices, unit: Unit) -> dict[str, Part]:
         """Logits (Q, C) with noise, in steps of the mechanism's grid."""
@@ -257,4 +257,4 @@ class FedkdDpClient(SummedClient[FedkdDpSettings], EnsembleClient[FedkdDpSetting
         return {"logits": self.logits(question)}
 
     def blank(self, question: Indices) -> dict[str, Any]:
-        return {"logits": np.zeros((self.party.settings.query_count, len(self.party.data.classes)))}
+        return {"logits": np.zeros((self.workspace.settings.query_count, len(self.workspace.data.classes)))}

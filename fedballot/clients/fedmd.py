@@ -1,4 +1,4 @@
-"""The party's side of FedMD: learn from own records, then digest, revisit and predict, round after round.
+"""The client's side of FedMD: learn from own records, then digest, revisit and predict, round after round.
 
 Paper: "Federated model distillation with noise-free differential privacy", Algorithm 1, with the consensus sent along
 with the public records that it belongs to.
@@ -16,9 +16,9 @@ import numpy.typing as npt
 from flwr.common import Scalar
 from scipy.special import softmax
 
-from fedballot.clients.base import Arrays, PartyClient, Refusal, Release, request_name
+from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, request_name
 from fedballot.core.errors import SettingsError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
@@ -36,7 +36,7 @@ from fedballot.wire.packing import (
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
-PRETRAINING = 3  # stream of the run's seed: all parties with the same kind of network begin with the same one
+PRETRAINING = 3  # stream of the run's seed: all clients with the same kind of network begin with the same one
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class FedmdSettings(CommonSettings):
     digest_epochs: int = setting(2, "epochs towards the consensus each round, T2", low=0, site_limit=(0, 100))
     revisit_epochs: int = setting(1, "epochs on the own records each round, T3", low=0, site_limit=(0, 100))
     share: Literal["logits", "softmax", "argmax"] = setting(
-        "argmax", "what a party tells about each public record", site_limit=("logits", "softmax", "argmax")
+        "argmax", "what a client tells about each public record", site_limit=("logits", "softmax", "argmax")
     )
     precision: Literal["float16", "int8"] = setting(
         "float16", "how logits and probabilities are sent; int8: 1 byte", site_limit=("float16", "int8")
@@ -71,7 +71,7 @@ class FedmdSettings(CommonSettings):
     )
     weights: Literal["equal", "size", "confidence"] = setting(
         "equal",
-        "how parties count in the consensus; size: by their number of records, which must be public",
+        "how clients count in the consensus; size: by their number of records, which must be public",
         reads="server",
     )
 
@@ -123,8 +123,8 @@ def unpack_predictions(arrays: Arrays, shape: tuple[int, int], settings: FedmdSe
     return np.asarray(values / sums)
 
 
-def states_folder(folder: AgentFolder, request: str) -> Path:
-    """Where a party keeps its model for the run that ``request`` (run/round) belongs to, and for no other run."""
+def states_folder(folder: ClientFolder, request: str) -> Path:
+    """Where a client keeps its model for the run that ``request`` (run/round) belongs to, and for no other run."""
     run = request.rpartition("/")[0]
     return folder.path / f"run-{hashlib.sha256(run.encode()).hexdigest()[:16]}"
 
@@ -140,8 +140,8 @@ class Task:
     consensus: Floats | None
 
 
-class FedmdClient(PartyClient[S], Generic[S]):
-    """One party of Algorithm 1; without noise or sampling, so without a guarantee."""
+class FedmdClient(BallotClient[S], Generic[S]):
+    """One client of Algorithm 1; without noise or sampling, so without a guarantee."""
 
     def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Task:
         """What to predict on, and the last consensus.
@@ -155,21 +155,21 @@ class FedmdClient(PartyClient[S], Generic[S]):
 
     def exact(self, question: Task) -> dict[str, Any]:
         """Logits (Q, C) of the public records asked about."""
-        return {"predictions": self._trained(question).predict_logits(self.party.data.public_x[question.asked])}
+        return {"predictions": self._trained(question).predict_logits(self.workspace.data.public_x[question.asked])}
 
     def own(self) -> Examples:
-        """The records that the party trains on."""
-        return self.party.private()
+        """The records that the client trains on."""
+        return self.workspace.private()
 
     def pack(self, question: Task, release: Release) -> Arrays:
         """What is told of logits (Q, C)."""
-        settings, logits = self.party.settings, release["predictions"]
+        settings, logits = self.workspace.settings, release["predictions"]
         if settings.share == "argmax":
             return [pack_labels(logits.argmax(axis=1), logits.shape[1])]
         return pack_predictions(logits if settings.share == "logits" else softmax(logits, axis=1), settings)
 
     def _task(self, arrays: Arrays, config: dict[str, Scalar]) -> Task:
-        settings, n_classes = self.party.settings, len(self.party.data.classes)
+        settings, n_classes = self.workspace.settings, len(self.workspace.data.classes)
         number, request = config.get("round"), request_name(config)
         if not isinstance(number, int) or not 1 <= number <= settings.rounds + 1:
             raise Refusal("request", f"round {number!r} is not one of 1..{settings.rounds + 1}")
@@ -187,7 +187,7 @@ class FedmdClient(PartyClient[S], Generic[S]):
         return Task(request, number, self._rows(arrays[0]), rows, consensus)
 
     def _rows(self, array: npt.NDArray[Any]) -> Indices:
-        settings = self.party.settings
+        settings = self.workspace.settings
         if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or array.size != settings.query_count:
             raise Refusal("request", f"query indices must be a vector of {settings.query_count} integers")
         rows = array.astype(np.int64)
@@ -196,22 +196,22 @@ class FedmdClient(PartyClient[S], Generic[S]):
         return rows
 
     def _trained(self, task: Task) -> Learner:
-        """The party's model as it is after this round; its state on disk says which rounds it has behind it.
+        """The client's model as it is after this round; its state on disk says which rounds it has behind it.
 
-        A party that missed rounds goes on from where it was, with the newest consensus.
+        A client that missed rounds goes on from where it was, with the newest consensus.
 
         Raises
         ------
         Refusal
-            If the party is past this round. How far it came tells whether its training worked, so this is looked at
+            If the client is past this round. How far it came tells whether its training worked, so this is looked at
             behind the charge.
         """
-        party, states = self.party, self._states(task)
+        workspace, states = self.workspace, self._states(task)
         done = max(states, default=0)
         if done > task.round:
-            raise Refusal("stale", f"the party is past round {task.round}: it has taken part in round {done}")
+            raise Refusal("stale", f"the client is past round {task.round}: it has taken part in round {done}")
         own = self.own()  # also for a request answered before: a sample stands in the ledger, and is looked up there
-        learner = party.own_learner()
+        learner = workspace.own_learner()
         if done:
             learner.load(states[done])
         if done < task.round:
@@ -219,33 +219,33 @@ class FedmdClient(PartyClient[S], Generic[S]):
                 self._begin(learner, own)
             if task.rows is not None and task.consensus is not None:
                 self._go_on(learner, own, task.rows, task.consensus)
-            learner.save(states_folder(party.folder, task.request) / f"model-{task.round}")
+            learner.save(states_folder(workspace.folder, task.request) / f"model-{task.round}")
             for path in states.values():
                 path.unlink()
         self._note(task.round, learner)
         return learner
 
     def _states(self, task: Task) -> dict[int, Path]:
-        """The party's models on disk, by the last round that each has behind it."""
-        folder = states_folder(self.party.folder, task.request)
+        """The client's models on disk, by the last round that each has behind it."""
+        folder = states_folder(self.workspace.folder, task.request)
         return {int(path.name.removeprefix("model-")): path for path in folder.glob("model-[0-9]*")}
 
     def _begin(self, learner: Learner, own: Examples) -> None:
         """Lines 2-5: the public labels first, then the own records."""
-        party, settings = self.party, self.party.settings
+        workspace, settings = self.workspace, self.workspace.settings
         if learner.goes_on:
             if settings.pretrain_epochs:
                 learner.load(self._pretrained())
             learner.fit(own.x, own.y, epochs=settings.epochs)
             return
         public = settings.pretrain_epochs > 0
-        x = np.concatenate([party.data.public_x, own.x]) if public else own.x
-        y = np.concatenate([party.data.public_y, own.y]) if public else own.y
+        x = np.concatenate([workspace.data.public_x, own.x]) if public else own.x
+        y = np.concatenate([workspace.data.public_y, own.y]) if public else own.y
         learner.fit(x, y)
 
     def _go_on(self, learner: Learner, own: Examples, rows: Indices, consensus: Floats) -> None:
         """Lines 13-18, digest and revisit; a learner that starts anew at each fit takes both at once."""
-        settings, public_x = self.party.settings, self.party.data.public_x[rows]
+        settings, public_x = self.workspace.settings, self.workspace.data.public_x[rows]
         probabilities = softmax(consensus, axis=1) if settings.share == "logits" else consensus
         if learner.goes_on:
             learner.distill(
@@ -257,39 +257,39 @@ class FedmdClient(PartyClient[S], Generic[S]):
             )
             learner.fit(own.x, own.y, epochs=settings.revisit_epochs)
             return
-        truth = np.eye(len(self.party.data.classes), dtype=np.float32)[own.y]
+        truth = np.eye(len(self.workspace.data.classes), dtype=np.float32)[own.y]
         learner.distill(np.concatenate([public_x, own.x]), np.concatenate([probabilities, truth]))
 
     def _pretrained(self) -> Path:
-        """The network of this kind trained on the public labels; public, so made once for all parties of a machine."""
-        party, settings = self.party, self.party.settings
-        name = settings.client_models[party.agent % len(settings.client_models)]
+        """The network of this kind trained on the public labels; public, so made once for all clients of a machine."""
+        workspace, settings = self.workspace, self.workspace.settings
+        name = settings.client_models[workspace.client_id % len(settings.client_models)]
         known = (name, settings.seed, settings.pretrain_epochs, settings.public_batch_size, settings.lr)
         word = hashlib.sha256(
-            repr((*known, party.data.classes, party.data.public_fingerprint, party.device)).encode()
+            repr((*known, workspace.data.classes, workspace.data.public_fingerprint, workspace.device)).encode()
         ).hexdigest()[:16]
-        path = party.folder.path.parent / f"pretrained-{word}"
+        path = workspace.folder.path.parent / f"pretrained-{word}"
         if not path.exists():
             learner = make_learner(
                 name,
-                n_classes=len(party.data.classes),
-                input_shape=party.data.public_x.shape[1:],
+                n_classes=len(workspace.data.classes),
+                input_shape=workspace.data.public_x.shape[1:],
                 seed=int(np.random.SeedSequence([settings.seed, PRETRAINING]).generate_state(1)[0]),
-                device=party.device,
+                device=workspace.device,
                 epochs=settings.pretrain_epochs,
                 batch_size=settings.public_batch_size,
                 lr=settings.lr,
                 role="teacher",
             )
-            learner.fit(party.data.public_x, party.data.public_y).save(path)
+            learner.fit(workspace.data.public_x, workspace.data.public_y).save(path)
         return path
 
     def _note(self, number: int, learner: Learner) -> None:
-        """Keep the accuracy after each round, for the party's own eyes."""
-        party = self.party
-        history = (party.folder.figures() or {}).get("rounds", {}) if number > 1 else {}
-        if not party.settings.evaluate_agents or str(number) in history:
+        """Keep the accuracy after each round, for the client's own eyes."""
+        workspace = self.workspace
+        history = (workspace.folder.figures() or {}).get("rounds", {}) if number > 1 else {}
+        if not workspace.settings.evaluate_clients or str(number) in history:
             return
-        matrix = party.confusion(learner)
+        matrix = workspace.confusion(learner)
         rounds = {**history, str(number): float(matrix.trace() / matrix.sum())}
-        party.folder.note({"confusion": matrix.tolist(), "rounds": rounds})
+        workspace.folder.note({"confusion": matrix.tolist(), "rounds": rounds})

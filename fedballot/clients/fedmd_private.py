@@ -36,7 +36,7 @@ class NfdpSettings(FedmdSettings):
     """Settings of FedMD-NFDP."""
 
     k: int = setting(
-        300, "records that each party draws, once and for all, and trains on", low=1, site_limit=(1, 1_000_000)
+        300, "records that each client draws, once and for all, and trains on", low=1, site_limit=(1, 1_000_000)
     )
     replacement: bool = setting(
         True, "draw with replacement: the more private, for it uses fewer different records", site_limit=(False, True)
@@ -51,7 +51,7 @@ class LdpSettings(FedmdSettings):
     """Settings of FedMD-LDP."""
 
     share: Literal["logits", "softmax", "argmax"] = setting(
-        "softmax", "what a party tells about each public record", site_limit=("logits", "softmax", "argmax")
+        "softmax", "what a client tells about each public record", site_limit=("logits", "softmax", "argmax")
     )
     noise: Literal["gaussian", "laplace"] = setting(
         "gaussian", "noise on each prediction that is told", site_limit=("gaussian", "laplace")
@@ -74,21 +74,21 @@ class LdpSettings(FedmdSettings):
 
 
 class NfdpClient(FedmdClient[NfdpSettings]):
-    """A party that trains on its sample; the rest of its partition is never read.
+    """A client that trains on its sample; the rest of its partition is never read.
 
     Whatever is computed from the sample, and how it fails, costs nothing beyond it.
     """
 
     @property
     def sampling(self) -> NfdpSample:
-        """How the sample is drawn: from the party's records, and from empty seats where they are fewer than agreed."""
-        settings = self.party.settings
-        return NfdpSample(max(self.party.records, settings.min_size), settings.k, settings.replacement)
+        """How the sample is drawn: from the client's records, and from empty seats where they are fewer than agreed."""
+        settings = self.workspace.settings
+        return NfdpSample(max(self.workspace.records, settings.min_size), settings.k, settings.replacement)
 
     @property
     def charge(self) -> NfdpSample:
         """What is charged: at a site, whose number of records is its own affair, the sample of the fewest agreed on."""
-        settings = self.party.settings
+        settings = self.workspace.settings
         return replace(self.sampling, n=settings.min_size) if settings.dataset == SITES else self.sampling
 
     def terms(self, question: Any) -> Terms:
@@ -98,36 +98,36 @@ class NfdpClient(FedmdClient[NfdpSettings]):
     def release(self, question: Task, asked: Asked) -> Release:
         """Logits of a model that has seen the sample alone, which is drawn and charged once."""
         self.sample()
-        with self.party.limit():
+        with self.workspace.limit():
             return self.exact(question)
 
     def own(self) -> Examples:
         """The sampled records, duplicates included where drawn with replacement."""
-        party, drawn = self.party, self.sample()
-        filled = drawn[drawn < party.records]
+        workspace, drawn = self.workspace, self.sample()
+        filled = drawn[drawn < workspace.records]
         if filled.size == 0:
             raise Refusal("empty", "no seat of the sample is filled")
-        if party.read is not None:
-            everything, rows = party.read(), party.ranks()[filled] if party.ranks else filled
+        if workspace.read is not None:
+            everything, rows = workspace.read(), workspace.ranks()[filled] if workspace.ranks else filled
             return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]))
-        chosen, everything = party.data.parts[party.agent][filled], party.data.private
+        chosen, everything = workspace.data.parts[workspace.client_id][filled], workspace.data.private
         return Examples(x=np.asarray(everything.x[chosen]), y=np.asarray(everything.y[chosen]))
 
     def sample(self) -> Indices:
         """The sampled seats, sorted; in the ledger before the first epoch, and the same ever after."""
-        ledger, noise = self.party.open_ledger(self.terms(None)), self.noise("sample", None)
+        ledger, noise = self.workspace.open_ledger(self.terms(None)), self.noise("sample", None)
         with refusals():
-            cost = self.charge.cost(self.party.counted(ledger.account.unit))
-            return ledger.sample(self.sampling, noise, cost, version=self.party.version)
+            cost = self.charge.cost(self.workspace.counted(ledger.account.unit))
+            return ledger.sample(self.sampling, noise, cost, version=self.workspace.version)
 
 
 @dataclass(frozen=True)
 class NoisyPredictions:
-    """All releases of one party together: the same noise each round, and what R + 1 rounds cost.
+    """All releases of one client together: the same noise each round, and what R + 1 rounds cost.
 
     A round's release is the predictions on Q records. Nothing bounds how far one training record, or all of them, move
     a prediction, so each of the Q rows may change as a whole: from one corner of the simplex to another, sqrt(2) apart,
-    or from one end of the ball of clipped logits to the other. This protects the whole party, under replace-one.
+    or from one end of the ball of clipped logits to the other. This protects the whole client, under replace-one.
     """
 
     mechanism: NoisyVector | NoisyValues
@@ -173,35 +173,35 @@ def noisy_predictions(settings: LdpSettings, n_classes: int) -> NoisyPredictions
 
 
 class LdpClient(FedmdClient[LdpSettings]):
-    """A party that trains on all its records and adds noise to what it tells."""
+    """A client that trains on all its records and adds noise to what it tells."""
 
     @property
     def mechanism(self) -> NoisyPredictions:
         """The noise on predictions."""
-        return noisy_predictions(self.party.settings, len(self.party.data.classes))
+        return noisy_predictions(self.workspace.settings, len(self.workspace.data.classes))
 
     def terms(self, question: Any) -> Terms:
-        noisy, delta = self.mechanism, self.party.settings.delta
-        # a blank answer lies within the bound, and a record or person moves no more than the whole party
+        noisy, delta = self.mechanism, self.workspace.settings.delta
+        # a blank answer lies within the bound, and a record or person moves no more than the whole client
         also: list[tuple[Unit, Adjacency]] = [
-            ("agent", "zero-out"),
+            ("client", "zero-out"),
             ("record", "replace-one"),
             ("person", "replace-one"),
         ]
         budget = accounting.least_budget([noisy.mechanism.cost()] * noisy.releases, delta, noisy.accountant)
-        return Terms("agent", "replace-one", budget, delta, noisy.accountant, also)
+        return Terms("client", "replace-one", budget, delta, noisy.accountant, also)
 
     def parts(self, question: Task, unit: Unit) -> dict[str, Part]:
         noisy = self.mechanism.mechanism
         grid = noisy.grid if isinstance(noisy, NoisyVector) else 1.0
 
         def release(logits: Floats, noise: NoiseSource) -> Floats:
-            return np.asarray(noisy.release(bounded(logits, self.party.settings), noise) * grid, dtype=np.float32)
+            return np.asarray(noisy.release(bounded(logits, self.workspace.settings), noise) * grid, dtype=np.float32)
 
         return {"predictions": Part(noisy.cost(), release)}
 
     def blank(self, question: Task) -> dict[str, Any]:
-        return {"predictions": np.zeros((len(question.asked), len(self.party.data.classes)), np.float32)}
+        return {"predictions": np.zeros((len(question.asked), len(self.workspace.data.classes)), np.float32)}
 
     def pack(self, question: Task, release: Release) -> Arrays:
         """Noisy predictions, float32 (Q, C)."""
@@ -209,7 +209,7 @@ class LdpClient(FedmdClient[LdpSettings]):
 
     def noise(self, part: str, question: Task) -> NoiseSource:
         """Each round has a stream of its own."""
-        return secret_noise(self.party.settings.noise_seed, self.party.agent, question.round)
+        return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, question.round)
 
 
 def bounded(logits: Floats, settings: LdpSettings) -> npt.NDArray[np.float64]:

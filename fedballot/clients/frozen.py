@@ -1,4 +1,4 @@
-"""What server and parties of the FedAUX family share: how the public pool is split, and the frozen features.
+"""What server and clients of the FedAUX family share: how the public pool is split, and the frozen features.
 
 Paper: "FedAUXfdp: Differentially private one-shot federated distillation", sections 3 and 5: of the auxiliary data
 80 % are distilled on, 20 % pretrain the extractor and are the negatives of the score models.

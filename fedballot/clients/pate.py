@@ -1,4 +1,4 @@
-"""The party's side of PATE-FL (Algorithm 1, lines 1-6): train a teacher, and let it vote on the queries.
+"""The client's side of PATE-FL (Algorithm 1, lines 1-6): train a teacher, and let it vote on the queries.
 
 Paper: "Voting-based approaches for differentially private federated learning".
 """
@@ -37,7 +37,7 @@ class PateSettings(VotingSettings):
         site_limit=(0.0, 10.0),
     )
     vote_fraction: float = setting(
-        0.55, "most queries an agent may vote on, as a share; the surest ones", above=0, high=1, site_limit=(0.0, 1.0)
+        0.55, "most queries a client may vote on, as a share; the surest ones", above=0, high=1, site_limit=(0.0, 1.0)
     )
 
     def check(self) -> None:
@@ -50,7 +50,7 @@ class PateSettings(VotingSettings):
 
     @property
     def max_votes(self) -> int:
-        """Most votes of one agent, M: its share of the queries, at least one."""
+        """Most votes of one client, M: its share of the queries, at least one."""
         return max(1, math.floor(self.vote_fraction * self.query_count + 1e-9))
 
     def turnout_warning(self, cast: float, off: float) -> str | None:
@@ -58,34 +58,34 @@ class PateSettings(VotingSettings):
         if cast + off > FEW_VOTES:
             return None
         return (
-            f"agents voted on only about {100 * max(0.0, cast):.0f} % of the queries they were asked: their teachers "
+            f"clients voted on only about {100 * max(0.0, cast):.0f} % of the queries they were asked: their teachers "
             "are trained too little (raise `epochs` or lower `batch_size`), or set abstain=false"
         )
 
 
 class PateClient(VotingClient[PateSettings]):
-    """One agent of Algorithm 1."""
+    """One client of Algorithm 1."""
 
     _teacher: Learner | None = None
 
     def teacher(self) -> Learner:
-        """The trained teacher (line 2), trained once and taken from the agent's folder after that."""
-        party, settings = self.party, self.party.settings
+        """The trained teacher (line 2), trained once and taken from the client's folder after that."""
+        workspace, settings = self.workspace, self.workspace.settings
         if self._teacher is not None:
             return self._teacher
-        self._teacher = learner = party.own_learner()
-        if party.folder.model.exists():
-            return learner.load(party.folder.model)
-        private = party.private()
-        pool, strength = np.asarray(party.data.public_x), settings.domain_adaptation
+        self._teacher = learner = workspace.own_learner()
+        if workspace.folder.model.exists():
+            return learner.load(workspace.folder.model)
+        private = workspace.private()
+        pool, strength = np.asarray(workspace.data.public_x), settings.domain_adaptation
         unknown, target = pool if settings.abstain else None, pool if strength else None
         learner.fit(private.x, private.y, unknown=unknown, target=target, adaptation=strength)
-        learner.save(party.folder.model)
-        if settings.evaluate_agents:
-            party.folder.note({"confusion": party.confusion(learner, EVALUATED).tolist()})
+        learner.save(workspace.folder.model)
+        if settings.evaluate_clients:
+            workspace.folder.note({"confusion": workspace.confusion(learner, EVALUATED).tolist()})
         return learner
 
     def votes(self, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
         """The teacher's votes (Q, C) within the cap, before noise (line 5's first term)."""
-        logits = self.teacher().predict_logits(self.party.data.public_x[queries])
-        return limit_votes(logits, self.party.settings.max_votes, n_classes=len(self.party.data.classes))
+        logits = self.teacher().predict_logits(self.workspace.data.public_x[queries])
+        return limit_votes(logits, self.workspace.settings.max_votes, n_classes=len(self.workspace.data.classes))

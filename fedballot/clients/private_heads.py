@@ -1,4 +1,4 @@
-"""Private linear heads on frozen public features: the party's side that FedAUXfdp and its baselines have in common.
+"""Private linear heads on frozen public features: the client's side that FedAUXfdp and its baselines have in common.
 
 Paper: "FedAUXfdp: Differentially private one-shot federated distillation", section 3; baselines of its Table 2.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, Part, PartyClient, Refusal, Release, Terms
+from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Part, Refusal, Release, Terms
 from fedballot.clients.frozen import FrozenSettings, PublicFeatures, public_features
 from fedballot.core.metrics import confusion_matrix
 from fedballot.datasets.examples import Examples
@@ -35,10 +35,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HeadSettings(FrozenSettings):
-    """Settings of methods whose parties tell a private class head; those of the averaging baseline."""
+    """Settings of methods whose clients tell a private class head; those of the averaging baseline."""
 
     client_models: tuple[str, ...] = setting(
-        ("logistic-regression",), "not used: every party trains a linear head", reads="site"
+        ("logistic-regression",), "not used: every client trains a linear head", reads="site"
     )
     server_model: str = setting(
         "logistic-regression", "learner that the server trains on the frozen features", reads="server"
@@ -72,17 +72,17 @@ class HeadSettings(FrozenSettings):
 
     @property
     def logistic(self) -> bool:
-        """Whether parties train logistic heads."""
+        """Whether clients train logistic heads."""
         return True
 
     @property
     def with_scores(self) -> bool:
-        """Whether parties train a score head beside the class head."""
+        """Whether clients train a score head beside the class head."""
         return False
 
     @property
     def told(self) -> Literal["heads", "predictions"]:
-        """What leaves a party."""
+        """What leaves a client."""
         return "heads"
 
     @property
@@ -97,7 +97,7 @@ class FeddSettings(HeadSettings):
 
     share: Literal["heads", "predictions"] = setting(
         "heads",
-        "what a party tells: its private head, or what the head says of the public records",
+        "what a client tells: its private head, or what the head says of the public records",
         site_limit=("heads", "predictions"),
     )
     weighting: Literal["probabilities", "logits"] = setting(
@@ -117,7 +117,7 @@ S = TypeVar("S", bound=HeadSettings)
 
 @lru_cache(maxsize=64)
 def class_mechanism(settings: HeadSettings, records: int, features: int, classes: int) -> PrivateHead | None:
-    """Noise of the class head of a party with that many records; None: no noise. `features` counts the constant."""
+    """Noise of the class head of a client with that many records; None: no noise. `features` counts the constant."""
     if math.isinf(settings.epsilon):
         return None
     if settings.mechanism == "paper":
@@ -145,7 +145,7 @@ def score_mechanism(settings: HeadSettings, records: int, features: int) -> Priv
 def head_mechanisms(
     settings: HeadSettings, records: int, negatives: int, features: int, classes: int
 ) -> dict[str, PrivateHead | None]:
-    """The noise of each head that a party with logistic heads tells; None: it has none."""
+    """The noise of each head that a client with logistic heads tells; None: it has none."""
     found = {"classes": class_mechanism(settings, records, features, classes)}
     if settings.with_scores:
         found["scores"] = score_mechanism(settings, records + negatives, features)
@@ -159,7 +159,7 @@ def head_costs(settings: HeadSettings, records: int, negatives: int, features: i
 
 
 def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, float]:
-    """(epsilon, delta) of all releases of a party, by composition."""
+    """(epsilon, delta) of all releases of a client, by composition."""
     delta = settings.delta * len(costs)
     return accounting.epsilon(costs, delta), delta
 
@@ -191,7 +191,7 @@ def unpack(arrays: Arrays, shapes: Sequence[tuple[int, ...]], settings: HeadSett
 
 
 class Features:
-    """Features of a party and of the public pool as heads take them; its own are extracted when first asked for."""
+    """Features of a client and of the public pool as heads take them; its own are extracted when first asked for."""
 
     def __init__(self, public: PublicFeatures, own: Examples) -> None:
         self.public, self.own = public, own
@@ -203,12 +203,12 @@ class Features:
 
     @cached_property
     def private(self) -> Floats:
-        """The party's records; what is no number counts as 0."""
+        """The client's records; what is no number counts as 0."""
         return prepare(self.public.extractor.total(self.own.x), self.public.bound)
 
     @property
     def negatives(self) -> Floats:
-        """Public records that score heads tell apart from the party's."""
+        """Public records that score heads tell apart from the client's."""
         return prepare(self.public.features[self.public.auxiliary], self.public.bound)
 
 
@@ -220,8 +220,8 @@ class HeadQuestion:
     landmarks: FloatArray | None
 
 
-class HeadClient(PartyClient[S], Generic[S]):
-    """A party that tells a private class head, and a score head where the method has one."""
+class HeadClient(BallotClient[S], Generic[S]):
+    """A client that tells a private class head, and a score head where the method has one."""
 
     def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
         """The request's weights of the extractor and landmarks, as far as it holds them, and the public features."""
@@ -230,7 +230,7 @@ class HeadClient(PartyClient[S], Generic[S]):
         if not sound or kinds not in ([], [1], *([[2], [1, 2]] if self.landmarked else [])):
             raise Refusal("request", "a request must hold nothing, or the weights of the extractor, float32")
         found = {array.ndim: np.asarray(array, dtype=np.float32) for array in arrays}
-        public = public_features(self.party.settings, self.party.data, self.party.device, found.get(1))
+        public = public_features(self.workspace.settings, self.workspace.data, self.workspace.device, found.get(1))
         return HeadQuestion(public, found.get(2))
 
     @property
@@ -241,24 +241,24 @@ class HeadClient(PartyClient[S], Generic[S]):
     @property
     def classes(self) -> int:
         """Size of the global label set, C."""
-        return len(self.party.data.classes)
+        return len(self.workspace.data.classes)
 
     def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
         """The noise of each head that is told; None: it has none."""
         width, negatives = question.public.features.shape[1] + 1, len(question.public.auxiliary)
-        return head_mechanisms(self.party.settings, max(1, self.party.records), negatives, width, self.classes)
+        return head_mechanisms(self.workspace.settings, max(1, self.workspace.records), negatives, width, self.classes)
 
     def terms(self, question: HeadQuestion) -> Terms:
         costs = [noisy.cost() for noisy in self.mechanisms(question).values() if noisy]
-        return record_terms(self.party.settings, costs)
+        return record_terms(self.workspace.settings, costs)
 
     def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        records = self.party.counted(unit)
+        records = self.workspace.counted(unit)
         return {name: head_part(noisy, records) for name, noisy in self.mechanisms(question).items()}
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """Class head (C, p), and score head (2, p): own records against the public negatives."""
-        settings, features = self.party.settings, Features(question.public, self.party.private())
+        settings, features = self.workspace.settings, Features(question.public, self.workspace.private())
         heads = {"classes": self._fitted(features)}
         if settings.with_scores:
             heads["scores"] = fit_score_head(features, settings.lam)
@@ -272,7 +272,7 @@ class HeadClient(PartyClient[S], Generic[S]):
 
     def pack(self, question: HeadQuestion, release: Release) -> Arrays:
         """Heads [(C, p), (p,)], or what they say of the public records [(Q, C), (Q,)]."""
-        settings = self.party.settings
+        settings = self.workspace.settings
         heads = [release["classes"]]
         if settings.with_scores:
             heads.append(release["scores"][1] - release["scores"][0])
@@ -284,24 +284,24 @@ class HeadClient(PartyClient[S], Generic[S]):
         return pack(told, settings)
 
     def _fitted(self, features: Features) -> Head:
-        """The party's class head before noise; how well it does stays in the party's folder."""
-        data, settings = self.party.data, self.party.settings
+        """The client's class head before noise; how well it does stays in the client's folder."""
+        data, settings = self.workspace.data, self.workspace.settings
         head = fit_head(features.private, features.own.y, len(data.classes), settings.lam)
-        if settings.evaluate_agents:
+        if settings.evaluate_clients:
             test = features.prepared(np.asarray(data.test_x[:EVALUATED]))
             self.note((test @ head.weights.T).argmax(axis=1))
         return head
 
     def note(self, predicted: npt.NDArray[np.int64]) -> None:
-        """Keep how the party's own model does on test records, for its own eyes."""
-        data = self.party.data
+        """Keep how the client's own model does on test records, for its own eyes."""
+        data = self.workspace.data
         matrix = confusion_matrix(data.test_y[:EVALUATED], predicted, len(data.classes))
-        self.party.folder.note({"confusion": matrix.tolist()})
+        self.workspace.folder.note({"confusion": matrix.tolist()})
 
     def noise(self, part: str, question: Any) -> NoiseSource:
         """Noise of a part: each has a stream of its own."""
         stream = ("classes", "scores", "sums").index(part) if part in ("classes", "scores", "sums") else 0
-        return secret_noise(self.party.settings.noise_seed, self.party.agent, stream)
+        return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, stream)
 
 
 def head_part(noisy: PrivateHead | None, records_per_person: int) -> Part:

@@ -1,4 +1,4 @@
-"""The party's side of Private-kNN-FL (Algorithm 2, lines 2-6): the classes of each query's nearest private records.
+"""The client's side of Private-kNN-FL (Algorithm 2, lines 2-6): the classes of each query's nearest private records.
 
 Paper: "Voting-based approaches for differentially private federated learning".
 """
@@ -30,10 +30,10 @@ class KnnSettings(VotingSettings):
     delta: float = setting(
         1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
     )
-    unit: Literal["agent", "record"] = setting("record", "whom the target protects", site_limit=("agent", "record"))
+    unit: Literal["client", "record"] = setting("record", "whom the target protects", site_limit=("client", "record"))
     k: int = setting(
         10,
-        "nearest private records of each agent that vote on a query; public, the same for all",
+        "nearest private records of each client that vote on a query; public, the same for all",
         low=1,
         site_limit=(1, 10_000),
     )
@@ -55,50 +55,50 @@ class KnnSettings(VotingSettings):
         if cast + off > FULL_VOTES:
             return None
         return (
-            f"agents had only about {100 * max(0.0, cast):.0f} % of k={self.k} neighbours each: some hold fewer "
+            f"clients had only about {100 * max(0.0, cast):.0f} % of k={self.k} neighbours each: some hold fewer "
             "records, and all of those vote on every query alike, which tells the server nothing; lower k"
         )
 
 
 class KnnClient(VotingClient[KnnSettings]):
-    """One agent of Algorithm 2."""
+    """One client of Algorithm 2."""
 
     @cached_property
     def extractor(self) -> Extractor:
         """The public feature extractor (phi), fitted on the public pool."""
-        data, settings = self.party.data, self.party.settings
+        data, settings = self.workspace.data, self.workspace.settings
         made = make_extractor(
             settings.extractor,
             input_shape=data.public_x.shape[1:],
             components=settings.components,
-            device=self.party.device,
+            device=self.workspace.device,
         )
         return made.fit(data.public_x)
 
     @cached_property
     def records(self) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        """Features (line 3) and labels of the agent's own records."""
-        private = self.party.private()
+        """Features (line 3) and labels of the client's own records."""
+        private = self.workspace.private()
         return self.extractor.total(private.x), private.y
 
     def measure(self) -> None:
-        """Measure the agent's own neighbours on test records, for its folder only."""
-        party = self.party
-        if party.settings.evaluate_agents and party.folder.figures() is None:
-            counts = self._counts(np.asarray(party.data.test_x[:EVALUATED]))
-            truth = party.data.test_y[:EVALUATED]
+        """Measure the client's own neighbours on test records, for its folder only."""
+        workspace = self.workspace
+        if workspace.settings.evaluate_clients and workspace.folder.figures() is None:
+            counts = self._counts(np.asarray(workspace.data.test_x[:EVALUATED]))
+            truth = workspace.data.test_y[:EVALUATED]
             matrix = confusion_matrix(truth, counts.argmax(axis=1), counts.shape[1])
-            party.folder.note({"confusion": matrix.tolist()})
+            workspace.folder.note({"confusion": matrix.tolist()})
 
     def votes(self, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Classes of the k nearest records, counted for each query (Q, C) (lines 4 and 5, times k).
 
-        An agent with fewer than k records counts them all, so that replacing one still moves one count by one.
+        A client with fewer than k records counts them all, so that replacing one still moves one count by one.
         """
         self.measure()
-        return self._counts(np.asarray(self.party.data.public_x[queries]))
+        return self._counts(np.asarray(self.workspace.data.public_x[queries]))
 
     def _counts(self, x: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
         features, labels = self.records
-        found = nearest(features, self.extractor.transform(x), min(self.party.settings.k, len(labels)))
-        return neighbour_votes(labels, found, len(self.party.data.classes))
+        found = nearest(features, self.extractor.transform(x), min(self.workspace.settings.k, len(labels)))
+        return neighbour_votes(labels, found, len(self.workspace.data.classes))

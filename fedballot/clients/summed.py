@@ -1,4 +1,4 @@
-"""What parties do whose ballots are integers that the server only needs the sum of: in the clear, or under masks."""
+"""What clients do whose ballots are integers that the server only needs the sum of: in the clear, or under masks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, PartyClient, Refusal, Release, Terms, refusals, request_name, split_parts
+from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, Terms, refusals, request_name, split_parts
 from fedballot.core.errors import SettingsError
 from fedballot.settings.parts import CommonSettings, setting
 from fedballot.wire.packing import pack_integers
@@ -20,7 +20,7 @@ from fedballot.wire.secagg.protocol import Form, Plan
 
 @dataclass(frozen=True)
 class SummedSettings(CommonSettings):
-    """Settings of every method whose ballots are added up; ``min_agents`` is the fewest whose sum may be opened."""
+    """Settings of every method whose ballots are added up; ``min_clients`` is the fewest whose sum may be opened."""
 
     secure_aggregation: bool = setting(
         False,
@@ -29,25 +29,25 @@ class SummedSettings(CommonSettings):
     )
     colluders: int = setting(
         0,
-        "agents that may pool what they know with the server: noise, shares of keys",
+        "clients that may pool what they know with the server: noise, shares of keys",
         low=0,
         site_limit=(0, 1_000_000),
     )
     mask_neighbours: int = setting(
         0,
-        "agents with which each one shares masks, an even number; 0: as few as are safe",
+        "clients with which each one shares masks, an even number; 0: as few as are safe",
         low=0,
         site_limit=(0, 1_000_000),
     )
     share_threshold: int = setting(
-        0, "shares that open an agent's mask; 0: as few as are safe", low=0, site_limit=(0, 1_000_000)
+        0, "shares that open a client's mask; 0: as few as are safe", low=0, site_limit=(0, 1_000_000)
     )
 
     def check(self) -> None:
         super().check()
-        if self.colluders >= self.required_agents:
+        if self.colluders >= self.required_clients:
             raise SettingsError(
-                f"colluders={self.colluders} leaves no honest agent among the {self.required_agents} that must answer"
+                f"colluders={self.colluders} leaves no honest client among the {self.required_clients} that must answer"
             )
         if self.secure_aggregation:
             _ = self.plan
@@ -56,15 +56,15 @@ class SummedSettings(CommonSettings):
     def plan(self) -> Plan:
         """Who must be there and who holds shares."""
         return secagg.plan(
-            self.agents, self.required_agents, self.colluders, self.mask_neighbours, self.share_threshold
+            self.clients, self.required_clients, self.colluders, self.mask_neighbours, self.share_threshold
         )
 
 
 S = TypeVar("S", bound=SummedSettings)
 
 
-class SummedClient(PartyClient[S], Generic[S]):
-    """A party whose ballot is an array of integers: the one part of its release.
+class SummedClient(BallotClient[S], Generic[S]):
+    """A client whose ballot is an array of integers: the one part of its release.
 
     Under masks a request has five exchanges. In the first it is bound to its digest, and refused if rules or budget do
     not allow it; keys and shares are made from no data. The third charges it, and only then looks at records.
@@ -73,7 +73,7 @@ class SummedClient(PartyClient[S], Generic[S]):
     @property
     def trusts_server(self) -> bool:  # type: ignore[override]
         """Without masks the server sees each ballot."""
-        return not self.party.settings.secure_aggregation
+        return not self.workspace.settings.secure_aggregation
 
     @abstractmethod
     def form(self) -> Form:
@@ -81,7 +81,7 @@ class SummedClient(PartyClient[S], Generic[S]):
 
     @abstractmethod
     def terms(self, question: Any) -> Terms:
-        """See :meth:`PartyClient.terms`; also without noise, for the ledger knows which sums were opened."""
+        """See :meth:`BallotClient.terms`; also without noise, for the ledger knows which sums were opened."""
 
     def ballot(self, release: Release) -> npt.NDArray[np.integer]:
         """The integers in a release."""
@@ -94,11 +94,11 @@ class SummedClient(PartyClient[S], Generic[S]):
 
     def tells_of_data(self, config: dict[str, Scalar]) -> bool:
         """Keys, and shares of masks, are made from none."""
-        return not self.party.settings.secure_aggregation or config.get("stage") == secagg.MASKED
+        return not self.workspace.settings.secure_aggregation or config.get("stage") == secagg.MASKED
 
     def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
-        """The ballot, or this party's part in one exchange of secure aggregation."""
-        settings, stage = self.party.settings, config.get("stage")
+        """The ballot, or this client's part in one exchange of secure aggregation."""
+        settings, stage = self.workspace.settings, config.get("stage")
         if not settings.secure_aggregation:
             if stage is not None:
                 raise Refusal("stage", "a message of secure aggregation, which the settings do not ask for")
@@ -108,17 +108,19 @@ class SummedClient(PartyClient[S], Generic[S]):
         request = request_name(config)
         if stage == secagg.KEYS:
             self._admit(arrays, config)
-        ledger = self.party.open_ledger(self.terms(None))
+        ledger = self.workspace.open_ledger(self.terms(None))
         known = ledger.digest(request)
         if known is None or known.partition(".")[0] != self.settings_digest(config):
-            raise Refusal("request", "an exchange about a request that this party was not asked in these words")
+            raise Refusal("request", "an exchange about a request that this client was not asked in these words")
 
         def integers(kept: Arrays) -> npt.NDArray[np.integer]:
             question = self.question(kept, config)
             return self.ballot(self.release(question, self.asked(kept, config)))
 
-        folder = self.party.folder.path / "secagg"
-        holder = secagg.Holder(settings.plan, self.party.agent, folder, request, str(config.get("session")), ledger)
+        folder = self.workspace.folder.path / "secagg"
+        holder = secagg.Holder(
+            settings.plan, self.workspace.client_id, folder, request, str(config.get("session")), ledger
+        )
         try:
             return holder.answer(str(stage), arrays, self.form(), integers)
         except secagg.SecaggError as error:
@@ -127,7 +129,7 @@ class SummedClient(PartyClient[S], Generic[S]):
     def _admit(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
         """Refuse at the first exchange what the third would refuse, and bind the request to its digest."""
         question, asked = self.question(arrays, config), self.asked(arrays, config)
-        ledger = self.party.open_ledger(self.terms(question))
+        ledger = self.workspace.open_ledger(self.terms(question))
         costs, uncharged = split_parts(self.parts(question, ledger.account.unit))
         self.refuse_uncharged(uncharged)
         with refusals():

@@ -1,7 +1,7 @@
-"""The party's side of both voting methods: votes on public queries, a noise share, one release from the ledger.
+"""The client's side of both voting methods: votes on public queries, a noise share, one release from the ledger.
 
 Paper: "Voting-based approaches for differentially private federated learning", Algorithms 1 and 2, which differ only in
-how an agent comes by its votes.
+how a client comes by its votes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from fedballot.wire.secagg.protocol import Form
 
 @dataclass(frozen=True)
 class VotingSettings(SummedSettings):
-    """Settings of every method whose agents vote; each piece of the server's recipe can be switched off on its own."""
+    """Settings of every method whose clients vote; each piece of the server's recipe can be switched off on its own."""
 
-    queries: int = setting(0, "public records that agents vote on; 0: the whole pool", low=0, site_limit=(0, 1_000_000))
+    queries: int = setting(
+        0, "public records that clients vote on; 0: the whole pool", low=0, site_limit=(0, 1_000_000)
+    )
     epsilon: float = setting(
         4.3,
         "privacy target; `inf`: votes without noise, no guarantee",
@@ -42,10 +44,10 @@ class VotingSettings(SummedSettings):
     delta: float = setting(
         1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
     )
-    unit: Literal["agent", "record"] = setting("agent", "whom the target protects", site_limit=("agent", "record"))
+    unit: Literal["client", "record"] = setting("client", "whom the target protects", site_limit=("client", "record"))
     sigma: float = setting(
         0.0,
-        "standard deviation of the noise on each sum, in full votes of an agent; 0: solve it",
+        "standard deviation of the noise on each sum, in full votes of a client; 0: solve it",
         low=0,
         site_limit=(0.0, 1e6),
     )
@@ -92,16 +94,16 @@ class VotingSettings(SummedSettings):
 
     @property
     def max_votes(self) -> int:
-        """Most queries M that one agent votes on."""
+        """Most queries M that one client votes on."""
         return self.query_count
 
     @property
     def votes_per_query(self) -> int | None:
-        """Neighbours k whose classes an agent counts for a query; None: it casts one vote or none."""
+        """Neighbours k whose classes a client counts for a query; None: it casts one vote or none."""
         return None
 
     def turnout_warning(self, cast: float, off: float) -> str | None:
-        """What to tell the user when agents cast this share of the votes that they could, if anything.
+        """What to tell the user when clients cast this share of the votes that they could, if anything.
 
         ``off``: by how much the noise may have moved the share.
         """
@@ -117,7 +119,7 @@ def mechanism(settings: VotingSettings) -> NoisyVotes | None:
         NoisyVotes if settings.sigma else NoisyVotes.solve,
         queries=settings.query_count,
         max_votes=settings.max_votes,
-        contributors=settings.required_agents,
+        contributors=settings.required_clients,
         colluders=settings.colluders,
         k=settings.votes_per_query,
     )
@@ -142,21 +144,21 @@ V = TypeVar("V", bound=VotingSettings)
 
 
 class VotingClient(SummedClient[V], Generic[V]):
-    """One agent of Algorithms 1 and 2; a method says how it comes by its votes."""
+    """One client of Algorithms 1 and 2; a method says how it comes by its votes."""
 
     @abstractmethod
     def votes(self, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.integer]:
-        """The agent's votes (Q, C) before noise (line 5's first term)."""
+        """The client's votes (Q, C) before noise (line 5's first term)."""
 
     def form(self) -> Form:
-        return ballot_form(self.party.settings, len(self.party.data.classes))
+        return ballot_form(self.workspace.settings, len(self.workspace.data.classes))
 
     def question(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.int64]:
         """The public rows that are voted on."""
-        return query_rows(arrays, self.party.settings.query_count, self.party.settings.public_size)
+        return query_rows(arrays, self.workspace.settings.query_count, self.workspace.settings.public_size)
 
     def terms(self, question: Any) -> Terms:
-        settings, noisy = self.party.settings, mechanism(self.party.settings)
+        settings, noisy = self.workspace.settings, mechanism(self.workspace.settings)
         return Terms(
             settings.unit,
             ADJACENCY[settings.unit],
@@ -166,19 +168,19 @@ class VotingClient(SummedClient[V], Generic[V]):
         )
 
     def parts(self, question: Any, unit: Unit) -> dict[str, Part]:
-        noisy = mechanism(self.party.settings)
+        noisy = mechanism(self.workspace.settings)
         if noisy is None:
             return {"votes": Part(None, lambda votes, _: votes)}
-        return {"votes": Part(noisy.cost(unit, self.party.counted(unit)), noisy.release)}
+        return {"votes": Part(noisy.cost(unit, self.workspace.counted(unit)), noisy.release)}
 
     def exact(self, question: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.integer]]:
         return {"votes": self.votes(question)}
 
     def blank(self, question: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.integer]]:
-        return {"votes": np.zeros((len(question), len(self.party.data.classes)), dtype=np.int8)}
+        return {"votes": np.zeros((len(question), len(self.workspace.data.classes)), dtype=np.int8)}
 
     def pack(self, question: npt.NDArray[np.int64], release: Release) -> Arrays:
         """Single votes without noise as labels, all else as integers."""
-        settings, votes = self.party.settings, self.ballot(release)
+        settings, votes = self.workspace.settings, self.ballot(release)
         labels = mechanism(settings) is None and not settings.votes_per_query
         return [pack_ballots(votes) if labels else pack_integers(votes)]

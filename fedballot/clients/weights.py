@@ -1,4 +1,4 @@
-"""The party's side of methods that share weights: train from the server's weights, answer with the difference.
+"""The client's side of methods that share weights: train from the server's weights, answer with the difference.
 
 Paper: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data", Algorithm 1,
 ClientUpdate. These are the baselines of the papers: the project's own methods share predictions.
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, PartyClient, Refusal, Release
+from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.datasets.own import SITES
 from fedballot.learners.base import Learner
@@ -31,14 +31,14 @@ class WeightsSettings(CommonSettings):
     rounds: int = setting(20, "rounds of training and averaging", low=1, site_limit=(1, 1000))
     epochs: int = setting(2, "epochs of local training in each round", low=1, site_limit=(1, 500))
     participation: float = setting(
-        1.0, "share of the agents that are asked in each round", above=0, high=1, site_limit=(0.0, 1.0)
+        1.0, "share of the clients that are asked in each round", above=0, high=1, site_limit=(0.0, 1.0)
     )
     precision: Literal["float32", "float16"] = setting(
         "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
     )
     weights: Literal["equal", "size"] = setting(
         "equal",
-        "how parties count in the average; size: by their number of records, which must be public",
+        "how clients count in the average; size: by their number of records, which must be public",
         reads="server",
     )
     domain_adaptation: float = setting(
@@ -60,8 +60,8 @@ class WeightsSettings(CommonSettings):
 
     @property
     def cohort_size(self) -> int:
-        """Agents asked in a round, at least one."""
-        return max(1, round(self.participation * self.agents))
+        """Clients asked in a round, at least one."""
+        return max(1, round(self.participation * self.clients))
 
 
 S = TypeVar("S", bound=WeightsSettings)
@@ -91,8 +91,8 @@ class Start:
     weights: Floats
 
 
-class WeightsClient(PartyClient[S], Generic[S]):
-    """One party of FederatedAveraging. It keeps nothing: the same request gets the same answer from the same data."""
+class WeightsClient(BallotClient[S], Generic[S]):
+    """One client of FederatedAveraging. It keeps nothing: the same request gets the same answer from the same data."""
 
     def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
         """The round and the weights that the server sent."""
@@ -100,23 +100,23 @@ class WeightsClient(PartyClient[S], Generic[S]):
         return Start(number, self._start(arrays, self.learner(number)))
 
     def exact(self, question: Any) -> dict[str, Any]:
-        """Difference (d,) between the party's weights after training and those that the server sent."""
-        start, settings = question, self.party.settings
+        """Difference (d,) between the client's weights after training and those that the server sent."""
+        start, settings = question, self.workspace.settings
         learner = self.learner(start.round)
         learner.set_weights(unflatten(start.weights, [w.shape for w in learner.get_weights()]))
         self.train(learner, start.round)
-        if settings.evaluate_agents and start.round == settings.rounds:
-            self.party.folder.note({"confusion": self.party.confusion(learner, EVALUATED).tolist()})
+        if settings.evaluate_clients and start.round == settings.rounds:
+            self.workspace.folder.note({"confusion": self.workspace.confusion(learner, EVALUATED).tolist()})
         return {"difference": flatten(learner.get_weights()) - start.weights}
 
     def pack(self, question: Any, release: Release) -> Arrays:
         """The difference, in the precision that the settings name."""
-        return pack_difference(release["difference"], self.party.settings)
+        return pack_difference(release["difference"], self.workspace.settings)
 
     def learner(self, number: int) -> Learner:
         """An untrained learner whose batches and augmentation are those of round ``number``."""
-        settings = self.party.settings
-        return self.party.new_learner(
+        settings = self.workspace.settings
+        return self.workspace.new_learner(
             settings.model,
             epochs=settings.epochs,
             batch_size=settings.batch_size,
@@ -130,13 +130,13 @@ class WeightsClient(PartyClient[S], Generic[S]):
         return 0.0
 
     def train(self, learner: Learner, number: int) -> None:
-        """Train on the party's own records in round ``number``, from the weights that the learner holds."""
-        own, strength = self.party.private(), self.party.settings.domain_adaptation
-        target = np.asarray(self.party.data.public_x) if strength else None
+        """Train on the client's own records in round ``number``, from the weights that the learner holds."""
+        own, strength = self.workspace.private(), self.workspace.settings.domain_adaptation
+        target = np.asarray(self.workspace.data.public_x) if strength else None
         learner.fit(own.x, own.y, pull=self.pull, target=target, adaptation=strength)
 
     def _round(self, config: dict[str, Scalar]) -> int:
-        number, rounds = config.get("round"), self.party.settings.rounds
+        number, rounds = config.get("round"), self.workspace.settings.rounds
         if not isinstance(number, int) or not 1 <= number <= rounds:
             raise Refusal("request", f"round {number!r} is not one of 1..{rounds}")
         return number
@@ -164,14 +164,14 @@ class ProxSettings(WeightsSettings):
 
 
 class ProxClient(WeightsClient[ProxSettings]):
-    """A party of FedProx: local training is pulled towards the server's weights.
+    """A client of FedProx: local training is pulled towards the server's weights.
 
     Paper: Li et al. 2020, "Federated optimization in heterogeneous networks", Algorithm 2.
     """
 
     @property
     def pull(self) -> float:
-        return self.party.settings.mu
+        return self.workspace.settings.mu
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The private methods that share weights: noise on the cohort's sum (DP-FedAvg), or in every local step (DP-FedSGD).
 
 Papers: McMahan et al. 2018, "Learning differentially private recurrent language models", Algorithm 1; Abadi et al.
-2016, "Deep learning with differential privacy", Algorithm 1, run by each party.
+2016, "Deep learning with differential privacy", Algorithm 1, run by each client.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DpFedavgSettings(MomentumSettings):
         1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
     )
     clip: float = setting(
-        0.3, "largest norm of an agent's difference; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
+        0.3, "largest norm of a client's difference; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
     )
     noise_multiplier: float = setting(
         0.0,
@@ -47,7 +47,7 @@ class DpFedavgSettings(MomentumSettings):
     )
     sampling: Literal["poisson", "fixed"] = setting(
         "poisson",
-        "how participation draws a cohort: each agent by itself, or exactly so many",
+        "how participation draws a cohort: each client by itself, or exactly so many",
         site_limit=("poisson", "fixed"),
     )
     noise_seed: int | None = setting(
@@ -58,7 +58,7 @@ class DpFedavgSettings(MomentumSettings):
         super().check()
         if self.weights != "equal":
             raise SettingsError(
-                f"weights={self.weights} lets one agent count for more than clip, on which the noise rests: set "
+                f"weights={self.weights} lets one client count for more than clip, on which the noise rests: set "
                 "weights=equal"
             )
 
@@ -70,17 +70,17 @@ class DpFedavgSettings(MomentumSettings):
     @property
     def divisor(self) -> float:
         """Public number that a round's sum is divided by: the expected size of its cohort."""
-        return self.agents * self.participation if self.sampling == "poisson" else float(self.cohort_size)
+        return self.clients * self.participation if self.sampling == "poisson" else float(self.cohort_size)
 
     @property
     def adjacency(self) -> Adjacency:
-        """The two worlds: an agent blanked out (Poisson), or replaced (a cohort of fixed size has no empty seats)."""
+        """The two worlds: a client blanked out (Poisson), or replaced (a cohort of fixed size has no empty seats)."""
         return "zero-out" if self.sampling == "poisson" else "replace-one"
 
 
 @dataclass(frozen=True)
 class DpFedsgdSettings(WeightsSettings):
-    """Settings of DP-FedSGD; a party takes epochs / rate noisy steps in each round."""
+    """Settings of DP-FedSGD; a client takes epochs / rate noisy steps in each round."""
 
     batch_size: int = setting(
         64, "public number that a batch's sum is divided by; batches hold rate * records", low=1, site_limit=(1, 4096)
@@ -111,7 +111,7 @@ class DpFedsgdSettings(WeightsSettings):
     def check(self) -> None:
         super().check()
         if self.weights != "equal":
-            raise SettingsError(f"weights={self.weights} tells the parties' numbers of records: set weights=equal")
+            raise SettingsError(f"weights={self.weights} tells the clients' numbers of records: set weights=equal")
         if self.domain_adaptation:
             raise SettingsError(
                 f"domain_adaptation={self.domain_adaptation:g}: its loss has no gradient of a single record, which "
@@ -125,9 +125,9 @@ class DpFedsgdSettings(WeightsSettings):
 
 
 @lru_cache(maxsize=8)
-def agent_mechanism(settings: DpFedavgSettings, size: int) -> SubsampledGaussian:
+def client_mechanism(settings: DpFedavgSettings, size: int) -> SubsampledGaussian:
     """The noisy sums of DP-FedAvg: one step per round, for weights (d,) of that size."""
-    return _mechanism(settings, size, population=settings.agents, rate=settings.rate, steps=settings.rounds)
+    return _mechanism(settings, size, population=settings.clients, rate=settings.rate, steps=settings.rounds)
 
 
 @lru_cache(maxsize=8)
@@ -159,10 +159,10 @@ def _mechanism(
 
 
 class DpFedavgClient(WeightsClient[DpFedavgSettings]):
-    """A party of DP-FedAvg: it trusts the server to clip, to add the noise, and to show nothing but the result.
+    """A client of DP-FedAvg: it trusts the server to clip, to add the noise, and to show nothing but the result.
 
     It is charged for each round in which it is drawn, without amplification: it, and whoever knows that it was drawn,
-    cannot count on the draw being secret. A party that is not drawn pays nothing, for nothing of it is in that sum.
+    cannot count on the draw being secret. A client that is not drawn pays nothing, for nothing of it is in that sum.
     """
 
     trusts_server = True
@@ -170,13 +170,13 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
 
     def mechanism(self, question: Start) -> SubsampledGaussian:
         """The server's noise."""
-        return agent_mechanism(self.party.settings, question.weights.size)
+        return client_mechanism(self.workspace.settings, question.weights.size)
 
     def terms(self, question: Start) -> Terms:
-        settings, mechanism = self.party.settings, self.mechanism(question)
+        settings, mechanism = self.workspace.settings, self.mechanism(question)
         costs = [mechanism.cost_if_drawn()] * settings.rounds
         budget = accounting.least_budget(costs, settings.delta, "exact")
-        return Terms("agent", settings.adjacency, budget, settings.delta)
+        return Terms("client", settings.adjacency, budget, settings.delta)
 
     def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
         """The difference as it is; the server adds the noise that is charged."""
@@ -194,20 +194,20 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
 
     def pack(self, question: Start, release: Release) -> Arrays:
         if self._difference is None and release["difference"][0]:
-            self.drawn(question, self.parts(question, "agent"))  # made again; blank if that fails now
+            self.drawn(question, self.parts(question, "client"))  # made again; blank if that fails now
         difference = self.blank(question)["difference"] if self._difference is None else self._difference
-        return pack_difference(difference, self.party.settings)
+        return pack_difference(difference, self.workspace.settings)
 
 
 class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
-    """A party of DP-FedSGD: what it tells is private already, whoever reads it."""
+    """A client of DP-FedSGD: what it tells is private already, whoever reads it."""
 
     def mechanism(self, question: Start) -> SubsampledGaussian:
         """The noise of all rounds."""
-        return record_mechanism(self.party.settings, question.weights.size)
+        return record_mechanism(self.workspace.settings, question.weights.size)
 
     def terms(self, question: Start) -> Terms:
-        settings = self.party.settings
+        settings = self.workspace.settings
         cost = round_mechanism(settings, question.weights.size).cost()
         accountant: Accountant = "exact" if isinstance(cost, GaussianCost) else "rdp"  # the one that knows sampling
         budget = accounting.least_budget([cost] * settings.rounds, settings.delta, accountant)
@@ -215,12 +215,12 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
 
     def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
         """The difference, whose noise is in every step that led to it."""
-        cost = round_mechanism(self.party.settings, question.weights.size).cost()
-        return {"difference": Part(cost, lambda told, _: pack_difference(told, self.party.settings)[0])}
+        cost = round_mechanism(self.workspace.settings, question.weights.size).cost()
+        return {"difference": Part(cost, lambda told, _: pack_difference(told, self.workspace.settings)[0])}
 
     def blank(self, question: Start) -> dict[str, Any]:
         """The same steps without a record in any of their batches."""
-        mechanism, settings = self.mechanism(question), self.party.settings
+        mechanism, settings = self.mechanism(question), self.workspace.settings
         noise, nobody = self.noise("difference", question), np.zeros((0, question.weights.size))
         steps = sum(mechanism.release(nobody, noise) for _ in range(settings.steps))
         return {"difference": np.asarray(-settings.lr / settings.batch_size * steps, dtype=np.float32)}
@@ -230,14 +230,14 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
 
     def noise(self, part: str, question: Start) -> NoiseSource:
         """Each round has a stream of its own."""
-        return secret_noise(self.party.settings.noise_seed, self.party.agent, question.round)
+        return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, question.round)
 
     def train(self, learner: Learner, number: int) -> None:
-        """Noisy steps on Poisson batches of the party's own records."""
-        own, settings = self.party.private(), self.party.settings
+        """Noisy steps on Poisson batches of the client's own records."""
+        own, settings = self.workspace.private(), self.workspace.settings
         size = sum(w.size for w in learner.get_weights())
         mechanism = replace(record_mechanism(settings, size), population=len(own.y))
-        noise = secret_noise(settings.noise_seed, self.party.agent, number)
+        noise = secret_noise(settings.noise_seed, self.workspace.client_id, number)
         learner.descend(
             own.x,
             own.y,

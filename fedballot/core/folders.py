@@ -1,4 +1,4 @@
-"""One run on disk: what was asked, what each agent keeps, what came out. A killed run leaves a readable folder."""
+"""One run on disk: what was asked, what each client keeps, what came out. A killed run leaves a readable folder."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PER_MACHINE = ("workers", "device", "gpu_fraction", "round_timeout_s")  # may ch
 
 
 @dataclass(frozen=True)
-class AgentFolder:
-    """What one party keeps: its model, its ledger, figures for its own eyes. Never sent anywhere."""
+class ClientFolder:
+    """What one client keeps: its model, its ledger, figures for its own eyes. Never sent anywhere."""
 
     path: Path
 
@@ -26,23 +26,23 @@ class AgentFolder:
         return self.path / "model"
 
     def note(self, figures: Mapping[str, Any]) -> None:
-        """Keep figures about the party's own model, such as its accuracy."""
+        """Keep figures about the client's own model, such as its accuracy."""
         write_json(self.path / "figures.json", dict(figures))
 
     def log_error(self, text: str) -> None:
-        """Keep what went wrong, for the party's own eyes."""
+        """Keep what went wrong, for the client's own eyes."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "errors.txt").open("a") as stream:
             stream.write(f"{datetime.now(UTC).isoformat(timespec='seconds')}\n{text}\n")
 
     def log_blank(self, what: str, text: str) -> None:
-        """Keep why an answer is blank, for the party's own eyes."""
+        """Keep why an answer is blank, for the client's own eyes."""
         self.log_error(text)
         write_json(self.blank, {"what": what})
 
     @property
     def blank(self) -> Path:
-        """There once the party has answered blank, as its own work had failed."""
+        """There once the client has answered blank, as its own work had failed."""
         return self.path / "blank.json"
 
     def figures(self) -> dict[str, Any] | None:
@@ -53,7 +53,7 @@ class AgentFolder:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run's folder: ``run.json`` (what was asked), ``agents/`` (each party's state), ``result.json`` and the rest."""
+    """A run's folder: ``run.json`` (what was asked), ``clients/`` (each client's state), ``result.json``, the rest."""
 
     path: Path
     method: str
@@ -120,9 +120,9 @@ class RunFolder:
                 f"--out {self.path}: cannot be written: {error.strerror}; name another folder"
             ) from error
 
-    def agent(self, index: int) -> AgentFolder:
-        """The folder of agent ``index``."""
-        return agent_folder(self.path / "agents", index)
+    def client_id(self, index: int) -> ClientFolder:
+        """The folder of client ``index``."""
+        return client_folder(self.path / "clients", index)
 
     @property
     def result(self) -> Path:
@@ -141,6 +141,6 @@ class RunFolder:
         return self.path / "log.txt"
 
 
-def agent_folder(root: Path, index: int) -> AgentFolder:
-    """The folder of agent ``index`` under ``root``."""
-    return AgentFolder(root / f"{index:05d}")
+def client_folder(root: Path, index: int) -> ClientFolder:
+    """The folder of client ``index`` under ``root``."""
+    return ClientFolder(root / f"{index:05d}")

@@ -26,7 +26,7 @@ def public_copy(x: Array, rows: NDArray[np.integer], number: int, seed: int) -> 
 
     Copy 0 is the images themselves. In each other one every image is shifted by a random whole number of pixels in both
     directions, what comes in from outside is black, and colour images are mirrored in half of the cases. Nothing is
-    interpolated, so that parties and server have the same copies to the last bit.
+    interpolated, so that clients and server have the same copies to the last bit.
 
     Parameters
     ----------

@@ -19,8 +19,8 @@ def describe(what: Source | FederationSpec) -> dict[str, Any]:
     -------
     dict with `name, shape, dtype, classes, train, test, fingerprint, groups`, where `train` and `test` hold
     `records` and `per_class`; `fingerprint` is that of the training records; `groups` maps names to records. For a
-    spec also `partition`: `scheme, agents, records, size, classes_per_agent, counts, public, test`, where `size` and
-    `classes_per_agent` hold `min, median, max` over agents, `counts` is the agents x classes matrix, and `classes` are
+    spec also `partition`: `scheme, clients, records, size, classes_per_client, counts, public, test`, where `size` and
+    `classes_per_client` hold `min, median, max` over clients, `counts` is the clients x classes matrix, `classes` are
     those that models answer for.
     """
     if isinstance(what, Source):
@@ -32,10 +32,10 @@ def describe(what: Source | FederationSpec) -> dict[str, Any]:
         "classes": list(data.classes),
         "partition": {
             "scheme": what.partition,
-            "agents": what.agents,
+            "clients": what.clients,
             "records": int(sizes.sum()),
             "size": _spread(sizes),
-            "classes_per_agent": _spread((counts > 0).sum(1)),
+            "classes_per_client": _spread((counts > 0).sum(1)),
             "counts": counts.tolist(),
             "public": {
                 "records": len(data.public_y),
@@ -51,7 +51,7 @@ def describe(what: Source | FederationSpec) -> dict[str, Any]:
 
 
 def label_counts(y: Array, parts: Sequence[Indices], n_classes: int) -> Indices:
-    """Records per agent and class, int64 (agents, classes)."""
+    """Records per client and class, int64 (clients, classes)."""
     return np.stack([_per_class(y[part], n_classes) for part in parts])
 
 

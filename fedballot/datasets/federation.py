@@ -1,4 +1,4 @@
-"""One experiment's data: private records dealt out to agents, a public pool, and test records."""
+"""One experiment's data: private records dealt out to clients, a public pool, and test records."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,7 +28,7 @@ class FederationSpec:
     test_source : "public" or "private", whose records test; with "private" the tasks may differ (see `own_task`).
     private_classes : with "private": the classes that are kept or joined.
     public_labels : "known", or "ignored": with "private", models answer for the private classes alone.
-    agents, partition, alpha, classes_per_agent, min_size : see `partitions.partition`.
+    clients, partition, alpha, classes_per_client, min_size : see `partitions.partition`.
     seed : fixes the split and the partition.
     """
 
@@ -40,10 +40,10 @@ class FederationSpec:
     test_source: str = "public"
     private_classes: tuple[str, ...] = ("all",)
     public_labels: str = "known"
-    agents: int
+    clients: int
     partition: str
     alpha: float
-    classes_per_agent: int
+    classes_per_client: int
     min_size: int
     seed: int
 
@@ -56,7 +56,7 @@ class FederatedData:
     ----------
     classes : names of the classes.
     private : the private source; records that are in no part belong to nobody in this experiment.
-    parts : per agent, sorted int64 indices into `private`.
+    parts : per client, sorted int64 indices into `private`.
     public_x : public pool in the shape and dtype of `private.x`.
     public_y : its labels, int64, -1 where there is none of `classes`; multi-label as `Examples.y`; held back for
         measuring, but for methods that say that they train on them.
@@ -77,12 +77,12 @@ class FederatedData:
 
     @property
     def records(self) -> int | None:
-        """How many private records all agents hold; None where that is not known: sites tell nobody."""
+        """How many private records all clients hold; None where that is not known: sites tell nobody."""
         return sum(part.size for part in self.parts) or None
 
     @property
     def largest(self) -> int | None:
-        """How many private records the largest agent holds; None where that is not known."""
+        """How many private records the largest client holds; None where that is not known."""
         return max((part.size for part in self.parts), default=0) or None
 
     @property
@@ -136,10 +136,10 @@ def build(spec: FederationSpec) -> FederatedData:
         spec.partition,
         representative(private.train.y[split.private]),
         None if groups is None else groups[split.private],
-        spec.agents,
+        spec.clients,
         alpha=spec.alpha,
         min_size=spec.min_size,
-        classes_per_agent=spec.classes_per_agent,
+        classes_per_client=spec.classes_per_client,
         rng=dealing,
     )
     public_x, public_y = _take(pool, split.public, public, private)
@@ -158,9 +158,9 @@ def build(spec: FederationSpec) -> FederatedData:
 
 
 def _public_only(spec: FederationSpec) -> FederatedData:
-    """What everybody sees of a federation whose parties hold their own records: public and test records."""
+    """What everybody sees of a federation whose clients hold their own records: public and test records."""
     if not spec.public_dataset:
-        raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all parties hold")
+        raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all clients hold")
     public = load(spec.public_dataset)
     pool = _public_pool(public, same=False)
     split = split_records(0, sum(map(len, pool)), False, spec, np.random.default_rng(spec.seed))
@@ -170,7 +170,7 @@ def _public_only(spec: FederationSpec) -> FederatedData:
     return FederatedData(
         public.classes,
         Examples(public.train.x[:0], public.train.y[:0]),
-        tuple(nobody for _ in range(spec.agents)),
+        tuple(nobody for _ in range(spec.clients)),
         _frozen(public_x),
         _frozen(public_y),
         _frozen(test_x),
@@ -221,7 +221,7 @@ def split_records(n_private: int, n_pool: int, shared: bool, spec: FederationSpe
 
 
 def _check(spec: FederationSpec) -> None:
-    for key, least in (("private_size", 0), ("public_size", 1), ("test_size", 0), ("agents", 1), ("seed", 0)):
+    for key, least in (("private_size", 0), ("public_size", 1), ("test_size", 0), ("clients", 1), ("seed", 0)):
         if getattr(spec, key) < least:
             raise SettingsError(f"{key}: {getattr(spec, key)}; expected at least {least}")
     if spec.public_labels == "ignored" and spec.test_source != "private":

@@ -1,4 +1,4 @@
-"""Data of a real federation: every party reads its own records, and all hold the same public source."""
+"""Data of a real federation: every client reads its own records, and all hold the same public source."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from fedballot.datasets.fingerprint import records_fingerprint, row_hashes
 from fedballot.datasets.readers.files import read_raw
 
 SITES = "sites"
-"""The data set's name in a run whose parties hold their own records."""
+"""The data set's name in a run whose clients hold their own records."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Persons:
 
 @dataclass(frozen=True, eq=False)
 class OwnRecords:
-    """A party's records.
+    """A client's records.
 
     Attributes
     ----------
@@ -47,9 +47,9 @@ class OwnRecords:
 
 
 def load_own(path: Path, public: Source, persons: Persons | None = None) -> OwnRecords:
-    """Read a party's own file or image folder; labels are numbered as the public source numbers its classes.
+    """Read a client's own file or image folder; labels are numbered as the public source numbers its classes.
 
-    A party need not hold every class, and may hold a single one.
+    A client need not hold every class, and may hold a single one.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def load_own(path: Path, public: Source, persons: Persons | None = None) -> OwnR
         not know, or rows of another shape or kind than the public ones.
     """
     if not path.exists():
-        raise DataError(f"{path}: no such file or folder; expected the party's own records")
+        raise DataError(f"{path}: no such file or folder; expected the client's own records")
     return _load(path, public, persons, stamp(path))
 
 
@@ -73,7 +73,7 @@ def stamp(path: Path) -> tuple[tuple[str, int, int, int], ...]:
 def _load(path: Path, public: Source, persons: Persons | None, _: tuple[tuple[str, int, int, int], ...]) -> OwnRecords:
     raw = read_raw(path, persons.column if persons else "")
     if raw.test is not None:
-        raise DataError(f"{path}: holds a test split; expected all of the party's records under one pair of keys")
+        raise DataError(f"{path}: holds a test split; expected all of the client's records under one pair of keys")
     wanted = public.train.x
     if raw.x.shape[1:] != wanted.shape[1:] or raw.x.dtype != wanted.dtype:
         raise DataError(

@@ -1,7 +1,7 @@
 """Private and public records of different tasks, and test records of the private one.
 
 The setting of "Federated model distillation with noise-free differential privacy": the public set has labels of its
-own, such as digits, and the parties learn another task, such as six kinds of clothing. Models answer for the classes of
+own, such as digits, and the clients learn another task, such as six kinds of clothing. Models answer for the classes of
 both, the public ones first.
 """
 
@@ -95,16 +95,16 @@ def build_own_task(spec: FederationSpec) -> FederatedData:
         chosen, test_rows = _private_and_test(kept, test_rows, private.test is None, spec, splits)
         public_x, public_y = _public(public, private, spec, splits)
     groups = records.groups
-    if spec.partition == "subclass-per-agent":
+    if spec.partition == "subclass-per-client":
         groups = records.y if len(task.classes) < int((task.place >= 0).sum()) else None
     parts = partition(
         spec.partition,
         place[records.y[chosen]],
         None if groups is None else groups[chosen],
-        spec.agents,
+        spec.clients,
         alpha=spec.alpha,
         min_size=spec.min_size,
-        classes_per_agent=spec.classes_per_agent,
+        classes_per_client=spec.classes_per_client,
         rng=dealing,
     )
     return FederatedData(
@@ -138,10 +138,10 @@ def _build_unlabelled(spec: FederationSpec, private: Source, public: Source) -> 
         spec.partition,
         representative(records.y[chosen]),
         None if records.groups is None else records.groups[chosen],
-        spec.agents,
+        spec.clients,
         alpha=spec.alpha,
         min_size=spec.min_size,
-        classes_per_agent=spec.classes_per_agent,
+        classes_per_client=spec.classes_per_client,
         rng=dealing,
     )
     return FederatedData(

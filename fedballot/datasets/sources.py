@@ -26,7 +26,7 @@ def load(name: str) -> Source:
     ----------
     name : a name of `names()`, also with `@` and the groups that are wanted (`office-caltech10@amazon+dslr`); or a
         path: .npz, .csv, .parquet, an image folder, or a pattern such as 'sites/*.csv'
-        whose files are one party each.
+        whose files are one client each.
 
     Raises
     ------

@@ -182,7 +182,7 @@ def _common_limits(allowed: Allowed) -> str:
     """What holds for every request."""
     return (
         f"at most {allowed.queries} queries; epsilon {allowed.smallest_epsilon:g} to {allowed.largest_epsilon:g} for a "
-        f"release; answers of at least {allowed.least_agents} sites (min_agents; 0 asks for nine in ten); "
+        f"release; answers of at least {allowed.least_clients} sites (min_clients; 0 asks for nine in ten); "
         f"{allowed.longest_training_s:g} s"
     )
 

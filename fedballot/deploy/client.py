@@ -14,14 +14,14 @@ import numpy as np
 from flwr.client import NumPyClient
 from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, Party, PartyClient, Refusal
+from fedballot.clients.base import Arrays, BallotClient, Refusal, Workspace
 from fedballot.core.errors import DataError, FedballotError, RunError
 from fedballot.core.files import read_json, write_json
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import OwnRecords, load_own, stamp
 from fedballot.datasets.sources import load
-from fedballot.deploy.rules import check_request, check_weights, party_settings
+from fedballot.deploy.rules import check_request, check_weights, site_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
 from fedballot.deploy.time_limit import GRACE_S, time_limit
@@ -43,10 +43,10 @@ def own_view(site: Site, settings: CommonSettings, records: int) -> FederatedDat
     return dataclasses.replace(shared, parts=parts)
 
 
-def run_state(site: Site, method: Method, settings: CommonSettings, version: Version) -> AgentFolder:
+def run_state(site: Site, method: Method, settings: CommonSettings, version: Version) -> ClientFolder:
     """Where the site keeps its model for these settings and records: another run must never find it by chance."""
     named = json.dumps([method.name, settings.to_dict(), version.fingerprint], sort_keys=True)
-    return AgentFolder(site.state / "runs" / hashlib.sha256(named.encode()).hexdigest()[:16])
+    return ClientFolder(site.state / "runs" / hashlib.sha256(named.encode()).hexdigest()[:16])
 
 
 def own_records(site: Site) -> OwnRecords:
@@ -121,7 +121,7 @@ def open_ledger(site: Site, config: dict[str, Scalar]) -> SiteLedger:
     return ledger
 
 
-def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLedger) -> PartyClient[Any]:
+def make_site_client(site: Site, method: Method, asked: CommonSettings, ledger: SiteLedger) -> BallotClient[Any]:
     """The method's client on the site's own records, which it reads behind its charge, if at all.
 
     Raises
@@ -131,7 +131,7 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
     FedballotError
         If the site's files cannot be used.
     """
-    settings = party_settings(site, asked)
+    settings = site_settings(site, asked)
     models = (site.model, *torch_extractors(settings))
     prepare_worker(needs_torch(models))
     version = own_version(site, ledger)
@@ -142,8 +142,8 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
             raise RunError(f"{site.data.private} has changed since the request was charged")
         return own
 
-    party = Party(
-        agent=site.number,
+    workspace = Workspace(
+        client_id=site.number,
         settings=settings,
         data=own_view(site, settings, version.records),
         folder=run_state(site, method, settings, version),
@@ -156,7 +156,7 @@ def make_party(site: Site, method: Method, asked: CommonSettings, ledger: SiteLe
         masks_only=site.allowed.secure_aggregation,
         limit=lambda: time_limit(site.allowed.longest_training_s, grace_s=GRACE_S),
     )
-    return method.client(party)
+    return method.client(workspace)
 
 
 class SiteClient(NumPyClient):
@@ -166,7 +166,7 @@ class SiteClient(NumPyClient):
         self.site_file, self.method, self.settings = site_file, method, settings
 
     def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
-        """See :meth:`fedballot.clients.base.PartyClient.fit`."""
+        """See :meth:`fedballot.clients.base.BallotClient.fit`."""
         site: Site | None = None
         try:
             site = read_site(self.site_file)
@@ -175,13 +175,13 @@ class SiteClient(NumPyClient):
             check_modes(site)
             site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             ledger = open_ledger(site, config)
-            client = make_party(site, self.method, self.settings, ledger)
+            client = make_site_client(site, self.method, self.settings, ledger)
             arrays, one, metrics = client.fit(parameters, config)
             if client.failed:
                 logger.warning(
                     "fedballot: the site's own work for %s failed, so its answer is blank, and charged; %s says why",
                     config["request"],
-                    client.party.folder.path / "errors.txt",
+                    client.workspace.folder.path / "errors.txt",
                 )
             for private in ("began", "compute_s"):  # how long training takes tells of the number of records
                 metrics.pop(private, None)
@@ -214,7 +214,7 @@ class SiteClient(NumPyClient):
         except Exception as error:  # whose text Flower would send to the server
             reason, detail = "site", f"{type(error).__name__}; the site's own log says more"
             if site is not None:  # nor does the log hold a text that may quote a record
-                AgentFolder(site.state).log_error(traceback.format_exc())
+                ClientFolder(site.state).log_error(traceback.format_exc())
                 logger.warning("fedballot: this fault is not the request's; %s says more", site.state / "errors.txt")
         logger.warning("fedballot: refused %s: %s: %s", config.get("request", "a request"), reason, detail)
-        return [], 1, {"agent": site.number if site else -1, "refused": reason, "detail": detail}
+        return [], 1, {"client_id": site.number if site else -1, "refused": reason, "detail": detail}

@@ -37,9 +37,12 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
             method.name in allowed.methods,
             f"method {method.name!r} is not allowed here; allowed are {', '.join(allowed.methods)}",
         ),
-        (not method.one_party, f"method {method.name!r} is one party's on its own: no site takes part in it"),
+        (not method.single_client, f"method {method.name!r} is one client's on its own: no site takes part in it"),
         (settings.dataset == SITES, f"dataset={settings.dataset!r}: this site answers with its own records only"),
-        (settings.agents == site.sites, f"agents={settings.agents}, but this site joined a federation of {site.sites}"),
+        (
+            settings.clients == site.sites,
+            f"clients={settings.clients}, but this site joined a federation of {site.sites}",
+        ),
         (queries <= allowed.queries, f"{queries} queries are more than the {allowed.queries} that this site allows"),
         (getattr(settings, "noise_seed", None) is None, "noise_seed is set: seeded noise protects nobody"),
         (
@@ -47,9 +50,9 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
             "secure_aggregation=false: this site's ballots, where only their sum is needed, leave under masks only",
         ),
         (
-            settings.required_agents >= allowed.least_agents,
-            f"min_agents={settings.min_agents} asks for the answers of {settings.required_agents} sites; this site "
-            f"allows at least {allowed.least_agents}",
+            settings.required_clients >= allowed.least_clients,
+            f"min_clients={settings.min_clients} asks for the answers of {settings.required_clients} sites; this site "
+            f"allows at least {allowed.least_clients}",
         ),
         *((False, f"{name}=inf: this site releases nothing without noise") for name in _infinite(settings)),
         *_within_limits(allowed, settings),
@@ -66,9 +69,9 @@ def _infinite(settings: CommonSettings) -> list[str]:
 
 
 def _within_limits(allowed: Allowed, settings: CommonSettings) -> Iterator[tuple[bool, str]]:
-    """Whether each setting that parties read lies within the site's limit, and what to say if not."""
+    """Whether each setting that clients read lies within the site's limit, and what to say if not."""
     for field in dataclasses.fields(settings):
-        if field.metadata["reads"] == "party":
+        if field.metadata["reads"] == "client":
             limit, value = limit_of(allowed, field), getattr(settings, field.name)
             known = chain_name(value) if field.metadata["site_limit"] == EXTRACTORS else value
             yield limit.holds(known), f"{field.name}={value!r}; this site allows {limit.words}"
@@ -104,7 +107,7 @@ def _word(value: Any) -> str:
 
 
 def limit_of(allowed: Allowed, field: dataclasses.Field[Any]) -> Limit:
-    """What a site accepts of a setting that parties read: its file's limit, the built-in one, or the default alone."""
+    """What a site accepts of a setting that clients read: its file's limit, the built-in one, or the default alone."""
     declared = field.metadata["site_limit"]
     if declared == EXTRACTORS:
         return Limit(values=tuple(dict.fromkeys(entry.partition("@")[0] for entry in allowed.extractors)))
@@ -120,13 +123,13 @@ def limit_of(allowed: Allowed, field: dataclasses.Field[Any]) -> Limit:
 
 
 def limits_of(site: Site, method: Method) -> dict[str, Limit]:
-    """What a site accepts of every setting of a method that parties read, by name."""
+    """What a site accepts of every setting of a method that clients read, by name."""
     fields = dataclasses.fields(method.settings)
-    return {field.name: limit_of(site.allowed, field) for field in fields if field.metadata["reads"] == "party"}
+    return {field.name: limit_of(site.allowed, field) for field in fields if field.metadata["reads"] == "client"}
 
 
-def party_settings(site: Site, asked: S) -> S:
-    """The settings as the site's client reads them: a server's words only where parties read them.
+def site_settings(site: Site, asked: S) -> S:
+    """The settings as the site's client reads them: a server's words only where clients read them.
 
     What the server, or each machine, reads for itself stands at its default, so that nothing depends on what was
     asked; model and public source are the site's own. Two requests that differ in no more than that are the same.

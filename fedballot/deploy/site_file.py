@@ -73,7 +73,7 @@ class Allowed:
     queries : most public records in one request.
     smallest_epsilon, largest_epsilon : that a single release may cost.
     secure_aggregation : whether ballots of methods that need their sum only never leave without masks.
-    least_agents : fewest answers for a result (``min_agents``) that it joins in.
+    least_clients : fewest answers for a result (``min_clients``) that it joins in.
     least_colluders : fewest colluders that the noise and the masks must bear.
     longest_training_s : longest work on one request, in seconds.
     settings : limits by setting, in place of the built-in ones: (lowest, highest) of a number, else what is accepted.
@@ -85,7 +85,7 @@ class Allowed:
     smallest_epsilon: float
     largest_epsilon: float
     secure_aggregation: bool
-    least_agents: int
+    least_clients: int
     least_colluders: int
     longest_training_s: float
     settings: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict, hash=False)
@@ -207,7 +207,7 @@ def _chains(path: Path, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _own_limits(path: Path, values: Any) -> dict[str, tuple[Any, ...]]:
-    """The table ``[allowed.settings]``: only what parties read from the server can be limited."""
+    """The table ``[allowed.settings]``: only what clients read from the server can be limited."""
     if not isinstance(values, Mapping):
         raise SettingsError(f"{path}: allowed.settings = {values!r} is not a table; expected [allowed.settings]")
     fields: dict[str, list[tuple[dataclasses.Field[Any], Any]]] = {}
@@ -229,11 +229,11 @@ def _own_limits(path: Path, values: Any) -> dict[str, tuple[Any, ...]]:
 
 def can_be_limited(field: dataclasses.Field[Any]) -> bool:
     """Whether a site's file can say what it accepts of a setting."""
-    return field.metadata["reads"] == "party" and field.metadata["site_limit"] not in ((), EXTRACTORS)
+    return field.metadata["reads"] == "client" and field.metadata["site_limit"] not in ((), EXTRACTORS)
 
 
 def _no_limit(field: dataclasses.Field[Any], kind: Any) -> str:
-    if field.metadata["reads"] != "party":
+    if field.metadata["reads"] != "client":
         return "no site takes from the server: leave it out"
     if field.metadata["site_limit"] == EXTRACTORS:
         return "allowed.extractors limits: list it there"
@@ -284,9 +284,9 @@ def _check(site: Site) -> None:
         (
             "budget.unit",
             site.budget.unit != "person" or bool(site.data.id),
-            '"agent" or "record", or data.id and data.records_per_person, which say whose record each is',
+            '"client" or "record", or data.id and data.records_per_person, which say whose record each is',
         ),
-        ("allowed.least_agents", 1 <= site.allowed.least_agents <= site.sites, f"1 to sites = {site.sites}"),
+        ("allowed.least_clients", 1 <= site.allowed.least_clients <= site.sites, f"1 to sites = {site.sites}"),
         (
             "allowed.least_colluders",
             0 <= site.allowed.least_colluders < site.sites,

@@ -94,7 +94,7 @@ class SiteLedger(Ledger):
         require_ledger(site)
         budget.ledger.mkdir(mode=0o700, parents=True, exist_ok=True)
         account = Account(
-            party=f"site {site.number}",
+            client=f"site {site.number}",
             population=site.data.population,
             unit=budget.unit,
             adjacency=ADJACENCY[budget.unit],

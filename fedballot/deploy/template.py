@@ -27,7 +27,7 @@ public_fingerprint = "sha256:"  # of that source, as `fedballot data public.npz`
 
 [budget]
 ledger = "ledger"               # what was spent, and every release; back it up, never delete it
-unit = "agent"                  # whom epsilon protects: "agent", all of this site's data at once, "record" or "person"
+unit = "client"                 # whom epsilon protects: "client", all data of this site at once, "record" or "person"
 epsilon = 10.0                  # all that this site will ever spend on these data
 delta = 1e-3
 accountant = "exact"            # how costs add up: "exact" knows Gaussian noise only, "rdp" also other kinds
@@ -41,7 +41,7 @@ queries = 1000                  # most public records in one request
 smallest_epsilon = 0.1          # a release below is mostly noise: not worth a request
 largest_epsilon = 5.0           # most that one release may cost
 secure_aggregation = true       # votes leave under masks only: the server sees their sum, never this site's own
-least_agents = {least_agents}                # fewest sites in a sum: `min_agents` of a request must not be below
+least_clients = {least_clients}                # fewest sites in a sum: `min_clients` of a request must not be below
 least_colluders = 0             # fewest sites that may pool what they know with the server: nor `colluders`
 longest_training_s = 3600.0     # longest work on one request, in seconds
 
@@ -68,6 +68,6 @@ def init_site(folder: Path, *, number: int, sites: int, server: str) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     public_key = make_site_key(folder / "site.key")
     # more than half: what secure aggregation needs in any case
-    text = TEMPLATE.format(number=number, sites=sites, server=server, least_agents=sites // 2 + 1)
+    text = TEMPLATE.format(number=number, sites=sites, server=server, least_clients=sites // 2 + 1)
     record.write_text(text)
     return public_key

@@ -40,9 +40,9 @@ def weighted_average(
     Parameters
     ----------
     ballots
-        One array (Q, C) per party.
+        One array (Q, C) per client.
     weights
-        Per party a number, or one for each query (Q,); at least 0. Equal ones give the paper's average.
+        Per client a number, or one for each query (Q,); at least 0. Equal ones give the paper's average.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def average_vectors(vectors: Iterable[npt.NDArray[np.floating]], weights: Iterab
     """Weighted average of vectors (d,), float64: FederatedAveraging's update.
 
     Source: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data",
-    Algorithm 1. Equal weights, or the parties' public numbers of records.
+    Algorithm 1. Equal weights, or the clients' public numbers of records.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def momentum_step(
 
 
 def confidence(ballot: npt.NDArray[np.floating], *, logits: bool) -> npt.NDArray[np.float64]:
-    """How sure a party is of each query (Q,): its largest probability."""
+    """How sure a client is of each query (Q,): its largest probability."""
     values = ballot.astype(np.float64)
     if logits:
         values = np.exp(values - values.max(axis=1, keepdims=True))
@@ -119,15 +119,15 @@ def to_simplex(rows: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
 
 
 def class_weights(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
-    """Weight (K, C) of each party for each class: its share of that class's records.
+    """Weight (K, C) of each client for each class: its share of that class's records.
 
     Source: FedKD ("Preserving privacy in federated learning with ensemble cross-domain knowledge distillation"),
-    equation 1, which leaves a class that nobody has undefined; there all parties weigh the same.
+    equation 1, which leaves a class that nobody has undefined; there all clients weigh the same.
 
     Parameters
     ----------
     counts
-        Records (K, C) of each party and class.
+        Records (K, C) of each client and class.
     """
     totals = counts.sum(axis=0)
     shares = counts / np.maximum(totals, 1)

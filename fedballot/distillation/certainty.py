@@ -1,4 +1,4 @@
-"""How the class sums of parties become soft labels: certainty by a matched filter, one head, no score models.
+"""How the class sums of clients become soft labels: certainty by a matched filter, one head, no score models.
 
 All of it is post-processing of noisy class sums (`fedballot.privacy.mechanisms.class_sums`). Source: ours; it
 takes the place of "FedAUXfdp: Differentially private one-shot federated distillation", equation 1, where score models
@@ -20,21 +20,21 @@ FLOOR = 1e-3  # least eigenvalue of the public covariance that is divided by, ov
 SHARPNESS = 3.0  # logits of one standard deviation of the evidence
 
 
-def planned_dimension(records: float, parties: int, classes: int, multiplier: float) -> int:
+def planned_dimension(records: float, clients: int, classes: int, multiplier: float) -> int:
     """Coordinates of the embedding: a power of two from 8 to 256, near sqrt(2)/s, from public numbers alone.
 
-    s = 2 C multiplier/(sqrt(K) n) is the noise on a coordinate of a class mean where K parties hold n/C records of
+    s = 2 C multiplier/(sqrt(K) n) is the noise on a coordinate of a class mean where K clients hold n/C records of
     each class, and the noise is `multiplier` times the sensitivity. A rule of thumb: more coordinates tell classes
     apart, and each of them takes a share of the norm that all have together.
     """
     if multiplier <= 0:
         return 256
-    wanted = math.sqrt(2 * parties) * records / (2 * multiplier * classes)
+    wanted = math.sqrt(2 * clients) * records / (2 * multiplier * classes)
     return int(np.clip(2 ** round(math.log2(max(wanted, 1.0))), 8, 256))
 
 
 def certainty(counts: Floats, variance: float) -> Floats:
-    """How many records of each class each party holds, float64 (K, C): noisy counts, shrunk towards an even split.
+    """How many records of each class each client holds, float64 (K, C): noisy counts, shrunk towards an even split.
 
     w = clip(n/C + r (N - n/C), 0, n) with r = (1 - variance / mean((N - n/C)^2))+: the best linear estimate where all
     counts deviate alike from an even split.
@@ -42,7 +42,7 @@ def certainty(counts: Floats, variance: float) -> Floats:
     Parameters
     ----------
     counts
-        Noisy counts (K, C); those of a party add up to its public number of records n.
+        Noisy counts (K, C); those of a client add up to its public number of records n.
     variance
         Of the noise on a count.
     """
@@ -56,8 +56,8 @@ def certainty(counts: Floats, variance: float) -> Floats:
 def pooled(sums: Floats, weights: Floats, variance: float) -> tuple[Floats, Floats]:
     """Class means (C, d) from sums (K, C, d) and certainty (K, C), and the variance (C,) of a coordinate's noise.
 
-    m_c = sum_i w_ic S_ic / sum_i w_ic^2, a matched filter: the least-squares estimate of a class mean that party i has
-    summed w_ic times under equal noise, of the given variance. A party that holds none of a class weighs nothing
+    m_c = sum_i w_ic S_ic / sum_i w_ic^2, a matched filter: the least-squares estimate of a class mean that client i has
+    summed w_ic times under equal noise, of the given variance. A client that holds none of a class weighs nothing
     there; of a class that nobody seems to hold nothing is known: mean 0, variance infinite.
     """
     power = np.sum(weights**2, axis=0)
@@ -126,6 +126,6 @@ def soft_labels(discriminants: Floats) -> Floats:
 
 
 def score(features: npt.NDArray[np.floating], head: npt.NDArray[np.floating]) -> Floats:
-    """Certainty f(x) (Q,) of a score head (p,), the sigmoid of its logit: how alike x is to a party's records."""
+    """Certainty f(x) (Q,) of a score head (p,), the sigmoid of its logit: how alike x is to a client's records."""
     logits = features.astype(np.float64) @ head.astype(np.float64)
     return np.asarray(0.5 * (1 + np.tanh(logits / 2)))

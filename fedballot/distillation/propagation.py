@@ -116,7 +116,7 @@ def propagate(
 def even_scales(spread: NDArray[np.float64], nothing: float = 0.0) -> NDArray[np.float64]:
     """Factor (C,) of each class's scores: the square root of the mean spread over its own; 1 up to ``nothing``.
 
-    Agents abstain more on some classes than on others; a class with few votes would be swallowed by a neighbour
+    Clients abstain more on some classes than on others; a class with few votes would be swallowed by a neighbour
     with many. Dividing by the whole spread would take the classes to be equally common, too.
     """
     known = spread > nothing

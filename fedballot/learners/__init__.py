@@ -1,1 +1,1 @@
-"""What a party trains: the Learner protocol, torch and scikit-learn. Importing this needs no torch."""
+"""What a client trains: the Learner protocol, torch and scikit-learn. Importing this needs no torch."""

@@ -41,7 +41,7 @@ class Replay:
 
 
 class Learner(Protocol):
-    """A classifier over a label set that all parties agree on.
+    """A classifier over a label set that all clients agree on.
 
     Inputs ``x`` are raw: uint8 images (n, h, w) or (n, h, w, 3), or float32 features (n, d). Labels are int64
     (n,) in [0, n_classes). ``fit`` and ``distill`` return the learner itself; torch learners go on from their

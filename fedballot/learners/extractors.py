@@ -58,7 +58,7 @@ class Extractor(Protocol):
         """Learn what the steps need (means, components, a network) from the public pool, and from nothing else.
 
         With ``network``, a contrastive step takes these weights in place of training: processors round differently,
-        so parties that each trained their own would not see the same features.
+        so clients that each trained their own would not see the same features.
         """
         ...
 
@@ -316,7 +316,7 @@ def _moments(rows: FloatArray) -> tuple[NDArray[np.float32], ...]:
 def _pca(rows: FloatArray, components: int) -> dict[str, NDArray[np.float32]]:
     from sklearn.decomposition import PCA
 
-    # the full decomposition: the randomised one would give each party other features unless all share a seed
+    # the full decomposition: the randomised one would give each client other features unless all share a seed
     fitted = PCA(min(components, *rows.shape), svd_solver="full").fit(rows)
     return {"mean": fitted.mean_.astype(np.float32), "axes": np.ascontiguousarray(fitted.components_.T, np.float32)}
 
@@ -348,7 +348,7 @@ def _imported(path: str, input_shape: tuple[int, ...]) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingsError(f"extractor {path!r} cannot be imported: {error}; give 'package.module:factory'") from error
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # weights that the factory draws must be the same at every party
+        torch.manual_seed(0)  # weights that the factory draws must be the same at every client
         try:
             net = factory(input_shape=input_shape)
         except Exception as error:  # foreign code: whatever it raises, the setting names it

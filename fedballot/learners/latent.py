@@ -39,9 +39,9 @@ class Generator(nn.Module):
 
 
 class Heads(NamedTuple):
-    """The ensemble of the parties' last layers as each label sees it: weights (C, C, d) and biases (C, C).
+    """The ensemble of the clients' last layers as each label sees it: weights (C, C, d) and biases (C, C).
 
-    A last layer is linear, so the mean of the parties' logits, weighted by the label that was asked for, is what the
+    A last layer is linear, so the mean of the clients' logits, weighted by the label that was asked for, is what the
     mean of their last layers says: label y has a layer ``weight[y]`` (C, d) of its own.
     """
 
@@ -55,7 +55,7 @@ class Heads(NamedTuple):
         weights: npt.NDArray[np.floating],
         device: str,
     ) -> Heads:
-        """From each party's layer, weights (C, d) and bias (C,), and its weight (K, C) for each label."""
+        """From each client's layer, weights (C, d) and bias (C,), and its weight (K, C) for each label."""
         weight = sum(np.multiply.outer(w, head[0]) for w, head in zip(weights, heads, strict=True))
         bias = sum(np.multiply.outer(w, head[1]) for w, head in zip(weights, heads, strict=True))
         return cls(*(torch.from_numpy(np.asarray(each, dtype=np.float32)).to(device) for each in (weight, bias)))

@@ -247,7 +247,7 @@ class ScikitLearner(WithoutWeights):
         }
 
     def _fitted(self, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64]) -> Any:
-        # most estimators refuse a single class, which a party may well have
+        # most estimators refuse a single class, which a client may well have
         estimator = DummyClassifier() if len(np.unique(y)) == 1 else clone(self._template)
         return _fit(estimator, flat, y, weights if self._weighted and (weights != 1).any() else None)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedballot.clients.base import PartyClient
+from fedballot.clients.base import BallotClient
 from fedballot.clients.baselines import CentralizedClient, PublicOnlyClient, StandaloneClient
 from fedballot.clients.fedaux import FedauxFClient, FedauxfdpClient, FedauxfdpSettings, FedauxFSettings
 from fedballot.clients.fedaux_sum import FedauxfdpSumClient, FedauxfdpSumSettings
@@ -51,16 +51,16 @@ class Method:
     from_whom: str
     source: str
     settings: type[CommonSettings]
-    client: type[PartyClient[Any]]
+    client: type[BallotClient[Any]]
     strategy: Callable[..., BallotStrategy[Any]]
-    one_party: bool = False
-    trains: bool = True  # whether parties train learners (`client_models`)
+    single_client: bool = False
+    trains: bool = True  # whether clients train learners (`client_models`)
     multi_label: bool = False
     search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values that `fedballot frontier` tries
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""
-        return 1 if self.one_party else settings.agents
+        return 1 if self.single_client else settings.clients
 
 
 def _measure(settings: CommonSettings, *, data: FederatedData, device: str, **kwargs: Any) -> MeasureStrategy:
@@ -72,9 +72,9 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             name="pate-fl",
-            summary="agents vote on public data; the server learns from the noisy tally",
-            sends="one noisy vote matrix per agent",
-            protects="each agent with all its data (and each record, at a higher epsilon)",
+            summary="clients vote on public data; the server learns from the noisy tally",
+            sends="one noisy vote matrix per client",
+            protects="each client with all its data (and each record, at a higher epsilon)",
             from_whom="everybody who sees the tally, the labels or the server's model",
             source="Voting-based approaches for differentially private federated learning, Algorithm 1",
             settings=PateSettings,
@@ -84,10 +84,10 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="private-knn-fl",
-            summary="agents count the classes of each public query's nearest private records; the server learns from "
+            summary="clients count the classes of each public query's nearest private records; the server learns from "
             "the noisy tally",
-            sends="one noisy count matrix per agent",
-            protects="each record (and each agent, at a higher epsilon)",
+            sends="one noisy count matrix per client",
+            protects="each record (and each client, at a higher epsilon)",
             from_whom="everybody who sees the tally, the labels or the server's model",
             source="Voting-based approaches for differentially private federated learning, Algorithm 2",
             settings=KnnSettings,
@@ -98,7 +98,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="fedmd",
-            summary="parties with models of any kind learn from the average of all predictions, round after round",
+            summary="clients with models of any kind learn from the average of all predictions, round after round",
             sends="predictions on public data, each round",
             protects="nothing: predictions may tell about training records",
             from_whom="nobody",
@@ -109,7 +109,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="fedmd-nfdp",
-            summary="FedMD in which each party trains on one fixed random sample of its records",
+            summary="FedMD in which each client trains on one fixed random sample of its records",
             sends="predictions on public data, each round",
             protects="each record, with the probability that it is not in the sample",
             from_whom="everybody, the server included",
@@ -120,9 +120,9 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="fedmd-ldp",
-            summary="FedMD in which each party adds noise to every prediction",
+            summary="FedMD in which each client adds noise to every prediction",
             sends="noisy predictions on public data, each round",
-            protects="each party with all its data",
+            protects="each client with all its data",
             from_whom="everybody, the server included",
             source="Federated model distillation with noise-free differential privacy, FedMD-LDP",
             settings=LdpSettings,
@@ -145,7 +145,7 @@ METHODS: dict[str, Method] = {
             name="fedkd-dp",
             summary="FedKD made sound: clipped logits, equal weights, noise on the sum",
             sends="one noisy logit per public record and class",
-            protects="each agent with all its data",
+            protects="each client with all its data",
             from_whom="everybody who sees the sum, the consensus or the server's model",
             source="Preserving privacy in federated learning with ensemble cross-domain distillation, mended",
             settings=FedkdDpSettings,
@@ -155,7 +155,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="fedauxfdp",
-            summary="agents tell noisy class sums of public features, or private heads; the server weighs and distils",
+            summary="clients tell noisy class sums of public features, or private heads; the server weighs and distils",
             sends="one noisy release: class sums, or a class head and a score head",
             protects="each record",
             from_whom="everybody, the server included",
@@ -177,7 +177,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="fedavg-p",
-            summary="the server averages the private heads of the agents",
+            summary="the server averages the private heads of the clients",
             sends="one private class head",
             protects="each record",
             from_whom="everybody, the server included",
@@ -211,7 +211,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="fedaux",
-            summary="agents train full models; the server averages them and distils all, weighted by private scores",
+            summary="clients train full models; the server averages them and distils all, weighted by private scores",
             sends="the difference of its weights, each round, and a private score head",
             protects="nothing: weights may tell about training records",
             from_whom="nobody",
@@ -222,7 +222,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="fedavg",
-            summary="agents train one shared model in turn; the server averages their weights, round after round",
+            summary="clients train one shared model in turn; the server averages their weights, round after round",
             sends="the difference of its weights, each round",
             protects="nothing: weights may tell about training records",
             from_whom="nobody",
@@ -255,7 +255,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="feddf",
-            summary="fedavg whose average learns from the ensemble of all agents' models on public data",
+            summary="fedavg whose average learns from the ensemble of all clients' models on public data",
             sends="the difference of its weights, each round",
             protects="nothing: weights may tell about training records",
             from_whom="nobody",
@@ -279,7 +279,7 @@ METHODS: dict[str, Method] = {
             name="dp-fedavg",
             summary="fedavg with clipped differences and noise on their sum",
             sends="the difference of its weights, each round, to a server that it trusts",
-            protects="each agent with all its data",
+            protects="each client with all its data",
             from_whom="everybody but the server, which must be trusted",
             source="Learning differentially private recurrent language models, Algorithm 1",
             settings=DpFedavgSettings,
@@ -299,7 +299,7 @@ METHODS: dict[str, Method] = {
             sends="the noisy difference of its weights, each round",
             protects="each record",
             from_whom="everybody, the server included",
-            source="Deep learning with differential privacy, Algorithm 1, run by each party",
+            source="Deep learning with differential privacy, Algorithm 1, run by each client",
             settings=DpFedsgdSettings,
             client=DpFedsgdClient,
             strategy=DpFedsgdStrategy,
@@ -312,7 +312,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="standalone",
-            summary="every agent trains on its own data only",
+            summary="every client trains on its own data only",
             sends="nothing (accuracies, for measuring)",
             protects="everything: nothing is shared",
             from_whom="everybody",
@@ -332,7 +332,7 @@ METHODS: dict[str, Method] = {
             settings=CommonSettings,
             client=CentralizedClient,
             strategy=_measure,
-            one_party=True,
+            single_client=True,
             multi_label=True,
         ),
         Method(
@@ -345,7 +345,7 @@ METHODS: dict[str, Method] = {
             settings=CommonSettings,
             client=PublicOnlyClient,
             strategy=_measure,
-            one_party=True,
+            single_client=True,
             multi_label=True,
         ),
     )

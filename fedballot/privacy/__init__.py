@@ -1,4 +1,4 @@
-"""What leaves a party, and what that costs: guarantees, mechanisms, exact noise, accounting, a ledger and audits.
+"""What leaves a client, and what that costs: guarantees, mechanisms, exact noise, accounting, a ledger and audits.
 
 Arrays in, arrays out; neither Flower nor torch is imported here. Where to look:
 

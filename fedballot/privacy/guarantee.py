@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from fedballot.core.errors import SettingsError
 
-Unit = Literal["record", "person", "agent"]
+Unit = Literal["record", "person", "client"]
 Adjacency = Literal["add-remove", "replace-one", "zero-out"]
 View = Literal["output only", "server's view", "network"]
 Status = Literal["proved", "paper's claim", "seeded", "none"]
@@ -17,7 +17,7 @@ TrustKind = Literal["self", "trusted aggregator", "secure aggregation"]
 Tone = Literal["good", "warn", "bad"]
 
 # which worlds the costs of votes, and a site's ledger, compare for each unit
-ADJACENCY: dict[Unit, Adjacency] = {"agent": "zero-out", "record": "replace-one", "person": "replace-one"}
+ADJACENCY: dict[Unit, Adjacency] = {"client": "zero-out", "record": "replace-one", "person": "replace-one"}
 STATUSES: tuple[Status, ...] = ("proved", "paper's claim", "seeded", "none")  # strongest first
 STRONG, WEAK = 1.0, 10.0  # epsilon up to which a guarantee is a strong one, and above which it excludes next to nothing
 NOBODY = 1e-10  # delta up to which no number of people is too large
@@ -26,7 +26,7 @@ OFTEN = 0.1  # delta above which one in ten may lose everything, whatever epsilo
 _WHO: dict[Unit, str] = {
     "record": "one record",
     "person": "all records of one person",
-    "agent": "one whole participant (all of its data)",
+    "client": "one whole participant (all of its data)",
 }
 _WORLDS: dict[Adjacency, str] = {
     "add-remove": "whether {who} {is_or_are} in the data or not",
@@ -42,7 +42,7 @@ _SEEN: dict[View, str] = {
 
 @dataclass(frozen=True)
 class Trust:
-    """Whom a party has to trust for the guarantee to hold.
+    """Whom a client has to trust for the guarantee to hold.
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ class Guarantee:
     ----------
     mechanism : str
         What was released and how, in a few words.
-    unit : {"record", "person", "agent"}
+    unit : {"record", "person", "client"}
         Whose presence is hidden: one record, all records of one person at a site (at most a public number of them, see
-        `all_records`), or everything that one agent holds.
+        `all_records`), or everything that one client holds.
     adjacency : {"add-remove", "replace-one", "zero-out"}
-        Which two worlds cannot be told apart. Zero-out: the agent takes part, with its noise, but answers nothing.
+        Which two worlds cannot be told apart. Zero-out: the client takes part, with its noise, but answers nothing.
     epsilon, delta : float
         epsilon >= 0, may be infinite (no protection); 0 <= delta <= 1.
     view : {"output only", "server's view", "network"}
@@ -105,7 +105,7 @@ class Guarantee:
     accountant : str
         How epsilon was computed.
     n : int, optional
-        Number of units among which one is protected, where that is known; needed to judge delta. Of parties that
+        Number of units among which one is protected, where that is known; needed to judge delta. Of clients that
         answer each for themselves, the largest: a delta that suits it suits them all. Where records are sampled,
         the smallest, whose delta is the largest.
     composition : str
@@ -318,7 +318,7 @@ def tone(guarantee: Mapping[str, Any]) -> Tone:
 
 
 def adjacency_note(guarantees: Sequence[Mapping[str, Any]]) -> str:
-    """Why a record's epsilon is above its agent's, for readers of guarantees that stand side by side; else nothing.
+    """Why a record's epsilon is above its client's, for readers of guarantees that stand side by side; else nothing.
 
     Parameters
     ----------
@@ -327,16 +327,16 @@ def adjacency_note(guarantees: Sequence[Mapping[str, Any]]) -> str:
     """
     stated = [one for one in guarantees if one["epsilon"] is not None and one["status"] != "none"]
     for record in stated:
-        for agent in stated:
-            alike = all(record[key] == agent[key] for key in ("view", "trust", "status", "delta"))
-            units = (record["unit"], agent["unit"]) == ("record", "agent")
-            worlds = (record["adjacency"], agent["adjacency"]) == ("replace-one", "zero-out")
-            if alike and units and worlds and record["epsilon"] > agent["epsilon"]:
+        for client_id in stated:
+            alike = all(record[key] == client_id[key] for key in ("view", "trust", "status", "delta"))
+            units = (record["unit"], client_id["unit"]) == ("record", "client")
+            worlds = (record["adjacency"], client_id["adjacency"]) == ("replace-one", "zero-out")
+            if alike and units and worlds and record["epsilon"] > client_id["epsilon"]:
                 return (
-                    "The epsilon of a record is above that of an agent since they compare other worlds, not since a "
-                    "record is less private than all of its agent's data: an agent's answers are counted or left blank "
-                    "(zero-out), a record is the true one or any other (replace-one), and to replace is to blank one "
-                    "and put in another. An agent that is replaced has an epsilon at least as large as a record's."
+                    "The epsilon of a record is above that of a client since they compare other worlds, not since a "
+                    "record is less private than all of its client's data: a client's answers are counted or left "
+                    "blank (zero-out), a record is the true one or any other (replace-one), and to replace is to blank one "
+                    "and put in another. A client that is replaced has an epsilon at least as large as a record's."
                 )
     return ""
 

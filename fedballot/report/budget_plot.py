@@ -1,4 +1,4 @@
-"""A plan as a picture: epsilon against noise, votes and agents, by each accountant."""
+"""A plan as a picture: epsilon against noise, votes and clients, by each accountant."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,14 +9,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from fedballot.core import numbers
 from fedballot.report.canvas import bare, style
 from fedballot.report.palette import LIGHT
-from fedballot.studies.budget import ROUTES, Curve, Plan, Route, agents_curve, noise_curve, votes_curve
+from fedballot.studies.budget import ROUTES, Curve, Plan, Route, clients_curve, noise_curve, votes_curve
 
 _LOOK: dict[Route, tuple[str, str, float]] = {
     "exact": ("blue", "-", 2.4),
     "renyi": ("vermilion", "--", 1.5),
     "mironov": ("vermilion", ":", 1.9),
 }
-_WHOM = {"agent": "one whole agent (zero-out)", "record": "one record (replace-one)"}
+_WHOM = {"client": "one whole client (zero-out)", "record": "one record (replace-one)"}
 
 
 def planning_figure(plan: Plan) -> Figure:
@@ -26,14 +26,18 @@ def planning_figure(plan: Plan) -> Figure:
     """
     noisy = plan.noisy
     ours, paper = plan.row(plan.unit, "exact"), plan.row(plan.unit, "mironov")
-    scale = noisy.contributors / noisy.sigma  # with noise in proportion to the agents, their number follows sigma
+    scale = noisy.contributors / noisy.sigma  # with noise in proportion to the clients, their number follows sigma
     less = numbers.percent(paper.saved, 0)
     panels = (
-        ("More noise", f"{numbers.count(noisy.max_votes)} votes of each agent", "σ of the noise on each sum, in votes"),
-        ("Fewer votes", f"σ = {noisy.sigma:{',.0f' if noisy.sigma >= 100 else '.3g'}}", "votes of each agent"),
-        ("More agents", f"the tally equally clear: σ = {1 / scale:.2g} × agents", "agents that answer"),
+        (
+            "More noise",
+            f"{numbers.count(noisy.max_votes)} votes of each client",
+            "σ of the noise on each sum, in votes",
+        ),
+        ("Fewer votes", f"σ = {noisy.sigma:{',.0f' if noisy.sigma >= 100 else '.3g'}}", "votes of each client"),
+        ("More clients", f"the tally equally clear: σ = {1 / scale:.2g} × clients", "clients that answer"),
     )
-    curves = (noise_curve(plan), votes_curve(plan), agents_curve(plan))
+    curves = (noise_curve(plan), votes_curve(plan), clients_curve(plan))
     with style(white=True):
         figure = Figure(figsize=(11.5, 5.0), layout=ConstrainedLayoutEngine(wspace=0.04))
         axes = figure.subplots(1, 3, sharey=True)
@@ -47,7 +51,7 @@ def planning_figure(plan: Plan) -> Figure:
         if paper.votes:
             more = f"{numbers.percent(ours.votes / paper.votes - 1, 0)} more votes"
             _mark(axes[1], plan.target, ours.votes, paper.votes, more)
-        _mark(axes[2], plan.target, scale * ours.sigma, scale * paper.sigma, f"{less} fewer agents")
+        _mark(axes[2], plan.target, scale * ours.sigma, scale * paper.sigma, f"{less} fewer clients")
         axes[0].annotate(
             f"target {numbers.epsilon(plan.target)}",
             (0, plan.target),
@@ -74,7 +78,7 @@ def _draw(axes: Axes, plan: Plan, curve: Curve) -> None:
     axes.set_yscale("log")
     for route, (colour, dash, width) in _LOOK.items():
         axes.plot(curve.x, curve.lines[route], dash, color=LIGHT[colour], linewidth=width, label=ROUTES[route])
-    other = "record" if plan.unit == "agent" else "agent"
+    other = "record" if plan.unit == "client" else "client"
     axes.plot(curve.x, curve.other, color=LIGHT["faint"], linewidth=1.0, label=f"exact, for {_WHOM[other]}")
     axes.fill_between(curve.x, curve.lines["exact"], curve.lines["mironov"], color=LIGHT["vermilion"], alpha=0.1, lw=0)
     axes.axhline(plan.target, color=LIGHT["muted"], linewidth=0.9, zorder=1)

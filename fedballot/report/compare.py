@@ -27,7 +27,7 @@ class Row:
     name, path, method, status : str
         Folder name, folder, method, and `done`, `running` or `failed`.
     server_accuracy, label_accuracy, client_accuracy : float or None
-        Fractions in 0..1; the last is the mean over agents.
+        Fractions in 0..1; the last is the mean over clients.
     epsilon, delta : float or None
         Of the headline guarantee, the first one of the run; an epsilon of None is no finite ε.
     unit, adjacency, view, trust, guarantee_status : str or None
@@ -35,7 +35,7 @@ class Row:
     n : int or None
         Number of units among which one is protected, where it is known.
     bytes_up : int or None
-        Bytes that all agents sent.
+        Bytes that all clients sent.
     wall_s : float or None
         Seconds.
     """
@@ -75,7 +75,7 @@ class Row:
 
     @property
     def accuracy(self) -> float | None:
-        """The accuracy to plot: the server's, or the agents' mean where there is no server model."""
+        """The accuracy to plot: the server's, or the clients' mean where there is no server model."""
         return self.client_accuracy if self.server_accuracy is None else self.server_accuracy
 
     @property

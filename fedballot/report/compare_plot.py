@@ -1,4 +1,4 @@
-"""The two plots of a comparison: accuracy against ε, and against the bytes that agents send."""
+"""The two plots of a comparison: accuracy against ε, and against the bytes that clients send."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ def privacy_figure(runs: Sequence[Run]) -> Figure | None:
 
 
 def bytes_figure(runs: Sequence[Run]) -> Figure | None:
-    """Draw accuracy against the bytes that all agents sent, on a log axis.
+    """Draw accuracy against the bytes that all clients sent, on a log axis.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _draw_privacy(axes: Axes, runs: Sequence[Run]) -> None:
 def _draw_bytes(axes: Axes, runs: Sequence[Run]) -> None:
     sent = [run for run in _done(runs) if run.bytes_up is not None]
     _scatter(axes, runs, sent, lambda run: float(run.bytes_up or 0), size)
-    axes.set_xlabel("sent by all agents (log scale)")
+    axes.set_xlabel("sent by all clients (log scale)")
 
 
 def _scatter(

@@ -13,49 +13,49 @@ from fedballot.core.errors import DataError
 from fedballot.report.canvas import bare, canvas, short, style, whole_ticks
 from fedballot.report.palette import LIGHT
 
-MOST_BUBBLES = 40  # agents; beyond it bubbles run together and a heat map reads better
+MOST_BUBBLES = 40  # clients; beyond it bubbles run together and a heat map reads better
 MOST_NAMES = 30  # class names on an axis
 _RAMP = LinearSegmentedColormap.from_list("counts", ["#ffffff", LIGHT["sky"], LIGHT["blue"], "#062a45"])
 
 
 def partition_figure(counts: NDArray[Any], classes: Sequence[str]) -> Figure:
-    """Draw how many records of each class every agent holds, and how many in all.
+    """Draw how many records of each class every client holds, and how many in all.
 
     Parameters
     ----------
     counts : int array (N, C)
-        Records by agent (rows) and class (columns).
+        Records by client (rows) and class (columns).
     classes : sequence of str, (C,)
         Names of the classes.
 
     Returns
     -------
     Figure
-        On white, for `savefig`: bubbles up to 40 agents, a heat map beyond (fine for thousands).
+        On white, for `savefig`: bubbles up to 40 clients, a heat map beyond (fine for thousands).
 
     Raises
     ------
     DataError
-        `counts` is not a matrix of N >= 1 agents by C classes, or holds a negative count.
+        `counts` is not a matrix of N >= 1 clients by C classes, or holds a negative count.
     """
     counts = np.asarray(counts)
     if counts.ndim != 2 or counts.shape[1] != len(classes) or not counts.size or counts.min() < 0:
         raise DataError(
-            f"counts has shape {counts.shape}, expected (agents, {len(classes)}) with counts >= 0, "
-            "at least one agent and one class."
+            f"counts has shape {counts.shape}, expected (clients, {len(classes)}) with counts >= 0, "
+            "at least one client and one class."
         )
-    agents, n_classes = counts.shape
+    clients, n_classes = counts.shape
     with style(white=True):
         height = 1.9 + min(4.2, max(1.4, 0.26 * n_classes))
         figure = Figure(figsize=(7.2, height), layout="constrained")
         grid = figure.add_gridspec(2, 1, height_ratios=[height - 1.75, 1.0])
         matrix, totals = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
         top = int(counts.max())
-        if agents <= MOST_BUBBLES:
-            agent, label = np.nonzero(counts)
-            cell = 72 * min(5.6 / agents, (height - 2.2) / n_classes)
-            area = counts[agent, label] / max(top, 1) * (0.92 * cell) ** 2
-            matrix.scatter(agent, label, s=area, color=LIGHT["blue"], linewidths=0)
+        if clients <= MOST_BUBBLES:
+            client_id, label = np.nonzero(counts)
+            cell = 72 * min(5.6 / clients, (height - 2.2) / n_classes)
+            area = counts[client_id, label] / max(top, 1) * (0.92 * cell) ** 2
+            matrix.scatter(client_id, label, s=area, color=LIGHT["blue"], linewidths=0)
             title = f"records of each class; the largest bubble is {top:,}"
         else:
             norm = PowerNorm(0.5, vmin=0, vmax=max(top, 1))
@@ -70,11 +70,11 @@ def partition_figure(counts: NDArray[Any], classes: Sequence[str]) -> Figure:
         matrix.set_ylabel("class")
         matrix.tick_params(length=0, labelbottom=False)
         sizes = counts.sum(axis=1)
-        totals.bar(np.arange(agents), sizes, width=0.8 if agents <= 150 else 1.0, color=LIGHT["sky"], linewidth=0)
-        totals.set_xlabel("agent")
+        totals.bar(np.arange(clients), sizes, width=0.8 if clients <= 150 else 1.0, color=LIGHT["sky"], linewidth=0)
+        totals.set_xlabel("client")
         totals.set_ylabel("records")
         for axes in (matrix, totals):
-            axes.set_xlim(-0.6, agents - 0.4)
+            axes.set_xlim(-0.6, clients - 0.4)
             whole_ticks(axes, "x")
         bare(matrix, "left", "bottom")
         bare(totals, "left")

@@ -1,4 +1,4 @@
-"""The picture of a run of many rounds: how the agents' own models, or the server's, fare from round to round."""
+"""The picture of a run of many rounds: how the clients' own models, or the server's, fare from round to round."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from fedballot.report.canvas import bare, canvas, percent_axis, style, whole_tic
 from fedballot.report.palette import LIGHT
 
 
-def rounds_figure(accuracy: Sequence[Sequence[float | None]], whose: Literal["agents", "server"] = "agents") -> Figure:
-    """Draw the accuracy of every agent after each round, thin, and their mean, thick; or one line, the server's.
+def rounds_figure(
+    accuracy: Sequence[Sequence[float | None]], whose: Literal["clients", "server"] = "clients"
+) -> Figure:
+    """Draw the accuracy of every client after each round, thin, and their mean, thick; or one line, the server's.
 
     Parameters
     ----------
     accuracy : sequence of sequence of float, (R, N)
-        Fractions in 0..1; None for an agent that missed the round. Each round holds at least one figure.
-    whose : {"agents", "server"}
+        Fractions in 0..1; None for a client that missed the round. Each round holds at least one figure.
+    whose : {"clients", "server"}
         "server" takes one figure per round.
 
     Returns
@@ -31,7 +33,7 @@ def rounds_figure(accuracy: Sequence[Sequence[float | None]], whose: Literal["ag
     rounds = np.arange(1, len(values) + 1)
     with style():
         figure, axes = canvas(2.9)
-        if whose == "agents":
+        if whose == "clients":
             faint = max(0.15, min(0.8, 10 / values.shape[1]))
             axes.plot(rounds, values, color=LIGHT["sky"], linewidth=0.8, alpha=faint)
         axes.plot(rounds, np.nanmean(values, axis=1), color=LIGHT["blue"], linewidth=2, label="mean")
@@ -41,6 +43,6 @@ def rounds_figure(accuracy: Sequence[Sequence[float | None]], whose: Literal["ag
         bare(axes, "left")
         axes.set_xlabel("rounds")
         axes.set_ylabel(f"accuracy of the {whose}")
-        if whose == "agents":
+        if whose == "clients":
             axes.legend(loc="lower right")
         return figure

@@ -56,20 +56,20 @@ def per_class_figure(accuracy: Sequence[float | None], classes: Sequence[str], o
         return figure
 
 
-def per_agent_figure(accuracy: Sequence[float | None], server: float | None) -> Figure:
-    """Draw the accuracy of every agent's own model, sorted, and the server's above them.
+def per_client_figure(accuracy: Sequence[float | None], server: float | None) -> Figure:
+    """Draw the accuracy of every client's own model, sorted, and the server's above them.
 
     Parameters
     ----------
     accuracy : sequence of float, (N,)
-        Fractions in 0..1 on the test set; None for an agent that was not measured.
+        Fractions in 0..1 on the test set; None for a client that was not measured.
     server : float or None
         The server's accuracy, drawn as a line.
 
     Returns
     -------
     Figure
-        Agents from the weakest to the strongest.
+        Clients from the weakest to the strongest.
     """
     values = np.sort(np.array([value for value in accuracy if value is not None], dtype=float))
     with style():
@@ -96,7 +96,7 @@ def per_agent_figure(accuracy: Sequence[float | None], server: float | None) -> 
         whole_ticks(axes, "x")
         axes.grid(axis="y")
         bare(axes, "left")
-        axes.set_xlabel("agents, from the weakest to the strongest")
+        axes.set_xlabel("clients, from the weakest to the strongest")
         axes.set_ylabel("accuracy alone")
         return figure
 

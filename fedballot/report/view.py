@@ -10,14 +10,14 @@ from markupsafe import Markup
 from fedballot.core.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
 from fedballot.privacy.guarantee import holds, tone
 from fedballot.report.rounds_plot import rounds_figure
-from fedballot.report.run_plots import lead_figure, per_agent_figure, per_class_figure
+from fedballot.report.run_plots import lead_figure, per_class_figure, per_client_figure
 from fedballot.report.svg import inline_svg
 from fedballot.runs.results import Release
 
 # Settings worth a place at the top, in this order, where the method has them.
 KEY_SETTINGS = (
     "partition",
-    "classes_per_agent",
+    "classes_per_client",
     "alpha",
     "client_models",
     "epochs",
@@ -51,8 +51,8 @@ class Plot:
 
 
 def client_count(result: Mapping[str, Any]) -> int | None:
-    """Count the parties of a run."""
-    sizes = result["data"].get("agent_sizes")
+    """Count the clients of a run."""
+    sizes = result["data"].get("client_sizes")
     return len(sizes) if sizes else result["clients"].get("asked")
 
 
@@ -62,7 +62,7 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
     if not data:
         return ""
     n_clients, queries = client_count(result), release.query_indices
-    who = "One party" if n_clients == 1 else f"{count(n_clients)} agents" if n_clients else "The agents"
+    who = "One client" if n_clients == 1 else f"{count(n_clients)} clients" if n_clients else "The clients"
     known = data.get("n_private") is not None  # a real federation's sites tell nobody how many they hold
     held = f"{count(data['n_private'])} private records" if known else "their own private records"
     text = f"{who} held {held} of {data.get('dataset', 'unnamed data')}" if known else f"{who} held {held}"
@@ -85,7 +85,7 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
 def key_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Pick the settings that tell this run from another."""
     partition = settings.get("partition")
-    unused = {"classes_per_agent"} if partition != "classes-per-agent" else set()
+    unused = {"classes_per_client"} if partition != "classes-per-client" else set()
     unused |= {"alpha"} if partition != "dirichlet" else set()
     return [
         (key.replace("_", " "), scalar(settings[key]))
@@ -99,13 +99,13 @@ def headlines(result: Mapping[str, Any]) -> list[Headline]:
     metrics = result["metrics"]
     found = []
     server, client = metrics.get("server_accuracy"), metrics.get("client_accuracy")
-    alone = "" if not client else f"agents alone {_spread(client)}"
+    alone = "" if not client else f"clients alone {_spread(client)}"
     if server is not None:
         tested = result["data"].get("n_test")
         remark = alone or (f"on {count(tested)} test records" if tested else "")
         found.append(Headline("Server accuracy", percent(server), remark))
     elif client:
-        found.append(Headline("Agents’ accuracy", percent(client["mean"]), f"± {percent(client['std'])} over agents"))
+        found.append(Headline("Clients’ accuracy", percent(client["mean"]), f"± {percent(client['std'])} over clients"))
     if metrics.get("server_auc") is not None:
         found.append(Headline("Mean AUC of the labels", f"{metrics['server_auc']:.3f}", "0.5 is chance"))
     labels = metrics.get("label_accuracy")
@@ -117,8 +117,8 @@ def headlines(result: Mapping[str, Any]) -> list[Headline]:
     up = result["communication"].get("bytes_up")
     if up is not None:
         n_clients = client_count(result)
-        remark = f"{size(up / n_clients)} from each agent" if n_clients and up else ""
-        found.append(Headline("Sent by the agents", size(up), remark))
+        remark = f"{size(up / n_clients)} from each client" if n_clients and up else ""
+        found.append(Headline("Sent by the clients", size(up), remark))
     return found
 
 
@@ -157,7 +157,7 @@ def guarantee_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def accuracy_plots(result: Mapping[str, Any]) -> list[Plot]:
-    """Draw accuracy by class and by agent, where it was measured."""
+    """Draw accuracy by class and by client, where it was measured."""
     metrics, classes = result["metrics"], [str(name) for name in result["classes"]]
     server, plots = metrics.get("server_accuracy"), []
     by_class = metrics.get("server_accuracy_per_class")
@@ -166,20 +166,22 @@ def accuracy_plots(result: Mapping[str, Any]) -> list[Plot]:
         caption = f"Weakest class: {name}, {percent(worst)}. The line is the accuracy over all classes."
         svg = inline_svg(per_class_figure(by_class, classes, server), "class", "Server accuracy by class. " + caption)
         plots.append(Plot("By class", Markup(svg), caption))
-    by_agent = [value for value in metrics.get("client_accuracy_per_agent") or [] if value is not None]
-    if by_agent:
-        median = percent(float(np.median(by_agent)))
-        caption = f"From {percent(min(by_agent))} to {percent(max(by_agent))}, median {median}."
+    by_client = [value for value in metrics.get("accuracy_per_client") or [] if value is not None]
+    if by_client:
+        median = percent(float(np.median(by_client)))
+        caption = f"From {percent(min(by_client))} to {percent(max(by_client))}, median {median}."
         if server is not None:
-            better = sum(value < server for value in by_agent)
-            caption += f" The server does better than {count(better)} of {count(len(by_agent))} agents."
-        svg = inline_svg(per_agent_figure(by_agent, server), "agent", "Accuracy of each agent's own model. " + caption)
-        plots.append(Plot("By agent", Markup(svg), caption))
-    history = [entry["metrics"].get("client_accuracy_per_agent") for entry in result["rounds"]]
+            better = sum(value < server for value in by_client)
+            caption += f" The server does better than {count(better)} of {count(len(by_client))} clients."
+        svg = inline_svg(
+            per_client_figure(by_client, server), "client", "Accuracy of each client's own model. " + caption
+        )
+        plots.append(Plot("By client", Markup(svg), caption))
+    history = [entry["metrics"].get("accuracy_per_client") for entry in result["rounds"]]
     if len(history) > 1 and all(values and any(value is not None for value in values) for values in history):
         means = [float(np.mean([value for value in values if value is not None])) for values in history]
         caption = f"Mean {percent(means[0])} after the first round, {percent(means[-1])} after the last."
-        svg = inline_svg(rounds_figure(history), "rounds", "Accuracy of the agents' models by round. " + caption)
+        svg = inline_svg(rounds_figure(history), "rounds", "Accuracy of the clients' models by round. " + caption)
         plots.append(Plot("By round", Markup(svg), caption))
     steps = [entry["metrics"].get("server_accuracy") for entry in result["rounds"]]
     if len(steps) > 1 and None not in steps:

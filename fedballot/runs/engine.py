@@ -20,7 +20,7 @@ from flwr.server.history import History
 from flwr.server.server import FitResultsAndFailures
 
 from fedballot import __version__
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.datasets.federation import FederatedData, FederationSpec, build
 from fedballot.datasets.own import SITES
 from fedballot.core.errors import FedballotError, SettingsError
@@ -31,7 +31,7 @@ from fedballot.methods.registry import METHODS, Method, get_method
 from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
 from fedballot.privacy.ledger.reconcile import reconcile
 from fedballot.core.progress import Progress
-from fedballot.core.folders import RunFolder, agent_folder
+from fedballot.core.folders import RunFolder, client_folder
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
 
@@ -97,11 +97,11 @@ def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
     return "cpu"
 
 
-def party_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
-    """Learners that parties train, if any; in a method with one party that is the server's."""
+def trained_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
+    """Learners that clients train, if any; in a method with one client that is the server's."""
     if not method.trains:
         return ()
-    return (settings.server_model,) if method.one_party else settings.client_models
+    return (settings.server_model,) if method.single_client else settings.client_models
 
 
 def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
@@ -120,20 +120,20 @@ def prepare_worker(with_torch: bool) -> None:
         torch.set_num_threads(1)
 
 
-def make_client(method_name: str, settings: CommonSettings, agents_root: Path, context: Context) -> Client:
-    """The Flower client of the party that ``context`` names by its partition-id."""
+def make_client(method_name: str, settings: CommonSettings, clients_root: Path, context: Context) -> Client:
+    """The Flower client of the client that ``context`` names by its partition-id."""
     method = get_method(method_name)
-    models = (*party_models(method, settings), *torch_extractors(settings))
+    models = (*trained_models(method, settings), *torch_extractors(settings))
     prepare_worker(needs_torch(models))
-    agent = int(context.node_config["partition-id"])
-    party = Party(
-        agent=agent,
+    client_id = int(context.node_config["partition-id"])
+    workspace = Workspace(
+        client_id=client_id,
         settings=settings,
         data=federated_data(settings),
-        folder=agent_folder(agents_root, agent),
+        folder=client_folder(clients_root, client_id),
         device=resolve_device(settings, models),
     )
-    return method.client(party).to_client()
+    return method.client(workspace).to_client()
 
 
 class BallotServer(Server):
@@ -147,7 +147,7 @@ class BallotServer(Server):
     def fit_round(
         self, server_round: int, timeout: float | None
     ) -> tuple[Parameters | None, dict[str, Scalar], FitResultsAndFailures] | None:
-        """One exchange with the parties, or as many as the Strategy needs."""
+        """One exchange with the clients, or as many as the Strategy needs."""
         if self._ballots.take_kept(server_round):
             return None
         out = super().fit_round(server_round, timeout)
@@ -175,7 +175,7 @@ class Recorder:
     method, settings, data
         The experiment.
     workers
-        Parallel workers (simulation) or parties (deployment).
+        Parallel workers (simulation) or clients (deployment).
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Recorder:
                 "n_public": len(data.public_y),
                 "n_test": len(data.test_y),
                 "fingerprint": data.public_fingerprint,
-                "agent_sizes": None if settings.dataset == SITES else [int(part.size) for part in data.parts],
+                "client_sizes": None if settings.dataset == SITES else [int(part.size) for part in data.parts],
             },
         }
         folder.save()
@@ -222,7 +222,7 @@ class Recorder:
         write_json(self.folder.result, self.result)
 
     def done(self, strategy: BallotStrategy[Any]) -> None:
-        """The run is done: the whole result, if its agents' ledgers hold what it promises.
+        """The run is done: the whole result, if its clients' ledgers hold what it promises.
 
         Raises
         ------
@@ -230,8 +230,8 @@ class Recorder:
             If they do not.
         """
         outcome, guarantees = strategy.outcome(), strategy.guarantees()
-        if strategy.agents is not None:
-            folders = {int(path.parent.name): path for path in strategy.agents.glob("*/ledger")}
+        if strategy.clients is not None:
+            folders = {int(path.parent.name): path for path in strategy.clients.glob("*/ledger")}
             answered: dict[str, int] = {}
             for record in strategy.round_records:
                 name = strategy.charged_as(record["round"])
@@ -245,7 +245,7 @@ class Recorder:
         self.result = {
             **self.result,
             "status": "done",
-            "metrics": {**self._agents(), **outcome["metrics"]},
+            "metrics": {**self._clients(), **outcome["metrics"]},
             "rounds": strategy.round_records,
             "guarantees": [guarantee.worded() for guarantee in guarantees],
             "warnings": [*outcome.get("warnings", []), *_blank_words(strategy)],
@@ -273,26 +273,26 @@ class Recorder:
         }
         write_json(self.folder.result, self.result)
 
-    def _agents(self) -> dict[str, Any]:
-        """Accuracy of the agents' own models, where their folders lie beside the run (a simulation)."""
+    def _clients(self) -> dict[str, Any]:
+        """Accuracy of the clients' own models, where their folders lie beside the run (a simulation)."""
         blank: dict[str, Any] = {"server_accuracy": None, "label_accuracy": None, "client_accuracy": None}
-        figures = [self.folder.agent(agent).figures() for agent in range(self.settings.agents)]
+        figures = [self.folder.client_id(client_id).figures() for client_id in range(self.settings.clients)]
         aucs = [mean_auc(found["auc"]) for found in figures if found and "auc" in found]
-        if aucs and not self.method.one_party:
+        if aucs and not self.method.single_client:
             return {**blank, "client_auc": mean_and_std([value for value in aucs if value is not None])}
         values = [accuracy(np.asarray(found["confusion"])) for found in figures if found and "confusion" in found]
-        if not values or self.method.one_party:
+        if not values or self.method.single_client:
             return blank
-        return {**blank, "client_accuracy": mean_and_std(values), "client_accuracy_per_agent": values}
+        return {**blank, "client_accuracy": mean_and_std(values), "accuracy_per_client": values}
 
     def _per_round(self, records: list[dict[str, Any]]) -> None:
-        """Add to each round what the agents noted about it; an agent that missed a round is null there."""
-        noted = [(self.folder.agent(agent).figures() or {}).get("rounds", {}) for agent in range(self.settings.agents)]
+        """Add to each round what the clients noted about it; a client that missed a round is null there."""
+        noted = [(self.folder.client_id(client_id).figures() or {}).get("rounds", {}) for client_id in range(self.settings.clients)]
         for record in records:
             values = [found.get(str(record["round"])) for found in noted]
             known = [value for value in values if value is not None]
             if known:
-                record["metrics"] |= {"client_accuracy": mean_and_std(known), "client_accuracy_per_agent": values}
+                record["metrics"] |= {"client_accuracy": mean_and_std(known), "accuracy_per_client": values}
 
 
 def _blank_words(strategy: BallotStrategy[Any]) -> list[str]:
@@ -300,7 +300,7 @@ def _blank_words(strategy: BallotStrategy[Any]) -> list[str]:
     if not blank:
         return []
     return [
-        f"the work of {len(blank)} agents failed behind their charge, so they answered blank; agents/{blank[0]:05d}/"
+        f"the work of {len(blank)} clients failed behind their charge, so they answered blank; clients/{blank[0]:05d}/"
         "errors.txt says why"
     ]
 
@@ -343,7 +343,7 @@ def make_server(
     )
     strategy.take_up(folder.checkpoint)
     if settings.dataset != SITES:
-        strategy.agents = folder.path / "agents"
+        strategy.clients = folder.path / "clients"
     recorder = Recorder(folder, method, settings, data, workers)
 
     def finish(error: BaseException | None) -> None:

@@ -45,7 +45,7 @@ def heads_file(context: Context, out: Path) -> Path:
     return Path(str(own)) if own else out.parent / FILE
 
 
-def agents_root(context: Context, out: Path) -> Path:
-    """Where this node keeps its party's state: its own ``state-dir`` from the node-config, else the run's folder."""
+def clients_root(context: Context, out: Path) -> Path:
+    """Where this node keeps its client's state: its own ``state-dir`` from the node-config, else the run's folder."""
     own = context.node_config.get("state-dir")
-    return Path(str(own)) if own else out / "agents"
+    return Path(str(own)) if own else out / "clients"

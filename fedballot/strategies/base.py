@@ -1,4 +1,4 @@
-"""What every Strategy of fedballot does: ask all parties, check each answer, count, and never average too few."""
+"""What every Strategy of fedballot does: ask all clients, check each answer, count, and never average too few."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ S = TypeVar("S", bound=CommonSettings)
 Arrays = list[npt.NDArray[Any]]
 
 PROGRESS = "progress"  # array of a checkpoint that holds the counts and records, as JSON
-JOIN_TIMEOUT_S = 60.0  # how long parties may take to connect before the server goes on without them
+JOIN_TIMEOUT_S = 60.0  # how long clients may take to connect before the server goes on without them
 
 
 @dataclass(frozen=True)
 class Answer:
     """One good answer: who gave it, and the arrays as the method reads them."""
 
-    agent: int
+    client_id: int
     ballot: npt.NDArray[Any]
     compute_s: float
     began: float
@@ -114,7 +114,7 @@ class WatchedProxy(ClientProxy):
 
 
 class BallotStrategy(Strategy, Generic[S]):
-    """Ask every party the same thing, keep the good answers, combine them.
+    """Ask every client the same thing, keep the good answers, combine them.
 
     A method says what is asked (:meth:`request`), how an answer is read (:meth:`read`) and what follows
     (:meth:`combine`). A method of many rounds also says what it needs to go on after any of them (:meth:`state`,
@@ -125,11 +125,11 @@ class BallotStrategy(Strategy, Generic[S]):
     settings
         The resolved settings.
     nodes
-        Number of parties that take part.
+        Number of clients that take part.
     fingerprint
-        Of the public set; parties that hold another refuse.
+        Of the public set; clients that hold another refuse.
     request_id
-        Names this run; a party answers the same request with the same bytes.
+        Names this run; a client answers the same request with the same bytes.
     progress
         Told about every answer and every step of the server's training.
     """
@@ -153,14 +153,14 @@ class BallotStrategy(Strategy, Generic[S]):
         self._checkpoint: Path | None = None
         self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
         self._known_heads: Known = {}
-        self.agents: Path | None = None  # where the agents' folders lie, if on this machine
+        self.clients: Path | None = None  # where the clients' folders lie, if on this machine
 
     def blank(self) -> list[int]:
-        """Agents of this machine whose own work has failed, so that their answers are blank."""
-        return sorted(int(path.parent.name) for path in self.agents.glob("*/blank.json")) if self.agents else []
+        """Clients of this machine whose own work has failed, so that their answers are blank."""
+        return sorted(int(path.parent.name) for path in self.clients.glob("*/blank.json")) if self.clients else []
 
     def refuse_blank(self, server_round: int, good: int, needed: int) -> None:
-        """End a simulation whose agents fail: their answers look like any other, and nothing can be learned from them.
+        """End a simulation whose clients fail: their answers look like any other, and nothing can be learned from them.
 
         Raises
         ------
@@ -168,11 +168,11 @@ class BallotStrategy(Strategy, Generic[S]):
             If too few answers remain without the blank ones.
         """
         blank = self.blank()
-        if blank and self.agents and good - len(blank) < needed:
+        if blank and self.clients and good - len(blank) < needed:
             raise RunError(
-                f"round {server_round}: the work of {len(blank)} agents failed behind their charge, so that they "
+                f"round {server_round}: the work of {len(blank)} clients failed behind their charge, so that they "
                 f"answered blank; {good - len(blank)} of {good} answers are left, and {needed} are needed. "
-                f"{self.agents / f'{blank[0]:05d}' / 'errors.txt'} says why; they answer blank for ever, so mend it "
+                f"{self.clients / f'{blank[0]:05d}' / 'errors.txt'} says why; they answer blank for ever, so mend it "
                 "and start a new run"
             )
 
@@ -215,7 +215,7 @@ class BallotStrategy(Strategy, Generic[S]):
 
     @abstractmethod
     def request(self, server_round: int) -> Arrays:
-        """Arrays that every party gets in this round."""
+        """Arrays that every client gets in this round."""
 
     @abstractmethod
     def read(self, arrays: Arrays) -> npt.NDArray[Any]:
@@ -223,14 +223,14 @@ class BallotStrategy(Strategy, Generic[S]):
 
     @abstractmethod
     def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
-        """What the server makes of a round's good answers (sorted by agent); returns the round's metrics."""
+        """What the server makes of a round's good answers (sorted by client); returns the round's metrics."""
 
     @abstractmethod
     def outcome(self) -> Mapping[str, Any]:
         """The method's part of the result: ``metrics``, ``distill_s``, ``warnings``."""
 
-    def charge(self, agent: int) -> Costs | None:
-        """What one request costs this agent, by part, in its own ledger; the guarantees rest on it. None: nothing."""
+    def charge(self, client_id: int) -> Costs | None:
+        """What one request costs this client, by part, in its own ledger; the guarantees rest on it. None: nothing."""
         return None
 
     @property
@@ -247,11 +247,11 @@ class BallotStrategy(Strategy, Generic[S]):
         """What the method promises, or that it promises nothing; the first is the headline."""
 
     def cohort(self, server_round: int, proxies: list[ClientProxy]) -> list[ClientProxy]:
-        """Which of the connected parties are asked in this round: all of them."""
+        """Which of the connected clients are asked in this round: all of them."""
         return proxies
 
     def needed(self, asked: int) -> int:
-        """Good answers without which a round fails, of ``asked`` parties."""
+        """Good answers without which a round fails, of ``asked`` clients."""
         return self.required
 
     def state(self) -> Mapping[str, npt.NDArray[Any]] | None:
@@ -283,7 +283,7 @@ class BallotStrategy(Strategy, Generic[S]):
     @property
     def required(self) -> int:
         """Good answers without which a round fails."""
-        return min(self.settings.required_agents, self.nodes)
+        return min(self.settings.required_clients, self.nodes)
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
         """No initial weights: predictions are shared, not parameters."""
@@ -292,12 +292,12 @@ class BallotStrategy(Strategy, Generic[S]):
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
-        """Ask the connected parties, or the cohort of them that the method draws.
+        """Ask the connected clients, or the cohort of them that the method draws.
 
         Raises
         ------
         RunError
-            If fewer parties are there than a result needs.
+            If fewer clients are there than a result needs.
         """
         server_round += self.rounds_done
         patience = min(JOIN_TIMEOUT_S, max(5.0, self.settings.round_timeout_s))
@@ -305,8 +305,8 @@ class BallotStrategy(Strategy, Generic[S]):
         proxies = [proxy for _, proxy in sorted(client_manager.all().items())]
         if not self.required <= len(proxies) <= self.nodes:
             raise RunError(
-                f"{len(proxies)} parties are connected, but agents={self.nodes} and at least {self.required} must "
-                "answer: start that many SuperNodes (in a simulation: num-supernodes), or change `agents`"
+                f"{len(proxies)} clients are connected, but clients={self.nodes} and at least {self.required} must "
+                "answer: start that many SuperNodes (in a simulation: num-supernodes), or change `clients`"
             )
         proxies = self.cohort(server_round, proxies)
         sent = ndarrays_to_parameters(self.request(server_round))
@@ -315,7 +315,7 @@ class BallotStrategy(Strategy, Generic[S]):
         self._round_bytes_down = payload_bytes(sent.tensors) * len(proxies)
         self.counts.bytes_down += self._round_bytes_down
         self.counts.messages += len(proxies)
-        self.progress.start(f"round {server_round}: agents", len(proxies))
+        self.progress.start(f"round {server_round}: clients", len(proxies))
         self._asked_at = time.time()
         return [(WatchedProxy(proxy, self.progress), FitIns(sent, config)) for proxy in proxies]
 
@@ -348,8 +348,8 @@ class BallotStrategy(Strategy, Generic[S]):
         self.counts.answered += len(good)
         if len(good) < self.needed(len(results) + len(failures)):
             raise RunError(
-                f"only {len(good)} of {len(results) + len(failures)} parties gave a good answer in round "
-                f"{server_round}, but min_agents asks for {self.required}. Rejected: {self.counts.why() or 'none'}"
+                f"only {len(good)} of {len(results) + len(failures)} clients gave a good answer in round "
+                f"{server_round}, but min_clients asks for {self.required}. Rejected: {self.counts.why() or 'none'}"
             )
         self.refuse_blank(server_round, len(good), self.needed(len(results) + len(failures)))
         record = {
@@ -373,7 +373,7 @@ class BallotStrategy(Strategy, Generic[S]):
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
         counts: Tally,
     ) -> list[Answer]:
-        """The good answers, sorted by agent; bad ones and missing ones are counted, each once."""
+        """The good answers, sorted by client; bad ones and missing ones are counted, each once."""
         for failure in failures:
             text = str(failure) if isinstance(failure, BaseException) else str(failure[1].status.message)
             counts.reject("no answer", " ".join(text.split())[:300])
@@ -383,35 +383,35 @@ class BallotStrategy(Strategy, Generic[S]):
             self.counts.bytes_up += payload_bytes(reply.parameters.tensors)
             try:
                 answer = self._check(proxy.cid, reply)
-                if answer.agent in answers:
-                    raise WireError("duplicate", f"agent {answer.agent} answered twice")
-                answers[answer.agent] = answer
+                if answer.client_id in answers:
+                    raise WireError("duplicate", f"client {answer.client_id} answered twice")
+                answers[answer.client_id] = answer
             except WireError as error:
                 counts.reject(error.reason, str(error).removeprefix(f"{error.reason}: "))
-        return [answers[agent] for agent in sorted(answers)]
+        return [answers[client_id] for client_id in sorted(answers)]
 
     def _check(self, cid: str, reply: FitRes) -> Answer:
         metrics = reply.metrics
         if reason := str(metrics.get("refused", "")):
             raise WireError(reason, str(metrics.get("detail", "")))
-        agent = metrics.get("agent")
-        if not isinstance(agent, int) or not 0 <= agent < self.nodes:
-            raise WireError("agent", f"agent {agent!r} is not one of 0..{self.nodes - 1}")
+        client_id = metrics.get("client_id")
+        if not isinstance(client_id, int) or not 0 <= client_id < self.nodes:
+            raise WireError("client", f"client_id {client_id!r} is not one of 0..{self.nodes - 1}")
         if self.ledger_heads:  # also where the ballot is bad: it was charged
             self.ledger_heads.show(metrics, self._known_heads)
         try:
             arrays = parameters_to_ndarrays(reply.parameters)
         except (ValueError, OSError, EOFError) as error:
             raise WireError("unreadable", f"not NumPy arrays: {error}") from error
-        ballot = self._read(agent, cid, arrays)
+        ballot = self._read(client_id, cid, arrays)
         compute_s, began = float(metrics.get("compute_s", 0.0)), float(metrics.get("began", self._asked_at))
-        return Answer(agent, ballot, compute_s, began, cid)
+        return Answer(client_id, ballot, compute_s, began, cid)
 
-    def _read(self, agent: int, cid: str, arrays: Arrays) -> Any:
+    def _read(self, client_id: int, cid: str, arrays: Arrays) -> Any:
         return self.read(arrays)
 
     def _clock(self, results: list[tuple[ClientProxy, FitRes]], good: list[Answer]) -> float:
-        """Seconds from the first party's start to the last answer; adds to the run's totals.
+        """Seconds from the first client's start to the last answer; adds to the run's totals.
 
         Sites of a real federation do not tell when they began: there it is since they were asked.
         """

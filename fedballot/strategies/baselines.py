@@ -1,4 +1,4 @@
-"""The server's side of the baselines: collect what each agent measured."""
+"""The server's side of the baselines: collect what each client measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedballot.wire.packing import WireError
 
 
 class MeasureStrategy(BallotStrategy[CommonSettings]):
-    """Collect confusion matrices; ``centralized`` reports one model's, ``standalone`` the agents' own."""
+    """Collect confusion matrices; ``centralized`` reports one model's, ``standalone`` the clients' own."""
 
     def __init__(self, *args: Any, n_classes: int, multi_label: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -52,7 +52,7 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
         if self.nodes == 1:
             return {"server_auc": mean_auc(per_class[0]), "server_auc_per_class": per_class[0]}
         known = [value for value in map(mean_auc, per_class) if value is not None]
-        return {"client_auc": mean_and_std(known), "client_auc_per_agent": known}
+        return {"client_auc": mean_and_std(known), "auc_per_client": known}
 
     def outcome(self) -> Mapping[str, Any]:
         if self.multi_label:
@@ -64,7 +64,7 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
                 "server_accuracy_per_class": accuracy_per_class(self._matrices[0]),
             }
         else:
-            metrics = {"client_accuracy": mean_and_std(accuracies), "client_accuracy_per_agent": accuracies}
+            metrics = {"client_accuracy": mean_and_std(accuracies), "accuracy_per_client": accuracies}
         return {"metrics": metrics, "distill_s": 0.0}
 
     def guarantees(self) -> list[Guarantee]:
@@ -72,7 +72,7 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
         return [
             Guarantee(
                 mechanism="Pooling all records in one place" if self.nodes == 1 else "Accuracies told for comparison",
-                unit="agent",
+                unit="client",
                 adjacency="replace-one",
                 epsilon=math.inf,
                 delta=0.0,

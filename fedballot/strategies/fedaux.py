@@ -42,7 +42,7 @@ Floats = npt.NDArray[np.float64]
 
 STUDENT_FEATURES = 256  # principal components that the student sees
 SCORE_FLOOR = 1e-3  # lowest certainty that counts: one that rounds to 0 everywhere would leave a record without a vote
-NOMINAL = 1000  # records for which costs are stated where parties keep their numbers: costs hardly depend on them
+NOMINAL = 1000  # records for which costs are stated where clients keep their numbers: costs hardly depend on them
 SHOWN = 64  # public images kept for the report
 
 
@@ -52,7 +52,7 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
     def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.data, self.device = data, device
-        new_extractor(self.settings, data, device)  # one that cannot work fails before parties are asked
+        new_extractor(self.settings, data, device)  # one that cannot work fails before clients are asked
         self._outcome: dict[str, Any] = {}
         self._release: dict[str, npt.NDArray[Any]] = {}
         self._student: Learner | None = None
@@ -85,12 +85,12 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
         """Features of the test records."""
         return self.public.extractor.transform(np.asarray(self.data.test_x))
 
-    def charge(self, agent: int) -> Costs | None:
-        records, negatives = max(1, self.data.parts[agent].size), len(self.public.auxiliary)
+    def charge(self, client_id: int) -> Costs | None:
+        records, negatives = max(1, self.data.parts[client_id].size), len(self.public.auxiliary)
         return head_costs(self.settings, records, negatives, self.width, self.classes) or None
 
     def costs(self) -> list[Cost]:
-        """What a party's releases cost, stated for the mean number of records: solving for epsilon levels it out."""
+        """What a client's releases cost, stated for the mean number of records: solving for epsilon levels it out."""
         records = round(sum(part.size for part in self.data.parts) / len(self.data.parts)) or NOMINAL
         return [*head_costs(self.settings, records, len(self.public.auxiliary), self.width, self.classes).values()]
 
@@ -111,7 +111,7 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
             accountant="exact" if private else "none",
             n=self.data.largest,
             composition=f"{'one release' if len(costs) == 1 else f'{len(costs)} releases, composed'}; how many records "
-            "a party holds is public, and extractor, clipping bound and dimension come from public data and numbers",
+            "a client holds is public, and extractor, clipping bound and dimension come from public data and numbers",
         )
         if not private or settings.mechanism != "paper":
             return [proved]
@@ -131,7 +131,7 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
         """What is released, in words."""
         heads = "class and score head" if self.settings.with_scores else "class head"
         noise = "without class noise" if math.isinf(self.settings.epsilon) else "with Gaussian noise on the weights"
-        return f"Logistic {heads} of each party {noise}"
+        return f"Logistic {heads} of each client {noise}"
 
     @abstractmethod
     def learn(self, answers: list[Answer]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
 
 
 class HeadAverageStrategy(FrozenStrategy[HeadSettings]):
-    """FedAVG+P: the average of the parties' private heads is the server's head."""
+    """FedAVG+P: the average of the clients' private heads is the server's head."""
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
         return unpack(arrays, [(self.classes, self.width)], self.settings)[0]
@@ -178,7 +178,7 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of what a party tells."""
+        """Shapes of what a client tells."""
         rows = self.width if self.settings.told == "heads" else len(self.public.distil)
         if self.settings.told == "heads":
             return [(self.classes, rows), *([(rows,)] if self.settings.with_scores else [])]
@@ -269,7 +269,7 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
         return super().read(arrays) if self.settings.logistic else unpack(arrays, self.shapes, self.settings)[0]
 
     def soft(self, answers: list[Answer]) -> Floats:
-        """With class sums: certainty, a matched filter over the parties, one head, and what it says."""
+        """With class sums: certainty, a matched filter over the clients, one head, and what it says."""
         if self.settings.logistic:
             return super().soft(answers)
         noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
@@ -284,9 +284,9 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
         covariance = np.cov(embedded.T.astype(np.float64))
         return soft_labels(discriminants(embedded[self.public.distil], means, variances, np.atleast_2d(covariance)))
 
-    def charge(self, agent: int) -> Costs | None:
+    def charge(self, client_id: int) -> Costs | None:
         if self.settings.logistic:
-            return super().charge(agent)
+            return super().charge(client_id)
         noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
         return {"sums": noisy.cost()} if noisy else None
 
@@ -297,4 +297,4 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
         if self.settings.logistic:
             return super().mechanism_words()
         noise = "without noise" if math.isinf(self.settings.epsilon) else "with Gaussian noise, in one release"
-        return f"Class counts and sums of each party {noise}"
+        return f"Class counts and sums of each client {noise}"

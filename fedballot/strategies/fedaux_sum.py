@@ -1,4 +1,4 @@
-"""The server's side of FedAUXfdp with one noise for all parties: it learns from the sum of the class sums alone."""
+"""The server's side of FedAUXfdp with one noise for all clients: it learns from the sum of the class sums alone."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fedballot.wire.secagg.protocol import Form
 
 
 class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], FedauxfdpStrategy[FedauxfdpSumSettings]):
-    """As FedAUXfdp with class sums, the parties taken as one."""
+    """As FedAUXfdp with class sums, the clients taken as one."""
 
     _arrived = 0
 
     @property
     def noisy(self) -> ClassSums:
-        """The release, of which each party adds a share of the noise."""
+        """The release, of which each client adds a share of the noise."""
         return shared_mechanism(self.settings, self.classes)
 
     @property
@@ -45,7 +45,7 @@ class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], FedauxfdpStrate
         more = self._arrived / (noisy.contributors - noisy.colluders)
         return self.weighed(answer.ballot[None], more * noisy.count_variance, more * noisy.variance)
 
-    def charge(self, agent: int) -> Costs:
+    def charge(self, client_id: int) -> Costs:
         return {"sums": self.noisy.cost()}
 
     def guarantees(self) -> list[Guarantee]:

@@ -32,11 +32,11 @@ from fedballot.wire.packing import WireError, unpack_halves
 
 
 class FedauxStrategy(WeightsStrategy[FedauxSettings]):
-    """FederatedAveraging whose average goes on to learn what the parties' models say of the public records."""
+    """FederatedAveraging whose average goes on to learn what the clients' models say of the public records."""
 
     def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
         super().__init__(*args, data=data, device=device, **kwargs)
-        new_extractor(self.settings, data, device)  # one that cannot work fails before parties are asked
+        new_extractor(self.settings, data, device)  # one that cannot work fails before clients are asked
 
     @cached_property
     def public(self) -> PublicFeatures:

@@ -1,4 +1,4 @@
-"""FedDF's server: average the weights, then distil the ensemble of the parties' models into that average.
+"""FedDF's server: average the weights, then distil the ensemble of the clients' models into that average.
 
 Paper: Lin et al. 2020, "Ensemble distillation for robust model fusion in federated learning", Algorithm 1; a baseline
 of "Preserving privacy in federated learning with ensemble cross-domain knowledge distillation" (FedKD).
@@ -18,7 +18,7 @@ from fedballot.strategies.weights import WeightsStrategy
 
 
 class FeddfStrategy(WeightsStrategy[WeightsSettings]):
-    """FedAvg whose average learns, each round, from the mean logits of the parties' models on the public pool."""
+    """FedAvg whose average learns, each round, from the mean logits of the clients' models on the public pool."""
 
     def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
         """The next weights (d,), after ``server_epochs`` epochs towards the ensemble (Algorithm 1, lines 6 to 10)."""

@@ -1,4 +1,4 @@
-"""FedGen's server: average the weights, then train a generator of features that the parties' last layers agree on.
+"""FedGen's server: average the weights, then train a generator of features that the clients' last layers agree on.
 
 Paper: Zhu et al. 2021, "Data-free knowledge distillation for heterogeneous federated learning", Algorithm 1; a
 baseline of "Preserving privacy in federated learning with ensemble cross-domain knowledge distillation" (FedKD).
@@ -24,7 +24,7 @@ from fedballot.wire.packing import WireError
 
 GENERATOR_STREAM = 7  # of the run's seed
 COUNTS_WARNING = (
-    "Each agent tells the exact number of its records of each class, in every round, and all are told the share of "
+    "Each client tells the exact number of its records of each class, in every round, and all are told the share of "
     "each class in the total; label_counts=false does without."
 )
 
@@ -71,7 +71,7 @@ class FedgenStrategy(WeightsStrategy[FedgenSettings]):
         return np.concatenate([difference, counts.astype(np.float32)])
 
     def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
-        """The average of the weights; the generator learns from the parties' last layers (equation 4)."""
+        """The average of the weights; the generator learns from the clients' last layers (equation 4)."""
         from fedballot.learners import latent
 
         size, settings = self.weights.size, self.settings
@@ -90,7 +90,7 @@ class FedgenStrategy(WeightsStrategy[FedgenSettings]):
         return super().update(server_round, models)
 
     def heads(self, answers: Sequence[Answer]) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Last layer of each party's own model after this round, weights (C, d) and bias (C,)."""
+        """Last layer of each client's own model after this round, weights (C, d) and bias (C,)."""
         learner = self.new_learner(0)
         for answer in answers:
             yield self.load(learner, self.weights + answer.ballot).head()

@@ -44,8 +44,8 @@ Floats = npt.NDArray[np.float64]
 SHOWN = 64  # public images kept for the report
 SERVER = -1 % 2**32  # the server's number among those who draw noise
 NO_GUARANTEE = (
-    "FedKD as printed promises nothing: {told} leave each party as they are, and the server sees them before its noise "
-    "of scale 1/gamma is added, which is too little for logits without a bound; fewer levels protect nobody. "
+    "FedKD as printed promises nothing: {told} leave each client as they are, and the server sees them before its "
+    "noise of scale 1/gamma is added, which is too little for logits without a bound; fewer levels protect nobody. "
     "fedkd-dp is the variant with a proof."
 )
 
@@ -188,8 +188,8 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
     def guarantees(self) -> list[Guarantee]:
         return [
             Guarantee(
-                mechanism="Quantised logits of each party; Laplace noise that the server adds to their average",
-                unit="agent",
+                mechanism="Quantised logits of each client; Laplace noise that the server adds to their average",
+                unit="client",
                 adjacency="zero-out",
                 epsilon=math.inf,
                 delta=0.0,
@@ -197,7 +197,7 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
                 trust=SELF,
                 status="none",
                 accountant="none",
-                n=self.settings.agents,
+                n=self.settings.clients,
             )
         ]
 
@@ -209,7 +209,7 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
 
 
 class FedkdDpStrategy(SummedStrategy[FedkdDpSettings], EnsembleStrategy[FedkdDpSettings]):
-    """The sound variant: only the noisy sum of clipped logits counts, and all parties weigh the same."""
+    """The sound variant: only the noisy sum of clipped logits counts, and all clients weigh the same."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -225,7 +225,7 @@ class FedkdDpStrategy(SummedStrategy[FedkdDpSettings], EnsembleStrategy[FedkdDpS
     def combine_sum(self, server_round: int, total: npt.NDArray[np.int64], contributors: int) -> dict[str, Any]:
         return self.keep(np.asarray(total * (self.mechanism.mechanism.grid / contributors)))
 
-    def charge(self, agent: int) -> Costs:
+    def charge(self, client_id: int) -> Costs:
         return {"logits": self.mechanism.cost()}
 
     def guarantees(self) -> list[Guarantee]:
@@ -236,5 +236,5 @@ class FedkdDpStrategy(SummedStrategy[FedkdDpSettings], EnsembleStrategy[FedkdDpS
             secure=settings.secure_aggregation,
             arrived=inside,
             seeded=settings.noise_seed is not None,
-            agents=settings.agents,
+            clients=settings.clients,
         )

@@ -1,4 +1,4 @@
-"""The server's side of FedMD: draw public records, average what the parties predict on them, send it back.
+"""The server's side of FedMD: draw public records, average what the clients predict on them, send it back.
 
 Paper: "Federated model distillation with noise-free differential privacy", Algorithm 1, lines 9, 11 and 22.
 """
@@ -82,7 +82,7 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
         settings = self.settings
         weights: list[float | npt.NDArray[np.floating]] = [1.0] * len(answers)
         if settings.weights == "size":
-            weights = [float(self.data.parts[answer.agent].size) for answer in answers]
+            weights = [float(self.data.parts[answer.client_id].size) for answer in answers]
         if settings.weights == "confidence":
             weights = [confidence(answer.ballot, logits=settings.share == "logits") for answer in answers]
         return weighted_average((answer.ballot for answer in answers), weights, self.shape)
@@ -134,29 +134,29 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
 
 
 class NfdpStrategy(FedmdStrategy[NfdpSettings]):
-    """FedMD-NFDP's server: the same, with the guarantee of the parties' samples."""
+    """FedMD-NFDP's server: the same, with the guarantee of the clients' samples."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.sample.delta < 1:
             raise SettingsError(
-                f"k={self.sample.k} takes every one of a party's {self.sample.n} records, which protects none of them: "
-                "set a smaller k, or run fedmd"
+                f"k={self.sample.k} takes every one of a client's {self.sample.n} records, which protects none of "
+                "them: set a smaller k, or run fedmd"
             )
 
     @property
     def sample(self) -> NfdpSample:
-        """The sample of the smallest party, whose records run the largest risk."""
+        """The sample of the smallest client, whose records run the largest risk."""
         sizes = [part.size for part in self.data.parts if part.size]
         return self._sample(min(sizes, default=0))
 
     def _sample(self, records: int) -> NfdpSample:
-        """The sample of a party with that many records, and empty seats up to the fewest agreed on."""
+        """The sample of a client with that many records, and empty seats up to the fewest agreed on."""
         settings = self.settings
         return NfdpSample(max(records, settings.min_size), settings.k, settings.replacement)
 
-    def charge(self, agent: int) -> Costs:
-        return {"sample": self._sample(self.data.parts[agent].size).cost()}
+    def charge(self, client_id: int) -> Costs:
+        return {"sample": self._sample(self.data.parts[client_id].size).cost()}
 
     def charged_as(self, server_round: int) -> str:
         """All rounds rest on one sample."""
@@ -193,7 +193,7 @@ class LdpStrategy(FedmdStrategy[LdpSettings]):
         mean = super().average(answers)
         return mean if self.settings.share == "logits" else to_simplex(mean)
 
-    def charge(self, agent: int) -> Costs:
+    def charge(self, client_id: int) -> Costs:
         return {"predictions": noisy_predictions(self.settings, self.shape[1]).mechanism.cost()}
 
     def guarantees(self) -> list[Guarantee]:
@@ -201,8 +201,8 @@ class LdpStrategy(FedmdStrategy[LdpSettings]):
         noisy = noisy_predictions(settings, self.shape[1])
         return [
             Guarantee(
-                mechanism=f"{settings.noise.capitalize()} noise on every prediction that a party tells",
-                unit="agent",
+                mechanism=f"{settings.noise.capitalize()} noise on every prediction that a client tells",
+                unit="client",
                 adjacency="replace-one",
                 epsilon=noisy.epsilon(settings.delta),
                 delta=settings.delta,
@@ -210,7 +210,7 @@ class LdpStrategy(FedmdStrategy[LdpSettings]):
                 trust=Trust("self"),
                 status="proved" if settings.noise_seed is None else "seeded",
                 accountant=noisy.accountant,
-                n=settings.agents,
+                n=settings.clients,
                 composition=f"{noisy.releases} releases of {settings.query_count} predictions each",
             )
         ]

@@ -154,7 +154,7 @@ class PateStrategy(SummedStrategy[VotingSettings]):
             role="student",
         )
 
-    def charge(self, agent: int) -> Costs | None:
+    def charge(self, client_id: int) -> Costs | None:
         return {"votes": self.mechanism.cost(self.settings.unit)} if self.mechanism else None
 
     def guarantees(self) -> list[Guarantee]:
@@ -164,7 +164,7 @@ class PateStrategy(SummedStrategy[VotingSettings]):
             return [
                 Guarantee(
                     mechanism="votes without noise",
-                    unit="agent",
+                    unit="client",
                     adjacency="zero-out",
                     epsilon=float("inf"),
                     delta=settings.delta,
@@ -172,7 +172,7 @@ class PateStrategy(SummedStrategy[VotingSettings]):
                     trust=TRUSTED_AGGREGATOR,
                     status="none",
                     accountant="none",
-                    n=settings.agents,
+                    n=settings.clients,
                 )
             ]
         stated = self.mechanism.guarantees(
@@ -180,7 +180,7 @@ class PateStrategy(SummedStrategy[VotingSettings]):
             secure=settings.secure_aggregation,
             arrived=contributors if settings.secure_aggregation else None,
             seeded=settings.noise_seed is not None,
-            agents=settings.agents,
+            clients=settings.clients,
             records=self.data.records,
             largest=self.data.largest,
         )

@@ -28,7 +28,7 @@ S = TypeVar("S", bound=SummedSettings)
 
 KEPT = "kept"  # array of an opened sum's file that holds the round's record and the counts, as JSON
 LABELS = {
-    secagg.KEYS: "agents",
+    secagg.KEYS: "clients",
     secagg.SHARES: "shares",
     secagg.MASKED: "masked ballots",
     secagg.CONFIRM: "confirming",
@@ -40,7 +40,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
     """Ask for ballots of one :class:`Form`, and learn from their sum (:meth:`combine_sum`).
 
     With ``secure_aggregation`` a round is five exchanges of messages (:mod:`fedballot.wire.secagg`). The opened sum is
-    on disk before anything is made of it: parties open it once only, so a run that breaks off later goes on from there.
+    on disk before anything is made of it: clients open it once only, so a run that breaks off later goes on from there.
     """
 
     _exchange: Exchange | None = None
@@ -69,7 +69,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
             return {"secure": False, "words": "The server saw every ballot and added them up itself."}
         plan = self.settings.plan
         words = (
-            f"Ballots were added up under masks (secure aggregation): of {plan.parties} agents at least {plan.m_min} "
+            f"Ballots were added up under masks (secure aggregation): of {plan.clients} clients at least {plan.m_min} "
             f"must be in the sum, which is all that the server saw, unless more than {plan.colluders} of them collude "
             "with it."
         )
@@ -82,7 +82,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
-        """The first exchange goes to every connected party, later ones to those that are still there."""
+        """The first exchange goes to every connected client, later ones to those that are still there."""
         if not self.settings.secure_aggregation:
             return super().configure_fit(server_round, parameters, client_manager)
         if self._exchange is None:
@@ -102,10 +102,10 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
     ) -> list[tuple[ClientProxy, FitIns]]:
         connected, config = client_manager.all(), self._config(server_round)
         asked: list[tuple[ClientProxy, FitIns]] = []
-        for agent in exchange.parties:
-            if (proxy := connected.get(self._cids[agent])) is None:
+        for client_id in exchange.clients:
+            if (proxy := connected.get(self._cids[client_id])) is None:
                 continue  # counted when the answers are
-            sent = ndarrays_to_parameters(exchange.ask(agent))
+            sent = ndarrays_to_parameters(exchange.ask(client_id))
             self.counts.bytes_down += payload_bytes(sent.tensors)
             self._round_bytes_down += payload_bytes(sent.tensors)
             self.counts.messages += 1
@@ -114,7 +114,7 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
         self.progress.start(f"round {server_round}: {LABELS[exchange.stage]}", len(asked))
         if not asked:
             self._exchange = None
-            raise RunError(f"round {server_round}: no party is connected any more; go on with --resume when they are")
+            raise RunError(f"round {server_round}: no client is connected any more; go on with --resume when they are")
         return asked
 
     def aggregate_fit(
@@ -128,27 +128,27 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
         Raises
         ------
         RunError
-            If fewer parties are left than a sum may be made of, or it cannot be opened.
+            If fewer clients are left than a sum may be made of, or it cannot be opened.
         """
         if self._exchange is None:
             return super().aggregate_fit(server_round, results, failures)
         exchange, server_round = self._exchange, server_round + self.rounds_done
         # whose ballot is in the sum has answered, whether or not it helps to open it
         counts = Tally() if exchange.stage in (secagg.CONFIRM, secagg.UNMASK) else self.counts
-        expected = len(exchange.parties) if exchange.stage != secagg.KEYS else len(results) + len(failures)
+        expected = len(exchange.clients) if exchange.stage != secagg.KEYS else len(results) + len(failures)
         good = self._collect(results, failures, counts)
         for _ in range(expected - len(results) - len(failures)):
-            counts.reject("no answer", "the party is no longer connected")
+            counts.reject("no answer", "the client is no longer connected")
         if exchange.stage == secagg.KEYS:
-            self._cids = {answer.agent: answer.cid for answer in good}
+            self._cids = {answer.client_id: answer.cid for answer in good}
         stage = exchange.stage
         try:
-            exchange.take({answer.agent: list(answer.ballot) for answer in good})
+            exchange.take({answer.client_id: list(answer.ballot) for answer in good})
         except SecaggError as error:
             self._exchange = None
             raise RunError(
                 f"round {server_round}, secure aggregation, exchange of {stage}: {error}. {len(good)} of {self._asked} "
-                f"parties are left. Rejected: {counts.why() or 'none'}. Nothing was opened"
+                f"clients are left. Rejected: {counts.why() or 'none'}. Nothing was opened"
             ) from error
         if good:
             self._wall_s += self._clock(results, good)
@@ -188,10 +188,10 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
         self._end_round(record, self.combine_sum(record["round"], arrays["total"], record["answered"]))
         return True
 
-    def _read(self, agent: int, cid: str, arrays: Arrays) -> Any:
+    def _read(self, client_id: int, cid: str, arrays: Arrays) -> Any:
         exchange = self._exchange
         if exchange is None:
             return self.read(arrays)
-        if exchange.stage != secagg.KEYS and self._cids.get(agent) != cid:
-            raise WireError("agent", f"agent {agent} was another party before")
-        return exchange.read(agent, arrays)
+        if exchange.stage != secagg.KEYS and self._cids.get(client_id) != cid:
+            raise WireError("client", f"client {client_id} was another client before")
+        return exchange.read(client_id, arrays)

@@ -61,11 +61,11 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
     def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
         """Average of the differences (d,), equal or by public sizes."""
         sized = self.settings.weights == "size"
-        shares = [float(self.data.parts[a.agent].size) if sized else 1.0 for a in answers]
+        shares = [float(self.data.parts[a.client_id].size) if sized else 1.0 for a in answers]
         return average_vectors((a.ballot for a in answers), shares)
 
     def client_logits(self, answers: Sequence[Answer], x: Inputs) -> Iterator[FloatArray]:
-        """Logits (n, C) of each party's own model after this round, one after the other."""
+        """Logits (n, C) of each client's own model after this round, one after the other."""
         learner = self.new_learner(0)
         for answer in answers:
             yield self.load(learner, self.weights + answer.ballot).predict_logits(x)
@@ -94,7 +94,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         return [
             Guarantee(
                 mechanism="Weights without noise",
-                unit="agent",
+                unit="client",
                 adjacency="zero-out",
                 epsilon=float("inf"),
                 delta=0.0,
@@ -102,7 +102,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
                 trust=TRUSTED_AGGREGATOR,
                 status="none",
                 accountant="none",
-                n=self.settings.agents,
+                n=self.settings.clients,
             )
         ]
 
@@ -114,7 +114,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         return [proxies[index] for index in np.sort(order[:size])]
 
     def needed(self, asked: int) -> int:
-        """The same share of a cohort as of all agents."""
+        """The same share of a cohort as of all clients."""
         return self.required if self.settings.participation == 1 else -(-self.required * asked // self.nodes)
 
     def request(self, server_round: int) -> Arrays:

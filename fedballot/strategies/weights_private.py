@@ -18,7 +18,7 @@ from flwr.server.client_proxy import ClientProxy
 from fedballot.clients.weights_private import (
     DpFedavgSettings,
     DpFedsgdSettings,
-    agent_mechanism,
+    client_mechanism,
     record_mechanism,
     round_mechanism,
 )
@@ -31,7 +31,7 @@ from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
 
 COHORT, NOISE = 1, 2  # streams of seeded noise
 SIZES_WARNING = (
-    "the guarantee counts on nobody but the server knowing who took part in which round: the numbers of agents, bytes "
+    "the guarantee counts on nobody but the server knowing who took part in which round: the numbers of clients, bytes "
     "and seconds of each round in this result tell how many did; keep it with the server, or set participation=1"
 )
 
@@ -41,13 +41,13 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.mechanism = agent_mechanism(self.settings, self.weights.size)
+        self.mechanism = client_mechanism(self.settings, self.weights.size)
 
     def cohort(self, server_round: int, proxies: list[ClientProxy]) -> list[ClientProxy]:
         settings = self.settings
-        if settings.sampling == "fixed" and len(proxies) != settings.agents:
+        if settings.sampling == "fixed" and len(proxies) != settings.clients:
             raise RunError(
-                f"{len(proxies)} of {settings.agents} agents are connected, and sampling=fixed accounts for a cohort "
+                f"{len(proxies)} of {settings.clients} clients are connected, and sampling=fixed accounts for a cohort "
                 "drawn from all of them: wait for the others, or set sampling=poisson"
             )
         drawn = self.mechanism.cohort(secret_noise(settings.noise_seed, server_round, COHORT))
@@ -62,14 +62,14 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
         return asked
 
     def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
-        """Noisy sum of the clipped differences over the expected cohort (d,): an agent that failed counts as zero."""
+        """Noisy sum of the clipped differences over the expected cohort (d,): a client that failed counts as zero."""
         total = np.zeros(self.weights.size, dtype=np.int64)
         for answer in answers:
             total += self.mechanism.in_steps(answer.ballot[None])[0]
         noise = secret_noise(self.settings.noise_seed, len(self.round_records) + 1, NOISE)
         return self.mechanism.noisy(total, noise) / self.settings.divisor
 
-    def charge(self, agent: int) -> Costs:
+    def charge(self, client_id: int) -> Costs:
         return {"difference": self.mechanism.cost_if_drawn()}
 
     @property
@@ -80,11 +80,11 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
     def guarantees(self) -> list[Guarantee]:
         settings, mechanism = self.settings, self.mechanism
         whole = settings.sampling == "poisson" and settings.participation == 1
-        who = "all agents" if whole else f"a secret {settings.sampling} cohort of {settings.divisor:g} agents"
+        who = "all clients" if whole else f"a secret {settings.sampling} cohort of {settings.divisor:g} clients"
         return [
             Guarantee(
                 mechanism=f"Gaussian noise of {mechanism.multiplier:.4g} clips, by the server, on the sum of {who}",
-                unit="agent",
+                unit="client",
                 adjacency=settings.adjacency,
                 epsilon=mechanism.epsilon(settings.delta),
                 delta=settings.delta,
@@ -92,7 +92,7 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
                 trust=TRUSTED_AGGREGATOR,
                 status="proved" if settings.noise_seed is None else "seeded",
                 accountant=mechanism.accountant,
-                n=settings.agents,
+                n=settings.clients,
                 composition=f"{settings.rounds} rounds, the model after each of them",
             )
         ]
@@ -103,9 +103,9 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
 
 
 class DpFedsgdStrategy(WeightsStrategy[DpFedsgdSettings]):
-    """The plain average: the parties' answers are private already."""
+    """The plain average: the clients' answers are private already."""
 
-    def charge(self, agent: int) -> Costs:
+    def charge(self, client_id: int) -> Costs:
         return {"difference": round_mechanism(self.settings, self.weights.size).cost()}
 
     def guarantees(self) -> list[Guarantee]:

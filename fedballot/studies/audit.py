@@ -27,7 +27,7 @@ from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.privacy.noise.randomness import NoiseSource, os_noise, seeded_noise
 from fedballot.studies import audit_clients
-from fedballot.studies.audit_clients import AGENTS, COLLUDERS, DELTA, Desk
+from fedballot.studies.audit_clients import CLIENTS, COLLUDERS, DELTA, Desk
 
 RECORDS = 2000  # that a head is trained on
 MOST = 4000  # releases of real clients in each world
@@ -133,26 +133,26 @@ def votes_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[
     """Audit noisy votes."""
     kind = get_method(name).settings
     k = 1 if "k" in kind.__dataclass_fields__ else None
-    noisy = NoisyVotes.solve(claim, DELTA, queries=1, max_votes=1, contributors=AGENTS, colluders=COLLUDERS, k=k)
+    noisy = NoisyVotes.solve(claim, DELTA, queries=1, max_votes=1, contributors=CLIENTS, colluders=COLLUDERS, k=k)
     _check_reached(claim, noisy.epsilon(DELTA))
     return audit_votes(noisy, DELTA, noise, runs)
 
 
 def logits_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
     """Audit the noisy sum of clipped logits."""
-    noisy = NoisyLogits.solve(claim, DELTA, queries=1, classes=2, bound=1.0, contributors=AGENTS, colluders=COLLUDERS)
+    noisy = NoisyLogits.solve(claim, DELTA, queries=1, classes=2, bound=1.0, contributors=CLIENTS, colluders=COLLUDERS)
     _check_reached(claim, noisy.mechanism.epsilon(DELTA))
     return audit_logits(noisy, DELTA, noise, runs)
 
 
 def class_sums_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
-    """Audit a party's own class sums."""
+    """Audit a client's own class sums."""
     return _class_sums(claim, runs, noise, 1, 0)
 
 
 def shared_class_sums_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
-    """Audit class sums that several parties add up with a share of the noise each."""
-    return _class_sums(claim, runs, noise, AGENTS, COLLUDERS)
+    """Audit class sums that several clients add up with a share of the noise each."""
+    return _class_sums(claim, runs, noise, CLIENTS, COLLUDERS)
 
 
 def _class_sums(claim: float, runs: int, noise: NoiseSource, contributors: int, colluders: int) -> list[Finding]:
@@ -186,7 +186,7 @@ AUDITS: dict[str, tuple[Release, ...]] = {
     "fedavg-p": (_HEAD,),
     "fedmd-nfdp": (Release("fixed sample", audit_clients.fixed_sample),),
     "fedmd-ldp": (Release("predictions", audit_clients.predictions),),
-    "dp-fedavg": (Release("the server's sum", audit_clients.agent_sums),),
+    "dp-fedavg": (Release("the server's sum", audit_clients.client_sums),),
     "dp-fedsgd": (
         Release("noisy steps", audit_clients.record_sums),
         Release("Poisson batches", audit_clients.record_batches),
@@ -204,6 +204,6 @@ def _check_reached(claim: float, reached: float) -> None:
     """
     if reached < claim * (1 - 1e-6):
         raise SettingsError(
-            f"claim={claim:g}: a release with integer noise from {AGENTS} agents costs at most epsilon {reached:.4g} "
+            f"claim={claim:g}: a release with integer noise from {CLIENTS} clients costs at most epsilon {reached:.4g} "
             f"at delta {DELTA:g}, and an audit sees little beyond; give a claim above 0 and up to that"
         )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, Party
+from fedballot.clients.base import Arrays, Workspace
 from fedballot.clients.fedaux_sum import FedauxfdpSumSettings, shared_mechanism
 from fedballot.clients.fedkd import EnsembleClient
 from fedballot.clients.fedkd import mechanism as logits_mechanism
@@ -26,9 +26,9 @@ from fedballot.clients.pate import PateSettings
 from fedballot.clients.private_heads import class_mechanism, score_mechanism, unpack
 from fedballot.clients.voting import VotingClient
 from fedballot.clients.voting import mechanism as votes_mechanism
-from fedballot.clients.weights_private import agent_mechanism, record_mechanism
+from fedballot.clients.weights_private import client_mechanism, record_mechanism
 from fedballot.core.errors import RunError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Progress, Silent
 from fedballot.datasets.embedding import fit_embedding, nearness
 from fedballot.datasets.examples import Examples
@@ -52,8 +52,8 @@ from fedballot.strategies.weights_private import DpFedavgStrategy
 from fedballot.wire.packing import unpack_integers, unpack_labels
 
 DELTA = 1e-5
-AGENTS, COLLUDERS = 3, 1  # with more of them, integer shares make a release so private that no audit can see anything
-HONEST = AGENTS - COLLUDERS
+CLIENTS, COLLUDERS = 3, 1  # with more of them, integer shares make a release so private that no audit can see anything
+HONEST = CLIENTS - COLLUDERS
 QUERIES = 1200
 CANARIES = 200
 BATCHES, SAMPLES = 20, 60  # answers from which sampling is judged
@@ -88,7 +88,7 @@ class Desk:
 
     def settings(self, **chosen: Any) -> Any:
         """Settings of the method's own kind, with what all audits share."""
-        common = {"delta": DELTA, "agents": 1, "min_agents": 0, "evaluate_agents": False, "device": "cpu"}
+        common = {"delta": DELTA, "clients": 1, "min_clients": 0, "evaluate_clients": False, "device": "cpu"}
         kind = METHODS[self.method].settings
         known = kind.__dataclass_fields__
         return build(kind, {key: value for key, value in {**common, **chosen}.items() if key in known})
@@ -105,13 +105,13 @@ class Desk:
             self.progress.advance()
         self.progress.stop()
 
-    def client(self, settings: Any, data: FederatedData, agent: int = 0) -> Any:
+    def client(self, settings: Any, data: FederatedData, client_id: int = 0) -> Any:
         """A client that has answered nothing yet."""
         self._asked += 1
         if self.seed is not None:
             settings = replace(settings, noise_seed=self.seed + self._asked)
-        folder = AgentFolder(self.root / f"{self._asked}")
-        return METHODS[self.method].client(Party(agent, settings, data, folder, "cpu"))
+        folder = ClientFolder(self.root / f"{self._asked}")
+        return METHODS[self.method].client(Workspace(client_id, settings, data, folder, "cpu"))
 
     def told(self, client: Any, arrays: Arrays) -> Arrays:
         """What it answers in the first round.
@@ -121,16 +121,18 @@ class Desk:
         RunError
             If it refuses.
         """
-        data: FederatedData = client.party.data
+        data: FederatedData = client.workspace.data
         config = {"request": f"audit {self._asked}/1", "round": 1, "fingerprint": data.public_fingerprint}
         out, _, words = client.fit(arrays, config)
         if words["refused"]:
-            raise RunError(f"audit: agent {client.party.agent} refused ({words['refused']!s}): {words['detail']!s}")
+            raise RunError(
+                f"audit: client {client.workspace.client_id} refused ({words['refused']!s}): {words['detail']!s}"
+            )
         return list(out)
 
-    def ask(self, settings: Any, data: FederatedData, arrays: Arrays, agent: int = 0) -> Arrays:
+    def ask(self, settings: Any, data: FederatedData, arrays: Arrays, client_id: int = 0) -> Arrays:
         """The answer of a fresh client."""
-        return self.told(self.client(settings, data, agent), arrays)
+        return self.told(self.client(settings, data, client_id), arrays)
 
 
 Audit = Callable[[Desk, float], list[Finding]]
@@ -141,7 +143,7 @@ def made_up(
     public: npt.NDArray[Any],
     classes: int,
 ) -> FederatedData:
-    """A federation whose agents hold these records (x, y)."""
+    """A federation whose clients hold these records (x, y)."""
     x = np.concatenate([x for x, _ in parts])
     y = np.concatenate([np.asarray(y, dtype=np.int64) for _, y in parts])
     ends = np.cumsum([len(x) for x, _ in parts])
@@ -159,10 +161,10 @@ def spread(rows: int, width: int, stream: int) -> npt.NDArray[np.float32]:
 
 
 def three_classes() -> FederatedData:
-    """Three agents and a public pool of three classes that are easily told apart."""
+    """Three clients and a public pool of three classes that are easily told apart."""
     x = spread(90, 4, 1) * 3
     y = x[:, :3].argmax(axis=1)
-    parts = [(x[rows], y[rows]) for rows in np.split(np.arange(90), AGENTS)]
+    parts = [(x[rows], y[rows]) for rows in np.split(np.arange(90), CLIENTS)]
     return made_up(parts, spread(QUERIES, 4, 2) * 3, 3)
 
 
@@ -183,20 +185,20 @@ def _layers(
 
 
 def votes(desk: Desk, claim: float) -> list[Finding]:
-    """One agent's vote on a query in the tally, or none; a colluder's share is known."""
+    """One client's vote on a query in the tally, or none; a colluder's share is known."""
     cast_one = issubclass(METHODS[desk.method].settings, PateSettings)
     shared = {
-        "agents": AGENTS,
-        "min_agents": AGENTS,
+        "clients": CLIENTS,
+        "min_clients": CLIENTS,
         "colluders": COLLUDERS,
         "public_size": QUERIES,
         "client_models": "logistic-regression",
-        "unit": "agent",
+        "unit": "client",
     }
     # with one neighbour the votes are one-hot too
     shared |= {"abstain": False, "vote_fraction": 1.0} if cast_one else {"k": 1}
     one = NoisyVotes.solve(
-        claim, DELTA, queries=1, max_votes=1, contributors=AGENTS, colluders=COLLUDERS, k=None if cast_one else 1
+        claim, DELTA, queries=1, max_votes=1, contributors=CLIENTS, colluders=COLLUDERS, k=None if cast_one else 1
     )
     settings = desk.settings(**shared, sigma=one.sigma)
     noisy, data, queries = votes_mechanism(settings), three_classes(), np.arange(QUERIES)
@@ -204,8 +206,8 @@ def votes(desk: Desk, claim: float) -> list[Finding]:
     residuals, inside, outside = [], [], []
     for _ in desk.rounds("votes", desk.times(QUERIES)):
         own, noise = [], np.zeros((QUERIES, len(data.classes)))
-        for agent in range(HONEST):
-            client: VotingClient[Any] = desk.client(settings, data, agent)
+        for client_id in range(HONEST):
+            client: VotingClient[Any] = desk.client(settings, data, client_id)
             told = unpack_integers(desk.told(client, [queries.astype(np.int32)])[0], noise.shape)
             own.append(client.votes(queries))  # which are no secret here
             noise += told - own[-1]
@@ -221,15 +223,15 @@ def votes(desk: Desk, claim: float) -> list[Finding]:
 
 
 def logits(desk: Desk, claim: float) -> list[Finding]:
-    """One agent's logits on a query, far beyond the bound, in the sum of all, or none; a colluder's share is known."""
+    """One client's logits on a query, far beyond the bound, in the sum of all, or none; a colluder's share is known."""
     bound, classes = 0.02, 3
     one = NoisyLogits.solve(
-        claim, DELTA, queries=1, classes=classes, bound=bound, contributors=AGENTS, colluders=COLLUDERS
+        claim, DELTA, queries=1, classes=classes, bound=bound, contributors=CLIENTS, colluders=COLLUDERS
     )
     whole = replace(one, queries=QUERIES).mechanism.epsilon(DELTA)
     settings = desk.settings(
-        agents=AGENTS,
-        min_agents=AGENTS,
+        clients=CLIENTS,
+        min_clients=CLIENTS,
         colluders=COLLUDERS,
         public_size=QUERIES,
         queries=QUERIES,
@@ -242,8 +244,8 @@ def logits(desk: Desk, claim: float) -> list[Finding]:
     residuals, inside, outside = [], [], []
     for _ in desk.rounds("logits", desk.times(QUERIES)):
         along, noise = [], np.zeros((QUERIES, classes))
-        for agent in range(HONEST):
-            client: EnsembleClient[Any] = desk.client(settings, data, agent)
+        for client_id in range(HONEST):
+            client: EnsembleClient[Any] = desk.client(settings, data, client_id)
             steps = unpack_integers(desk.told(client, [rows.astype(np.int32)])[0], noise.shape)
             raw = client.logits(rows)  # none of them within the bound
             along.append(raw / np.linalg.norm(raw, axis=1, keepdims=True))
@@ -263,11 +265,11 @@ def logits(desk: Desk, claim: float) -> list[Finding]:
 def class_sums(desk: Desk, claim: float) -> list[Finding]:
     """Each record's label is one of two of its own: 2 j or 2 j + 1 for record j."""
     summed = issubclass(METHODS[desk.method].settings, FedauxfdpSumSettings)
-    agents, width, landmarks, public = (AGENTS if summed else 1), 4, 3, 60
-    classes = 2 * (CANARIES + agents)  # the others' records have classes of their own
+    clients, width, landmarks, public = (CLIENTS if summed else 1), 4, 3, 60
+    classes = 2 * (CANARIES + clients)  # the others' records have classes of their own
     settings = desk.settings(
-        agents=agents,
-        min_agents=agents,
+        clients=clients,
+        min_clients=clients,
         colluders=COLLUDERS,
         public_size=public,
         extractor="none",
@@ -290,10 +292,10 @@ def class_sums(desk: Desk, claim: float) -> list[Finding]:
     def scores(side: int) -> Floats:
         """One release: how far each record's pair of classes leans to the second of them; 1 apart between the sides."""
         total = np.zeros(shape)
-        for agent in range(vector.contributors - vector.colluders):
-            others = [(x[:1], [2 * (CANARIES + agent)]) for agent in range(1, agents)]
+        for client_id in range(vector.contributors - vector.colluders):
+            others = [(x[:1], [2 * (CANARIES + client_id)]) for client_id in range(1, clients)]
             data = made_up([(x, 2 * np.arange(CANARIES) + side), *others], pool, classes)
-            told = desk.ask(settings, data, [points], agent)
+            told = desk.ask(settings, data, [points], client_id)
             if summed:
                 total += noisy.read(unpack_integers(told[0], shape).astype(np.int64)) * noisy.scale
             else:
@@ -398,7 +400,7 @@ def _two_sided_heads(
 
 
 def predictions(desk: Desk, claim: float) -> list[Finding]:
-    """A party whose model puts each public record into one corner, or into the other."""
+    """A client whose model puts each public record into one corner, or into the other."""
     one = NoisyVector.solve(claim, DELTA, sensitivity=math.sqrt(2), coordinates=2)
     whole = replace(one, sensitivity=one.sensitivity * math.sqrt(QUERIES), coordinates=2 * QUERIES)
     both = 2  # releases of a run of one round
@@ -465,8 +467,8 @@ def fixed_sample(desk: Desk, claim: float) -> list[Finding]:
 # noisy weights
 
 
-def agent_sums(desk: Desk, claim: float) -> list[Finding]:
-    """The server's average of one real agent's difference, far longer than the clip, or of nobody's."""
+def client_sums(desk: Desk, claim: float) -> list[Finding]:
+    """The server's average of one real client's difference, far longer than the clip, or of nobody's."""
     settings = desk.settings(
         rounds=1, epochs=1, lr=FAR, clip=0.1, epsilon=claim, client_models="linear-torch", public_size=10, batch_size=8
     )
@@ -480,7 +482,7 @@ def agent_sums(desk: Desk, claim: float) -> list[Finding]:
         request_id="audit",
         progress=Silent(),
     )
-    mechanism = agent_mechanism(settings, strategy.weights.size)
+    mechanism = client_mechanism(settings, strategy.weights.size)
     told = desk.ask(settings, data, strategy.request(1))
     answer = Answer(0, strategy.read(told), 0.0, 0.0)
     along = answer.ballot / np.linalg.norm(answer.ballot.astype(np.float64))

@@ -20,7 +20,7 @@ from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 
 Route = Literal["exact", "renyi", "mironov"]
-LEVELS: tuple[Unit, ...] = ("agent", "record")
+LEVELS: tuple[Unit, ...] = ("client", "record")
 ROUTES: dict[Route, str] = {
     "exact": "exact (ours)",
     "renyi": "Rényi, best conversion",
@@ -39,7 +39,7 @@ class Row:
 
     Parameters
     ----------
-    unit : {"agent", "record"}
+    unit : {"client", "record"}
     route : {"exact", "renyi", "mironov"}
     epsilon : float
         Of the plan, at its noise.
@@ -48,9 +48,9 @@ class Row:
     saved : float
         Share of that noise that exact accounting does without, 0 to 1.
     votes : int
-        Most votes of one agent within the target at the plan's noise, counted up to a million.
+        Most votes of one client within the target at the plan's noise, counted up to a million.
     queries : int
-        The same in queries, while an agent answers the plan's share of them.
+        The same in queries, while a client answers the plan's share of them.
     """
 
     unit: Unit
@@ -70,14 +70,14 @@ class Plan:
     ----------
     noisy : NoisyVotes
     delta : float
-    unit : {"agent", "record"}
+    unit : {"client", "record"}
         Whom the target protects.
     target : float
         The epsilon that is allowed; without one, what the noise gives.
     rows : tuple of Row
         Both levels, by all routes.
     server_epsilon : float
-        Of an agent's or a record's replacement, towards a server that sees every answer with that agent's share only.
+        Of a client's or a record's replacement, towards a server that sees every answer with that client's share only.
     """
 
     noisy: NoisyVotes
@@ -129,7 +129,7 @@ def make_plan(noisy: NoisyVotes, delta: float, unit: Unit, target: float | None 
     noisy : NoisyVotes
         With the noise that is to be used.
     delta : float
-    unit : {"agent", "record"}
+    unit : {"client", "record"}
     target : float, optional
         Epsilon that is allowed at that level; None takes what the noise gives.
 
@@ -176,7 +176,7 @@ def _row(noisy: NoisyVotes, delta: float, unit: Unit, route: Route, target: floa
         # integer shares have a smallest size whatever the accountant
         sigma = max(math.sqrt(votes_rho(unit, noisy.max_votes, 1.0, noisy.k) / rho), smallest_sigma(noisy))
         votes = min(MOST, math.floor(rho / votes_rho(unit, 1, noisy.sigma, noisy.k) + 1e-9))
-    queries = (votes + 1) * noisy.queries // noisy.max_votes  # most queries of whose share an agent casts `votes`
+    queries = (votes + 1) * noisy.queries // noisy.max_votes  # most queries of whose share a client casts `votes`
     queries -= (votes + 1) * noisy.queries % noisy.max_votes == 0
     saved = max(0.0, 1 - least / sigma)
     return Row(unit, route, epsilon(noisy, delta, unit, route), sigma, saved, votes, queries if votes else 0)
@@ -219,14 +219,14 @@ def noise_curve(plan: Plan) -> Curve:
 
 
 def votes_curve(plan: Plan) -> Curve:
-    """Return epsilon against the number of votes of each agent."""
+    """Return epsilon against the number of votes of each client."""
     most = plan.noisy.max_votes
     votes = np.unique(np.geomspace(max(1.0, most / _SPAN), max(most * _SPAN, 10.0), _POINTS).round().astype(int))
     return _curve(plan, most, votes, [_voting(plan.noisy, int(count)) for count in votes])
 
 
-def agents_curve(plan: Plan) -> Curve:
-    """Return epsilon against the number of agents, with noise in proportion to it: the tally is equally clear."""
+def clients_curve(plan: Plan) -> Curve:
+    """Return epsilon against the number of clients, with noise in proportion to it: the tally is equally clear."""
     noisy = plan.noisy
     counts = np.unique(np.geomspace(max(1.0, noisy.contributors / _SPAN), noisy.contributors * _SPAN, _POINTS).round())
     many = [
@@ -253,7 +253,7 @@ def _curve(plan: Plan, at: float, x: NDArray[Any], many: list[NoisyVotes | None]
     def line(unit: Unit, route: Route) -> NDArray[np.float64]:
         return np.array([math.nan if one is None else epsilon(one, plan.delta, unit, route) for one in many])
 
-    other: Unit = "record" if plan.unit == "agent" else "agent"
+    other: Unit = "record" if plan.unit == "client" else "client"
     lines = {route: line(plan.unit, route) for route in ROUTES}
     return Curve(at, x.astype(np.float64), lines, line(other, "exact"))
 

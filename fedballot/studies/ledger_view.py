@@ -250,8 +250,8 @@ def _guarantee(
         trust=TRUSTED_AGGREGATOR,
         status="seeded" if seeded else "proved",
         accountant=account.accountant,
-        composition=f"{charged} to the ledger of {account.party}{spans}, {noise}; whatever was asked, they stay within "
-        "its limit",
+        composition=f"{charged} to the ledger of {account.client}{spans}, {noise}; whatever was asked, they stay "
+        "within its limit",
         sampled=sampled and account.unit == "record",
     )
 

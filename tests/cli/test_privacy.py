@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fedballot.cli import main as cli
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
 from fedballot.core.errors import SettingsError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.privacy.accounting.costs import DeltaCost, GaussianCost, IntegerCost, LaplaceCost, PoissonCost, PureCost
 from fedballot.privacy.audit import mechanisms as audit_runs
@@ -65,17 +65,17 @@ def test_budget_solves_the_noise_of_a_preset(call, tmp_path) -> None:
     assert (found["queries"], found["max_votes"], found["contributors"]) == (3000, 1650, 100)
     assert found["sigma"] == pytest.approx(31.565, abs=0.001)
     saved = {(row["unit"], row["route"]): row["saved"] for row in found["rows"]}
-    assert saved["agent", "mironov"] == pytest.approx(0.209, abs=0.001)
+    assert saved["client", "mironov"] == pytest.approx(0.209, abs=0.001)
     assert found["guarantees"][0]["epsilon"] == pytest.approx(4.3)
     assert "at most a factor of 73.7 (epsilon = 4.3), plus 0.001 (delta)" in found["guarantees"][0]["sentence"]
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_budget_works_out_epsilon_from_noise(call) -> None:
-    words = ["--sigma", 25, "--queries", 500, "--vote-fraction", 1, "--delta", 1e-5, "--set", "min_agents=100"]
+    words = ["--sigma", 25, "--queries", 500, "--vote-fraction", 1, "--delta", 1e-5, "--set", "min_clients=100"]
     code, out, _ = call("budget", "pate-fl", *words)
     assert code == 0
-    assert "3.85" in out and "5.76" in out and "134" in out  # agent, record, the server's own view
+    assert "3.85" in out and "5.76" in out and "134" in out  # client, record, the server's own view
     assert "budget" not in out
 
 
@@ -89,16 +89,16 @@ def test_budget_says_when_noise_and_epsilon_do_not_fit(call) -> None:
 
 
 def test_budget_follows_options_before_presets(call) -> None:
-    words = ["--preset", "demo", "--agents", 50, "--unit", "record", "--epsilon", 1, "--queries", 4000]
+    words = ["--preset", "demo", "--clients", 50, "--unit", "record", "--epsilon", 1, "--queries", 4000]
     found = json.loads(call("budget", "pate-fl", *words, "--set", "colluders=5", "--json")[1])
-    assert (found["agents"], found["contributors"], found["colluders"]) == (50, 45, 5)
+    assert (found["clients"], found["contributors"], found["colluders"]) == (50, 45, 5)
     assert (found["unit"], found["queries"], found["target_epsilon"]) == ("record", 4000, 1.0)
 
 
 def test_a_plan_names_both_worlds_and_says_that_it_does_not_know_how_many_records_there_are(call) -> None:
     code, out, err = call("budget", "pate-fl", "--preset", "demo", "--unit", "record")
     said = " ".join(out.replace("│", " ").split())
-    assert code == 0 and "ε for one whole agent (zero-out)" in said and "ε for one record (replace-one)" in said
+    assert code == 0 and "ε for one whole client (zero-out)" in said and "ε for one record (replace-one)" in said
     assert "to replace is to blank one and put in another" in said
     assert "How many records there are is not known here" in err and "1,000 records or more" in err
     code, out, _ = call("budget", "private-knn-fl", "--preset", "knn-mnist")
@@ -125,9 +125,9 @@ def test_budget_warns_of_shares_that_cannot_be_smaller(call) -> None:
         (["pate-fl", "--sigma", "1e6", "--queries", "10"], "where plans start"),
         (["pate-fl", "--epsilon", "1e-300"], "where plans start"),
         (["pate-fl", "--epsilon", "1", "--delta", "1"], "less than 1"),
-        (["pate-fl", "--epsilon", "1", "--unit", "person"], "agent, record"),
+        (["pate-fl", "--epsilon", "1", "--unit", "person"], "client, record"),
         (["pate-fl", "--epsilon", "1", "--queries", "0"], "at least 1"),
-        (["pate-fl", "--epsilon", "1", "--agents", "0"], "at least 1"),
+        (["pate-fl", "--epsilon", "1", "--clients", "0"], "at least 1"),
         (["pate-fl", "--epsilon", "1", "--votes", "0"], "between 1"),
         (["pate-fl", "--epsilon", "1", "--queries", "10", "--votes", "11"], "queries, 10"),
         (["pate-fl", "--epsilon", "1", "--votes", "3", "--vote-fraction", "0.5"], "one of them"),
@@ -296,15 +296,15 @@ def test_every_kind_of_cost_has_words(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_the_ledger_of_a_real_client_is_readable(call, small, tmp_path) -> None:
-    folder = AgentFolder(tmp_path)
-    client = PateClient(Party(0, small, federated_data(small), folder, "cpu"))
+    folder = ClientFolder(tmp_path)
+    client = PateClient(Workspace(0, small, federated_data(small), folder, "cpu"))
     queries = np.arange(small.query_count, dtype=np.int32)
-    client.fit([queries], {"request": "run/1", "fingerprint": client.party.data.public_fingerprint})
+    client.fit([queries], {"request": "run/1", "fingerprint": client.workspace.data.public_fingerprint})
     code, _, err = call("ledger", "verify", tmp_path)
     assert code == 2 and f"try {tmp_path}/ledger" in err
     assert call("ledger", "verify", tmp_path / "ledger")[0] == 0
     found = json.loads(call("ledger", "show", tmp_path / "ledger", "--json")[1])
-    assert found["account"]["unit"] == "agent" and found["fits_again"] == 0
+    assert found["account"]["unit"] == "client" and found["fits_again"] == 0
     assert 0 < found["spent"] <= found["account"]["epsilon"] <= 20
 
 

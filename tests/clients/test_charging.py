@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Part, Party, PartyClient, Terms
+from fedballot.clients.base import BallotClient, Part, Terms, Workspace
 from fedballot.core.errors import RunError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.privacy.accounting.costs import GaussianCost
@@ -41,8 +41,8 @@ def veiled(count: int, noise: NoiseSource) -> np.ndarray:
     return np.array([count], dtype=np.uint64) + noise.words(1)
 
 
-class CountClient(PartyClient[CountSettings]):
-    """A party that tells how many records it has, and how many of class 0."""
+class CountClient(BallotClient[CountSettings]):
+    """A client that tells how many records it has, and how many of class 0."""
 
     given: ClassVar[Mapping[str, Part]] = {"all": Part(COST, veiled), "zeros": Part(COST, veiled)}
 
@@ -56,7 +56,7 @@ class CountClient(PartyClient[CountSettings]):
         return self.given
 
     def exact(self, question: int) -> dict[str, int]:
-        y = self.party.private().y
+        y = self.workspace.private().y
         return {"all": len(y), "zeros": int((y == 0).sum())}
 
     def blank(self, question: int) -> dict[str, int]:
@@ -75,7 +75,7 @@ def fails() -> Examples:
 
 
 class Asked:
-    """A party with a ledger of its own, and what it was asked."""
+    """A client with a ledger of its own, and what it was asked."""
 
     def __init__(self, folder: Path) -> None:
         x = np.zeros((4, 2), np.float32)
@@ -86,8 +86,10 @@ class Asked:
             public_fingerprint="sha256:1", group_names=(),
         )  # fmt: skip
         self.ledger = Ledger(folder / "own", Account("site 0", "its records", "record", "replace-one", 1.0, 1e-5))
-        settings = CountSettings(dataset="digits", agents=2)
-        self.party = Party(0, settings, data, AgentFolder(folder / "party"), "cpu", self.ledger, version="one")
+        settings = CountSettings(dataset="digits", clients=2)
+        self.workspace = Workspace(
+            0, settings, data, ClientFolder(folder / "client"), "cpu", self.ledger, version="one"
+        )
 
     def ask(
         self,
@@ -98,7 +100,7 @@ class Asked:
     ) -> tuple[list[np.ndarray], dict[str, Any]]:
         config = {"request": name, "round": 1, "fingerprint": "sha256:1"}
         config |= {key: changes.pop(key) for key in list(changes) if key in config}
-        found, _, metrics = kind(replace(self.party, **changes)).fit(arrays, config)
+        found, _, metrics = kind(replace(self.workspace, **changes)).fit(arrays, config)
         return found, metrics
 
     def kinds(self) -> list[str]:
@@ -115,7 +117,7 @@ def test_records_are_read_once_the_charge_is_on_disk_and_never_again(asked: Aske
 
     def reads() -> Examples:
         seen.append(asked.kinds())
-        return asked.party.data.private
+        return asked.workspace.data.private
 
     first, metrics = asked.ask(read=reads)
     assert metrics["refused"] == "" and seen == [["open", "charge"]]
@@ -150,16 +152,16 @@ def test_whatever_differs_is_another_question(asked: Asked, change: dict[str, An
     assert asked.ask()[1]["refused"] == ""
     change = dict(change)
     if "settings" in change:
-        change["settings"] = replace(asked.party.settings, **change["settings"])
+        change["settings"] = replace(asked.workspace.settings, **change["settings"])
     if "fingerprint" in change:
-        change["data"] = replace(asked.party.data, public_fingerprint=change["fingerprint"])
+        change["data"] = replace(asked.workspace.data, public_fingerprint=change["fingerprint"])
     arrays, metrics = asked.ask(**change)
     assert (arrays, metrics["refused"], asked.kinds()) == ([], "request", ["open", "charge", "release"])
 
 
 def test_how_a_machine_runs_is_no_part_of_a_question(asked: Asked) -> None:
     first, _ = asked.ask()
-    changed = replace(asked.party.settings, workers=7, public_dataset="elsewhere.npz")
+    changed = replace(asked.workspace.settings, workers=7, public_dataset="elsewhere.npz")
     assert [a.tobytes() for a in asked.ask(settings=changed)[0]] == [a.tobytes() for a in first]
 
 
@@ -171,7 +173,7 @@ def test_a_failure_is_charged_and_answered_with_noise(asked: Asked) -> None:
         draws += [int(array[0]) for array in arrays]
     assert len(set(draws)) == 4 and min(draws) > 2**20  # noise of 64 bits: once in 10^13 below that
     assert asked.ledger.costs() == [COST] * 4
-    assert "patient 17" in (asked.party.folder.path / "errors.txt").read_text()
+    assert "patient 17" in (asked.workspace.folder.path / "errors.txt").read_text()
 
 
 def test_an_error_before_the_charge_tells_its_type_only(asked: Asked) -> None:
@@ -191,7 +193,7 @@ def test_work_that_takes_too_long_is_answered_blank(asked: Asked) -> None:
 
     arrays, metrics = asked.ask(limit=over)
     assert len(arrays) == 2 and metrics["refused"] == ""
-    assert asked.party.folder.blank.exists() and "RunError" in asked.party.folder.blank.read_text()
+    assert asked.workspace.folder.blank.exists() and "RunError" in asked.workspace.folder.blank.read_text()
 
 
 def plain(count: int, noise: NoiseSource) -> np.ndarray:
@@ -206,7 +208,7 @@ def test_a_part_that_costs_nothing_does_not_leave_a_site_beside_one_that_is_paid
     assert (arrays, metrics["refused"], asked.kinds()) == ([], "policy", ["open"]) and "zeros" in metrics["detail"]
     arrays, metrics = asked.ask(Half, ledger=None)  # a simulation may ask for it, and its ledger says so
     assert metrics["refused"] == "" and arrays[1][0] == 2
-    [charge] = [line for line in Ledger(asked.party.folder.path / "ledger").lines() if line["kind"] == "charge"]
+    [charge] = [line for line in Ledger(asked.workspace.folder.path / "ledger").lines() if line["kind"] == "charge"]
     assert charge["uncharged"] == ["zeros"] and list(charge["costs"]) == ["all"]
 
 
@@ -236,7 +238,7 @@ def test_another_public_set_is_refused(asked: Asked) -> None:
     assert (arrays, metrics["refused"], asked.kinds()) == ([], "fingerprint", ["open"])
 
 
-@pytest.mark.parametrize("other", [("record", "add-remove"), ("agent", "replace-one"), ("agent", "zero-out")])
+@pytest.mark.parametrize("other", [("record", "add-remove"), ("client", "replace-one"), ("client", "zero-out")])
 def test_a_ledger_of_another_unit_or_adjacency_is_not_charged(asked: Asked, other: tuple[str, str]) -> None:
     account = replace(asked.ledger.account, unit=other[0], adjacency=other[1])  # type: ignore[arg-type]
     ledger = Ledger(asked.ledger.folder.parent / "other", account)
@@ -244,9 +246,9 @@ def test_a_ledger_of_another_unit_or_adjacency_is_not_charged(asked: Asked, othe
     assert (arrays, metrics["refused"], ledger.costs()) == ([], "policy", [])
 
 
-def test_seeded_noise_is_each_agents_own_and_the_ledger_says_that_it_protects_nobody(asked: Asked) -> None:
-    seeded = replace(asked.party.settings, noise_seed=1)
-    ask: Callable[..., Any] = lambda agent, name: asked.ask(name=name, settings=seeded, agent=agent)[0]  # noqa: E731
+def test_seeded_noise_is_each_clients_own_and_the_ledger_says_that_it_protects_nobody(asked: Asked) -> None:
+    seeded = replace(asked.workspace.settings, noise_seed=1)
+    ask: Callable[..., Any] = lambda client_id, name: asked.ask(name=name, settings=seeded, client_id=client_id)[0]  # noqa: E731
     first, other = ask(0, "run/1"), ask(1, "run/2")
     assert first[0][0] != other[0][0]
     assert [line.get("seeded") for line in asked.ledger.lines() if line["kind"] == "charge"] == [True, True]
@@ -254,5 +256,5 @@ def test_seeded_noise_is_each_agents_own_and_the_ledger_says_that_it_protects_no
 
 def test_a_run_of_its_own_has_just_the_budget_of_its_terms(asked: Asked) -> None:
     assert asked.ask(ledger=None)[1]["refused"] == ""
-    account = Ledger(asked.party.folder.path / "ledger").account
+    account = Ledger(asked.workspace.folder.path / "ledger").account
     assert (account.unit, account.adjacency, account.epsilon, account.delta) == ("record", "replace-one", 1.0, 1e-5)

@@ -1,4 +1,4 @@
-"""What leaves a party under FedKD: quantised logits, or clipped ones with noise that was paid for first."""
+"""What leaves a client under FedKD: quantised logits, or clipped ones with noise that was paid for first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.fedkd import (
     FedkdClient,
     FedkdDpClient,
@@ -20,7 +20,7 @@ from fedballot.clients.fedkd import (
     unpack_answer,
 )
 from fedballot.core.errors import SettingsError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.runs.engine import federated_data
@@ -31,14 +31,14 @@ from tests.conftest import SMALL
 COUNTS = np.arange(10)
 
 
-def client(settings, folder, agent: int = 0):
+def client(settings, folder, client_id: int = 0):
     kind = FedkdDpClient if isinstance(settings, FedkdDpSettings) else FedkdClient
-    return kind(Party(agent, settings, federated_data(settings), AgentFolder(folder), "cpu"))
+    return kind(Workspace(client_id, settings, federated_data(settings), ClientFolder(folder), "cpu"))
 
 
 def ask(one, request: str = "run/1"):
-    queries = np.arange(one.party.settings.query_count, dtype=np.int32)
-    return one.fit([queries], {"request": request, "fingerprint": one.party.data.public_fingerprint})
+    queries = np.arange(one.workspace.settings.query_count, dtype=np.int32)
+    return one.fit([queries], {"request": request, "fingerprint": one.workspace.data.public_fingerprint})
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_damaged_answer_is_refused(printed, change, reason):
     assert error.value.reason == reason
 
 
-def test_counts_of_a_class_that_a_party_lacks_are_zero():
+def test_counts_of_a_class_that_a_client_lacks_are_zero():
     assert class_counts(np.array([1, 1, 3]), 5).tolist() == [0, 2, 0, 1, 0]
 
 
@@ -128,11 +128,11 @@ def test_a_noisy_answer_is_clipped_logits_plus_a_share(sound, tmp_path):
     assert not 1e-6 < stats.chi2.cdf(statistic / 2, noise.size) < 1 - 1e-6
 
 
-def test_a_ledger_about_records_is_not_charged_what_agents_cost(sound, tmp_path):
-    """An exchanged record may turn a model's logits round: twice the cost of an agent that is blank."""
+def test_a_ledger_about_records_is_not_charged_what_clients_cost(sound, tmp_path):
+    """An exchanged record may turn a model's logits round: twice the cost of a client that is blank."""
     ledger = Ledger(tmp_path / "own", Account("site 0", "its data", "record", "replace-one", 100.0, 1e-5))
-    party = Party(0, sound, federated_data(sound), AgentFolder(tmp_path), "cpu", ledger)
-    out, _, metrics = ask(FedkdDpClient(party))
+    workspace = Workspace(0, sound, federated_data(sound), ClientFolder(tmp_path), "cpu", ledger)
+    out, _, metrics = ask(FedkdDpClient(workspace))
     assert out == [] and metrics["refused"] == "policy" and "records under replace-one" in metrics["detail"]
     assert ledger.costs() == []
 
@@ -143,7 +143,7 @@ def test_the_ledger_is_charged_once_and_refuses_a_second_run(sound, tmp_path):
     ledger = Ledger(tmp_path / "ledger")
     assert len(ledger.costs()) == 1
     assert 7.99 < ledger.spent() <= 8
-    assert (ledger.account.unit, ledger.account.adjacency) == ("agent", "zero-out")
+    assert (ledger.account.unit, ledger.account.adjacency) == ("client", "zero-out")
     out, _, metrics = ask(client(sound, tmp_path), "run/2")
     assert (out, metrics["refused"]) == ([], "budget")
     assert len(ledger.costs()) == 1
@@ -158,7 +158,7 @@ def test_a_training_that_fails_is_answered_blank_and_charged_and_the_folder_says
     arrays, _, metrics = ask(one)
     assert (metrics["refused"], metrics["detail"], one.failed) == ("", "", True)
     assert Ledger(tmp_path / "ledger").costs() == [mechanism(sound, 10).cost()]
-    assert "patient 17" in (tmp_path / "errors.txt").read_text() and one.party.folder.blank.exists()
+    assert "patient 17" in (tmp_path / "errors.txt").read_text() and one.workspace.folder.blank.exists()
     noise = unpack_integers(arrays[0], (200, 10))  # nothing but a share of the noise
     statistic = float((noise**2).sum() / float(mechanism(sound, 10).mechanism.share_variance))
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
@@ -186,9 +186,9 @@ def test_secret_noise_differs_and_a_seeded_one_does_not(sound, tmp_path):
 @pytest.mark.parametrize("queries", [np.arange(299), np.zeros(300, int), np.arange(300) + 1, np.arange(300.0)])
 def test_a_wrong_request_is_refused_before_training(printed, tmp_path, queries):
     one = client(printed, tmp_path)
-    out, _, metrics = one.fit([queries], {"request": "r", "fingerprint": one.party.data.public_fingerprint})
+    out, _, metrics = one.fit([queries], {"request": "r", "fingerprint": one.workspace.data.public_fingerprint})
     assert (out, metrics["refused"]) == ([], "request")
-    assert not one.party.folder.model.exists()
+    assert not one.workspace.folder.model.exists()
 
 
 def test_settings_that_cannot_work_are_refused():

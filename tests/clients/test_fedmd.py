@@ -1,4 +1,4 @@
-"""What leaves a party under FedMD, what it keeps between rounds, and what it never reads."""
+"""What leaves a client under FedMD, what it keeps between rounds, and what it never reads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.fedmd import FedmdClient, FedmdSettings, pack_predictions, states_folder, unpack_predictions
 from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings, bounded, noisy_predictions
 from fedballot.core.errors import SettingsError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
 from fedballot.privacy.accounting import accountants as accounting
@@ -23,7 +23,7 @@ from fedballot.wire.packing import unpack_labels, unpack_singles
 
 DIGITS = {
     "dataset": "digits",
-    "agents": 4,
+    "clients": 4,
     "private_size": 400,
     "public_size": 200,
     "test_size": 100,
@@ -35,24 +35,26 @@ DIGITS = {
 }
 
 
-def client(kind, settings, folder, agent=0, data=None):
-    return kind(Party(agent, settings, data or federated_data(settings), AgentFolder(folder / str(agent)), "cpu"))
+def client(kind, settings, folder, client_id=0, data=None):
+    return kind(
+        Workspace(client_id, settings, data or federated_data(settings), ClientFolder(folder / str(client_id)), "cpu")
+    )
 
 
-def state(folder, number, agent=0):
-    return states_folder(AgentFolder(folder / str(agent)), f"run/{number}") / f"model-{number}"
+def state(folder, number, client_id=0):
+    return states_folder(ClientFolder(folder / str(client_id)), f"run/{number}") / f"model-{number}"
 
 
 def ask(one, number, consensus=None, run="run"):
     """The answer to round ``number``; each round has its own 50 public records."""
-    settings = one.party.settings
+    settings = one.workspace.settings
     rows = [np.random.default_rng(n).permutation(200)[:50].astype(np.int32) for n in (number, number - 1)]
     arrays = [rows[0]]
     if number > 1:
-        shape = (50, len(one.party.data.classes))
+        shape = (50, len(one.workspace.data.classes))
         known = np.full(shape, 1 / shape[1]) if consensus is None else consensus
         arrays += [rows[1], *pack_predictions(known, settings)]
-    config = {"request": f"{run}/{number}", "round": number, "fingerprint": one.party.data.public_fingerprint}
+    config = {"request": f"{run}/{number}", "round": number, "fingerprint": one.workspace.data.public_fingerprint}
     return one.fit(arrays, config)
 
 
@@ -85,7 +87,7 @@ def test_a_kill_between_training_and_answer_changes_nothing(model, tmp_path, mon
         ask(broken, 2)
     answers = [ask(client(FedmdClient, settings, tmp_path / "b"), n)[0][0].tobytes() for n in (2, 3, 4)]
     assert answers == whole[1:]
-    figures = [client(FedmdClient, settings, tmp_path / name).party.folder.figures() for name in ("a", "b")]
+    figures = [client(FedmdClient, settings, tmp_path / name).workspace.folder.figures() for name in ("a", "b")]
     assert figures[0] == figures[1]
 
 
@@ -96,9 +98,9 @@ def test_digesting_moves_the_model_towards_the_consensus(model, tmp_path):
     one = client(FedmdClient, settings, tmp_path)
     ask(one, 1)
     rows = np.random.default_rng(1).permutation(200)[:50]
-    x, shifted = one.party.data.public_x[rows], (one.party.data.public_y[rows] + 1) % 10
+    x, shifted = one.workspace.data.public_x[rows], (one.workspace.data.public_y[rows] + 1) % 10
     ask(one, 2, np.eye(10)[shifted])
-    after = one.party.own_learner().load(state(tmp_path, 2)).predict_logits(x)
+    after = one.workspace.own_learner().load(state(tmp_path, 2)).predict_logits(x)
     assert np.mean(after.argmax(axis=1) == shifted) > 0.4  # about 0 before: the model knew the true labels
 
 
@@ -109,23 +111,23 @@ def test_the_losses_on_logits_bring_the_logits_near(loss, tmp_path):
     one = client(FedmdClient, settings, tmp_path)
     ask(one, 1)
     wanted = np.tile(np.linspace(-3, 3, 10), (50, 1))
-    before = one.party.own_learner().load(state(tmp_path, 1))
-    x = one.party.data.public_x[np.random.default_rng(1).permutation(200)[:50]]
+    before = one.workspace.own_learner().load(state(tmp_path, 1))
+    x = one.workspace.data.public_x[np.random.default_rng(1).permutation(200)[:50]]
     gaps = [float(np.abs(before.predict_logits(x) - wanted).mean())]
     ask(one, 2, wanted)
-    after = one.party.own_learner().load(state(tmp_path, 2))
+    after = one.workspace.own_learner().load(state(tmp_path, 2))
     gaps.append(float(np.abs(after.predict_logits(x) - wanted).mean()))
     assert gaps[1] < 0.7 * gaps[0]
 
 
-def test_a_party_that_missed_rounds_goes_on_with_the_newest_consensus(tmp_path):
+def test_a_client_that_missed_rounds_goes_on_with_the_newest_consensus(tmp_path):
     settings = build(FedmdSettings, DIGITS)
     one = client(FedmdClient, settings, tmp_path)
     ask(one, 1)
     assert ask(one, 4)[2]["refused"] == ""
-    late = client(FedmdClient, settings, tmp_path, agent=1)
+    late = client(FedmdClient, settings, tmp_path, client_id=1)
     assert ask(late, 3)[2]["refused"] == ""
-    assert state(tmp_path, 3, agent=1).exists()
+    assert state(tmp_path, 3, client_id=1).exists()
 
 
 def test_a_further_run_begins_anew_beside_the_first(tmp_path):
@@ -142,7 +144,7 @@ def test_networks_of_a_kind_begin_with_the_same_pretrained_one(tmp_path):
         FedmdSettings, DIGITS, {"client_models": "mlp-torch", "pretrain_epochs": 15, "epochs": 0, "lr": 1e-2}
     )
     settings = replace(settings, share="logits", batch_size=16)
-    answers = [ask(client(FedmdClient, settings, tmp_path, agent), 1)[0][0] for agent in (0, 1)]
+    answers = [ask(client(FedmdClient, settings, tmp_path, client_id), 1)[0][0] for client_id in (0, 1)]
     assert np.array_equal(*answers)
     assert len(list(tmp_path.glob("pretrained-*"))) == 1
     rows = np.random.default_rng(1).permutation(200)[:50]
@@ -153,7 +155,7 @@ def test_figures_of_each_round_stay_in_the_folder(tmp_path):
     one = client(FedmdClient, build(FedmdSettings, DIGITS), tmp_path)
     ask(one, 1)
     ask(one, 2)
-    figures = one.party.folder.figures()
+    figures = one.workspace.folder.figures()
     assert set(figures["rounds"]) == {"1", "2"}
     assert figures["rounds"]["2"] == pytest.approx(np.trace(figures["confusion"]) / 100)
 
@@ -177,7 +179,7 @@ def test_figures_of_each_round_stay_in_the_folder(tmp_path):
 )
 def test_a_wrong_request_is_refused_before_any_training(number, arrays, tmp_path):
     one = client(FedmdClient, build(FedmdSettings, DIGITS, {"share": "softmax"}), tmp_path)
-    config = {"request": "r", "round": number, "fingerprint": one.party.data.public_fingerprint}
+    config = {"request": "r", "round": number, "fingerprint": one.workspace.data.public_fingerprint}
     out, _, metrics = one.fit(arrays, config)
     assert (out, metrics["refused"]) == ([], "request")
     assert not (tmp_path / "0").exists()
@@ -200,10 +202,10 @@ def test_what_is_told_is_what_the_settings_say(tmp_path):
     assert sizes["argmax", "float16"] == 25
 
 
-def poisoned(data, agent, keep):
-    """The same federation, with noise and a wrong label in every record of the agent that is not in ``keep``."""
+def poisoned(data, client_id, keep):
+    """The same federation, with noise and a wrong label in every record of the client that is not in ``keep``."""
     x, y = np.array(data.private.x), np.array(data.private.y)
-    rest = np.setdiff1d(data.parts[agent], keep)
+    rest = np.setdiff1d(data.parts[client_id], keep)
     x[rest] = np.random.default_rng(0).integers(0, 256, x[rest].shape)
     y[rest] = (y[rest] + 1) % 10
     return replace(data, private=Examples(x, y)), rest
@@ -238,8 +240,8 @@ def test_the_sample_is_in_the_ledger_before_training_secret_and_the_same_ever_af
     assert np.array_equal(client(NfdpClient, settings, tmp_path).sample(), drawn)
     assert [line["kind"] for line in ledger.lines()] == ["open", "charge", "release"]
     # another run on the same ledger, as a site keeps it, uses the same sample
-    party = Party(0, settings, federated_data(settings), AgentFolder(tmp_path / "further"), "cpu", ledger)
-    assert np.array_equal(NfdpClient(party).sample(), drawn)
+    workspace = Workspace(0, settings, federated_data(settings), ClientFolder(tmp_path / "further"), "cpu", ledger)
+    assert np.array_equal(NfdpClient(workspace).sample(), drawn)
     assert not np.array_equal(client(NfdpClient, settings, tmp_path / "x").sample(), drawn)
     assert ledger.costs() == [NfdpSample(100, 30).cost()]
     before = ledger.path.read_bytes()
@@ -256,12 +258,12 @@ def test_sampling_with_replacement_trains_on_duplicates(tmp_path):
     assert len(np.unique(own.x.reshape(300, -1), axis=0)) <= 100
 
 
-def test_a_party_below_the_declared_size_has_empty_seats(tmp_path):
-    """Whether a party is that small decides about no refusal: its sample is drawn and charged as of the size agreed."""
+def test_a_client_below_the_declared_size_has_empty_seats(tmp_path):
+    """That a client is so small decides about no refusal: its sample is drawn and charged as of the size agreed."""
     settings = build(NfdpSettings, DIGITS, {"k": 30, "share": "softmax"})
     data = federated_data(settings)
     one = client(NfdpClient, replace(settings, min_size=400), tmp_path, data=data)
-    assert one.party.records == 100 and one.sampling == one.charge == NfdpSample(400, 30)
+    assert one.workspace.records == 100 and one.sampling == one.charge == NfdpSample(400, 30)
     arrays, _, metrics = ask(one, 1)
     assert metrics["refused"] == "" and len(arrays) == 1
     drawn = one.sample()
@@ -272,11 +274,11 @@ def test_a_party_below_the_declared_size_has_empty_seats(tmp_path):
     assert np.array_equal(one.own().y, data.private.y[rows])
 
 
-def test_a_party_above_the_declared_size_is_charged_for_what_it_draws(tmp_path):
+def test_a_client_above_the_declared_size_is_charged_for_what_it_draws(tmp_path):
     settings = build(NfdpSettings, DIGITS, {"k": 30, "min_size": 50})
     one = client(NfdpClient, settings, tmp_path)
     assert one.sampling == one.charge == NfdpSample(100, 30)
-    at_site = NfdpClient(replace(one.party, settings=replace(settings, dataset=SITES)))
+    at_site = NfdpClient(replace(one.workspace, settings=replace(settings, dataset=SITES)))
     # there the number of records is the site's own affair: the charge is what the fewest agreed on would cost
     assert at_site.sampling == NfdpSample(100, 30) and at_site.charge == NfdpSample(50, 30)
 
@@ -290,9 +292,9 @@ def test_ldp_noise_is_as_large_as_the_mechanism_says_and_all_rounds_fit_the_budg
     assert noisy.epsilon(1e-3) == accounting.epsilon([noisy.mechanism.cost()] * 4, 1e-3, noisy.accountant)
     one = client(LdpClient, settings, tmp_path)
     release = unpack_singles(ask(one, 1)[0][0], (50, 10))
-    learner = one.party.own_learner().load(state(tmp_path, 1))
+    learner = one.workspace.own_learner().load(state(tmp_path, 1))
     rows = np.random.default_rng(1).permutation(200)[:50]
-    plain = bounded(learner.predict_logits(one.party.data.public_x[rows]), settings)
+    plain = bounded(learner.predict_logits(one.workspace.data.public_x[rows]), settings)
     spread = noisy.mechanism.sigma if noise == "gaussian" else np.sqrt(2) * noisy.mechanism.scale
     assert np.std(release - plain) == pytest.approx(spread, rel=0.3)
     for number in (2, 3, 4):
@@ -306,7 +308,7 @@ def test_ldp_noise_is_as_large_as_the_mechanism_says_and_all_rounds_fit_the_budg
     assert (other[0], other[2]["refused"]) == ([], "request")  # another consensus is another question
     assert [line["kind"] for line in ledger.lines()].count("charge") == 4
     # a further run on the same records finds the budget spent
-    further = Party(0, settings, one.party.data, AgentFolder(tmp_path / "further"), "cpu", ledger)
+    further = Workspace(0, settings, one.workspace.data, ClientFolder(tmp_path / "further"), "cpu", ledger)
     _, _, metrics = ask(LdpClient(further), 1, run="further")
     assert metrics["refused"] == "budget"
     assert [line["kind"] for line in ledger.lines()].count("charge") == 4
@@ -320,7 +322,7 @@ def test_ldp_answers_once_with_fresh_secret_noise(tmp_path):
     assert not np.array_equal(ask(client(LdpClient, settings, tmp_path / "b"), 1)[0][0], first)
 
 
-def test_ldp_rounds_that_fail_are_told_blank_and_a_party_is_never_past_its_round_for_reasons_of_its_own(
+def test_ldp_rounds_that_fail_are_told_blank_and_a_client_is_never_past_its_round_for_reasons_of_its_own(
     tmp_path, monkeypatch
 ):
     """Whether its training worked must not show in what it refuses: a charged method refuses no round as stale."""

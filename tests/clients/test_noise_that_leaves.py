@@ -1,6 +1,6 @@
 """What leaves each private client: the value that its cost speaks of, cut to its bound, with all of the noise.
 
-Drawn by the client itself, at every agent; a chi-squared test sees half of the noise, and noise that is not there.
+Drawn by the client itself, at every client; a chi-squared test sees half of the noise, and noise that is not there.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import pytest
 from scipy import stats
 
 from fedballot.clients import fedkd, voting
-from fedballot.clients.base import Party, PartyClient
+from fedballot.clients.base import BallotClient, Workspace
 from fedballot.clients.fedaux import sums_mechanism
 from fedballot.clients.fedaux_sum import shared_mechanism
 from fedballot.clients.fedmd_private import NfdpClient, bounded, noisy_predictions
 from fedballot.clients.private_heads import class_mechanism, score_mechanism
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
@@ -37,8 +37,8 @@ from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.settings.parts import CommonSettings, build
 
-AGENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
-ALL = {"agents": AGENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_agents": False}
+CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
+ALL = {"clients": CLIENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_clients": False}
 MODELS = {"client_models": "logistic-regression", "server_model": "logistic-regression"}
 HEADS = {"extractor": "none", "epsilon": 4.0, "score_epsilon": 2.0}
 TORCH = {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 4}
@@ -53,11 +53,11 @@ def world(**parts: Any) -> FederatedData:
         y = np.arange(n) % CLASSES
         return (centres[y] + rng.normal(0, 1, (n, FEATURES))).astype(np.float32), y
 
-    (x, y), (public_x, public_y) = records(AGENTS * RECORDS), records(QUERIES)
+    (x, y), (public_x, public_y) = records(CLIENTS * RECORDS), records(QUERIES)
     given = {
         "classes": ("a", "b", "c"),
         "private": Examples(x, y),
-        "parts": tuple(np.arange(RECORDS) + RECORDS * agent for agent in range(AGENTS)),
+        "parts": tuple(np.arange(RECORDS) + RECORDS * client_id for client_id in range(CLIENTS)),
         "public_x": public_x,
         "public_y": public_y,
         "test_x": public_x[:10],
@@ -76,10 +76,10 @@ def settings_of(method: str, **given: Any) -> Any:
 
 
 def client(
-    method: str, settings: CommonSettings, folder: Path, agent: int = 0, data: FederatedData = WORLD, **changes: Any
-) -> PartyClient[Any]:
-    party = Party(agent, settings, data, AgentFolder(folder / str(agent)), "cpu")
-    return METHODS[method].client(replace(party, **changes))
+    method: str, settings: CommonSettings, folder: Path, client_id: int = 0, data: FederatedData = WORLD, **changes: Any
+) -> BallotClient[Any]:
+    workspace = Workspace(client_id, settings, data, ClientFolder(folder / str(client_id)), "cpu")
+    return METHODS[method].client(replace(workspace, **changes))
 
 
 @dataclass(frozen=True)
@@ -167,18 +167,20 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("agent", range(AGENTS))
+@pytest.mark.parametrize("client", range(CLIENTS))
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_each_agent_adds_all_of_its_noise_to_what_its_cost_speaks_of(case: Case, agent: int, tmp_path: Path) -> None:
+def test_each_client_adds_all_of_its_noise_to_what_its_cost_speaks_of(
+    case: Case, client_id: int, tmp_path: Path
+) -> None:
     settings = settings_of(case.method, **case.given)
-    one = client(case.method, settings, tmp_path, agent)
+    one = client(case.method, settings, tmp_path, client_id)
     config = {"request": "run/1", "round": 1, "fingerprint": WORLD.public_fingerprint}
     _, _, metrics = one.fit(list(case.arrays), config)
     assert metrics["refused"] == "" and not one.failed, metrics
     question, expected = one.question(list(case.arrays), config), case.expected(settings)
-    parts, exact = one.parts(question, one.party.open_ledger(one.terms(question)).account.unit), one.exact(question)
-    told = [Ledger(tmp_path / str(agent) / "ledger").stored("run/1")]
-    told += [one.drawn(question, parts) for _ in range(7)]  # few numbers leave some parties: more draws see less noise
+    parts, exact = one.parts(question, one.workspace.open_ledger(one.terms(question)).account.unit), one.exact(question)
+    told = [Ledger(tmp_path / str(client_id) / "ledger").stored("run/1")]
+    told += [one.drawn(question, parts) for _ in range(7)]  # few numbers leave some clients: more draws see less noise
     for part, sigma in expected.items():
         noise = np.array([release[part] for release in told]) - case.signal(settings, part, exact[part])
         noise = noise[:, :, case.first :]
@@ -204,21 +206,21 @@ def test_blank_class_sums_and_heads_have_their_noise_too(tmp_path: Path) -> None
         assert all(np.unique(array).size > 3 for array in arrays), name
 
 
-def test_every_part_agent_and_round_has_a_stream_of_seeded_noise_of_its_own(tmp_path: Path) -> None:
+def test_every_part_client_and_round_has_a_stream_of_seeded_noise_of_its_own(tmp_path: Path) -> None:
     seen = []
-    for agent in range(AGENTS):
-        heads = client("fedauxfdp", settings_of("fedauxfdp", noise_seed=1), tmp_path, agent)
+    for client_id in range(CLIENTS):
+        heads = client("fedauxfdp", settings_of("fedauxfdp", noise_seed=1), tmp_path, client_id)
         seen += [heads.noise(part, None).words(2).tobytes() for part in ("classes", "scores", "sums")]
-    assert len(set(seen)) == 3 * AGENTS
+    assert len(set(seen)) == 3 * CLIENTS
     seen = []
-    for agent in range(AGENTS):
+    for client_id in range(CLIENTS):
         for number in (1, 2, 3):
             start = Start(number, np.zeros(1, np.float32))
             for method in ("fedmd-ldp", "dp-fedsgd"):
                 chosen = settings_of(method, noise_seed=1, **(TORCH if method == "dp-fedsgd" else {}))
-                one = client(method, chosen, tmp_path, agent)
+                one = client(method, chosen, tmp_path, client_id)
                 seen.append((method, one.noise("predictions", start).words(2).tobytes()))
-    assert len(set(seen)) == 6 * AGENTS
+    assert len(set(seen)) == 6 * CLIENTS
 
 
 # votes
@@ -233,7 +235,7 @@ def test_a_teacher_votes_on_as_many_queries_as_it_may_and_no_more(tmp_path: Path
 
 def test_neighbours_of_equal_distance_do_not_change_places(tmp_path: Path) -> None:
     """Replacing one record moves one vote of a query, also where many records are alike."""
-    x, y = np.zeros((AGENTS * RECORDS, FEATURES), np.float32), np.arange(AGENTS * RECORDS) % CLASSES
+    x, y = np.zeros((CLIENTS * RECORDS, FEATURES), np.float32), np.arange(CLIENTS * RECORDS) % CLASSES
     settings = settings_of("private-knn-fl", epsilon="inf", extractor="none", k=7)
     before = client("private-knn-fl", settings, tmp_path, data=world(private=Examples(x, y))).votes(np.arange(QUERIES))
     for place in (0, 3, 6, 7, RECORDS - 1):
@@ -245,7 +247,7 @@ def test_neighbours_of_equal_distance_do_not_change_places(tmp_path: Path) -> No
     assert before.tolist() == [[3, 2, 2]] * QUERIES  # the first seven of all
 
 
-def test_a_party_with_fewer_records_than_neighbours_counts_them_all(tmp_path: Path) -> None:
+def test_a_client_with_fewer_records_than_neighbours_counts_them_all(tmp_path: Path) -> None:
     settings = settings_of("private-knn-fl", epsilon="inf", extractor="none", k=7)
     data = world(parts=(np.arange(4), np.arange(RECORDS, 2 * RECORDS), np.arange(0)))
     one = client("private-knn-fl", settings, tmp_path, data=data)
@@ -255,9 +257,9 @@ def test_a_party_with_fewer_records_than_neighbours_counts_them_all(tmp_path: Pa
 
 def test_votes_are_charged_by_the_ledgers_own_unit(tmp_path: Path) -> None:
     one, queries = client("pate-fl", settings_of("pate-fl", sigma=4.0, vote_fraction=1.0), tmp_path), np.arange(QUERIES)
-    costs = {unit: one.parts(queries, unit)["votes"].cost for unit in ("agent", "record")}  # type: ignore[arg-type]
+    costs = {unit: one.parts(queries, unit)["votes"].cost for unit in ("client", "record")}  # type: ignore[arg-type]
     reach = {unit: cost.sensitivity for unit, cost in costs.items() if isinstance(cost, IntegerCost)}
-    assert reach == pytest.approx({"agent": math.sqrt(QUERIES), "record": math.sqrt(2 * QUERIES)})
+    assert reach == pytest.approx({"client": math.sqrt(QUERIES), "record": math.sqrt(2 * QUERIES)})
 
 
 # predictions
@@ -265,7 +267,7 @@ def test_votes_are_charged_by_the_ledgers_own_unit(tmp_path: Path) -> None:
 
 def test_all_rounds_of_predictions_reach_the_target_and_are_charged(tmp_path: Path) -> None:
     settings = settings_of("fedmd-ldp", epsilon=2.0, rounds=3, share="logits")
-    cost = client("fedmd-ldp", settings, tmp_path).parts(None, "agent")["predictions"].cost
+    cost = client("fedmd-ldp", settings, tmp_path).parts(None, "client")["predictions"].cost
     assert cost is not None and 1.99 < accounting.epsilon([cost] * 4, settings.delta) <= 2.0
 
 
@@ -312,7 +314,7 @@ def nfdp(folder: Path, data: FederatedData = WORLD, **given: Any) -> NfdpClient:
     return one
 
 
-def test_a_sample_is_drawn_once_charged_and_all_that_a_party_reads(tmp_path: Path) -> None:
+def test_a_sample_is_drawn_once_charged_and_all_that_a_client_reads(tmp_path: Path) -> None:
     first, again = nfdp(tmp_path), nfdp(tmp_path)
     drawn = first.sample()
     assert len(drawn) == 10 and np.array_equal(again.sample(), drawn)
@@ -322,7 +324,7 @@ def test_a_sample_is_drawn_once_charged_and_all_that_a_party_reads(tmp_path: Pat
     assert any(not np.array_equal(nfdp(tmp_path / str(n)).sample(), drawn) for n in range(3))
 
 
-def test_seats_of_a_small_party_stay_empty(tmp_path: Path) -> None:
+def test_seats_of_a_small_client_stay_empty(tmp_path: Path) -> None:
     one = nfdp(tmp_path, min_size=1000, k=1000)
     drawn = one.sample()
     assert len(drawn) == 1000 and drawn.max() > 900
@@ -340,7 +342,7 @@ def test_a_sample_of_another_size_at_the_same_price_is_another_question(tmp_path
 
 def test_what_a_site_is_charged_for_its_sample_does_not_tell_its_number_of_records(tmp_path: Path) -> None:
     one = nfdp(tmp_path, min_size=20)
-    site = NfdpClient(replace(one.party, settings=replace(one.party.settings, dataset=SITES)))
+    site = NfdpClient(replace(one.workspace, settings=replace(one.workspace.settings, dataset=SITES)))
     assert site.charge == NfdpSample(20, 10) and site.sampling == NfdpSample(RECORDS, 10)
 
 
@@ -361,9 +363,9 @@ class Noting:
         self.batches, self.combine = list(batches), combine
 
 
-def noting(folder: Path, agent: int = 0, number: int = 1, **given: Any) -> Noting:
+def noting(folder: Path, client_id: int = 0, number: int = 1, **given: Any) -> Noting:
     settings = settings_of("dp-fedsgd", **TORCH, **{"clip": 0.5, "noise_multiplier": 2.0, "batch_size": 10, **given})
-    one, learner = client("dp-fedsgd", settings, folder, agent), Noting()
+    one, learner = client("dp-fedsgd", settings, folder, client_id), Noting()
     assert isinstance(one, DpFedsgdClient)
     one.train(learner, number)  # type: ignore[arg-type]
     return learner
@@ -400,10 +402,10 @@ def test_each_step_has_all_of_its_noise(tmp_path: Path) -> None:
     assert 1e-6 < stats.chi2.cdf(float((drawn**2).sum()) / 1.0, 500) < 1 - 1e-6  # multiplier 2 of clip 0.5
 
 
-def test_noise_of_rounds_and_agents_is_not_the_same(tmp_path: Path) -> None:
+def test_noise_of_rounds_and_clients_is_not_the_same(tmp_path: Path) -> None:
     seen = {
-        noting(tmp_path, agent, number, noise_seed=1).combine(np.zeros((0, 50))).tobytes()
-        for agent in range(2)
+        noting(tmp_path, client_id, number, noise_seed=1).combine(np.zeros((0, 50))).tobytes()
+        for client_id in range(2)
         for number in (1, 2)
     }
     assert len(seen) == 4
@@ -425,11 +427,11 @@ def test_a_round_of_steps_is_charged_with_all_of_them_and_their_sampling(tmp_pat
     assert (cost.q, cost.steps) == (0.1, 20) and 1.99 < cost.multiplier < 2
 
 
-def test_an_agent_that_is_drawn_is_charged_as_if_it_always_were(tmp_path: Path) -> None:
+def test_an_client_that_is_drawn_is_charged_as_if_it_always_were(tmp_path: Path) -> None:
     settings = settings_of("dp-fedavg", **TORCH, noise_multiplier=2.0, participation=0.25)
     one, start = client("dp-fedavg", settings, tmp_path), Start(1, np.zeros(500, np.float32))
     assert isinstance(one, DpFedavgClient)
-    cost = one.parts(start, "agent")["difference"].cost
+    cost = one.parts(start, "client")["difference"].cost
     assert isinstance(cost, GaussianCost) and cost.count == 1 and 0.5 < cost.mu < 0.503
 
 
@@ -440,7 +442,7 @@ def test_answers_that_only_their_sum_protects_do_not_leave_a_site_in_the_clear(
     def never() -> Examples:
         raise AssertionError("read")
 
-    ledger = Ledger(tmp_path / "own", Account("site 0", "its records", "agent", "zero-out", 1e4, 1e-3))
+    ledger = Ledger(tmp_path / "own", Account("site 0", "its records", "client", "zero-out", 1e4, 1e-3))
     one = client(method, settings_of(method, **given), tmp_path, ledger=ledger, masks_only=True, read=never)
     arrays, _, metrics = one.fit([], {"request": "run/1", "round": 1, "fingerprint": WORLD.public_fingerprint})
     assert (arrays, metrics["refused"]) == ([], "policy") and "trusted server" in metrics["detail"]

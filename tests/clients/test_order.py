@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.base import LONGEST_NAME, Party, PartyClient
-from fedballot.core.folders import AgentFolder
+from fedballot.clients.base import LONGEST_NAME, BallotClient, Workspace
+from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.ledger.ledger import SAMPLE, Account, Ledger
@@ -24,20 +24,20 @@ from tests.strategies.test_fedmd import strategy_of
 HEADS = {"extractor": "pca", "components": 20, "epsilon": 5.0}
 WEIGHTS = {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 2, "epochs": 1, "noise_multiplier": 1.0}
 MODELS = {"queries": 50, "rounds": 2, "pretrain_epochs": 0}
-RECORD, AGENT = ("record", "replace-one"), ("agent", "zero-out")
+RECORD, CLIENT = ("record", "replace-one"), ("client", "zero-out")
 
 # what is asked, and the ledger of whose unit it is charged to
 CASES: dict[str, tuple[str, dict[str, Any], tuple[str, str]]] = {
-    "votes": ("pate-fl", {"sigma": 30}, AGENT),
+    "votes": ("pate-fl", {"sigma": 30}, CLIENT),
     "neighbours": ("private-knn-fl", {"sigma": 30, "extractor": "none+l2"}, RECORD),
-    "logits": ("fedkd-dp", {"queries": 50}, AGENT),
-    "predictions": ("fedmd-ldp", {**MODELS, "epsilon": 50}, AGENT),
+    "logits": ("fedkd-dp", {"queries": 50}, CLIENT),
+    "predictions": ("fedmd-ldp", {**MODELS, "epsilon": 50}, CLIENT),
     "class sums": ("fedauxfdp", HEADS, RECORD),
     "two heads": ("fedauxfdp", {**HEADS, "head": "logistic", "score_epsilon": 2.0}, RECORD),
     "what heads say": ("fedd-p", {**HEADS, "share": "predictions"}, RECORD),
     "heads": ("fedavg-p", HEADS, RECORD),
     "shares of class sums": ("fedauxfdp-sum", HEADS, RECORD),
-    "differences": ("dp-fedavg", WEIGHTS, AGENT),
+    "differences": ("dp-fedavg", WEIGHTS, CLIENT),
     "noisy steps": ("dp-fedsgd", {**WEIGHTS, "rate": 1.0}, ("record", "add-remove")),
 }
 each = pytest.mark.parametrize("case", CASES)
@@ -49,11 +49,11 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Asking:
-    """A party with a ledger of its own that counts how often its records are read."""
+    """A client with a ledger of its own that counts how often its records are read."""
 
     def __init__(self, method: str, given: dict[str, Any], kept: tuple[str, str], folder: Path, epsilon: float) -> None:
         self.method, self.folder = method, folder
-        self.settings = build(METHODS[method].settings, SMALL, {"agents": 4}, given)
+        self.settings = build(METHODS[method].settings, SMALL, {"clients": 4}, given)
         self.data = federated_data(self.settings)
         self.account = Account("site 0", "its records", *kept, epsilon, 1e-3)  # type: ignore[arg-type]
         self.ledger = Ledger(folder / "own", self.account)
@@ -65,11 +65,11 @@ class Asking:
         rows = self.data.parts[0]
         return Examples(np.asarray(self.data.private.x[rows]), np.asarray(self.data.private.y[rows]))
 
-    def client(self, settings: CommonSettings | None = None, **changes: Any) -> PartyClient[Any]:
-        party = Party(0, settings or self.settings, self.data, AgentFolder(self.folder), "cpu", self.ledger)
-        return METHODS[self.method].client(replace(party, **{"read": self.records, "version": "one", **changes}))
+    def client(self, settings: CommonSettings | None = None, **changes: Any) -> BallotClient[Any]:
+        workspace = Workspace(0, settings or self.settings, self.data, ClientFolder(self.folder), "cpu", self.ledger)
+        return METHODS[self.method].client(replace(workspace, **{"read": self.records, "version": "one", **changes}))
 
-    def ask(self, one: PartyClient[Any], arrays: Any = None, **config: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def ask(self, one: BallotClient[Any], arrays: Any = None, **config: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
         known = {"request": "run/1", "round": 1, "fingerprint": self.data.public_fingerprint, **config}
         found, number, metrics = one.fit(self.arrays if arrays is None else arrays, known)
         assert number == 1
@@ -83,7 +83,7 @@ class Asking:
 def asking(tmp_path: Path) -> Callable[..., Asking]:
     def make(case: str, *, epsilon: float = 1e4, **changes: Any) -> Asking:
         method, given, kept = CASES[case]
-        return Asking(method, {**given, **changes}, kept, tmp_path / "party", epsilon)
+        return Asking(method, {**given, **changes}, kept, tmp_path / "client", epsilon)
 
     return make
 
@@ -128,9 +128,9 @@ def test_a_failure_behind_the_charge_is_a_blank_answer(case: str, asking: Callab
     assert (metrics["refused"], metrics["detail"], broken.failed) == ("", "", True)
     assert "patient 17" not in str(metrics)
     assert one.kinds() == ["open", "charge", "release"] and one.ledger.spent() > 0
-    assert json.loads(AgentFolder(one.folder).blank.read_text()) == {"what": "ValueError"}
+    assert json.loads(ClientFolder(one.folder).blank.read_text()) == {"what": "ValueError"}
     assert "patient 17" in (one.folder / "errors.txt").read_text()
-    # once told it stays: a party that is sound again does not say something else under that name
+    # once told it stays: a client that is sound again does not say something else under that name
     sound = one.client()
     again, _ = one.ask(sound)
     assert [a.tobytes() for a in again] == [a.tobytes() for a in blank] and not sound.failed and one.reads == 0
@@ -150,7 +150,7 @@ def test_a_blank_answer_has_the_public_number_of_records(asking: Callable[..., A
 
 
 @each
-def test_a_party_without_records_answers_like_any_other(case: str, asking: Callable[..., Asking]) -> None:
+def test_a_client_without_records_answers_like_any_other(case: str, asking: Callable[..., Asking]) -> None:
     one = asking(case)
     empty = replace(one.data, parts=(one.data.parts[0][:0], *one.data.parts[1:]))
     arrays, metrics = one.ask(one.client(data=empty))
@@ -163,7 +163,7 @@ def test_a_budget_that_is_spent_refuses_before_anything_is_read(case: str, askin
     for read in (one.records, fails):  # the same words whatever its records are
         arrays, metrics = one.ask(one.client(read=read))
         assert (arrays, metrics["refused"]) == ([], "budget")
-        assert metrics["detail"] == "the party's privacy budget does not allow this release"
+        assert metrics["detail"] == "the client's privacy budget does not allow this release"
     assert one.reads == 0 and one.kinds() == ["open"] and not (one.folder / "errors.txt").exists()
 
 
@@ -179,17 +179,17 @@ def test_a_request_without_a_name_is_refused_unread(case: str, asking: Callable[
 @pytest.mark.parametrize(
     ("method", "given", "kept"),
     [
-        ("pate-fl", {"epsilon": "inf"}, AGENT),
+        ("pate-fl", {"epsilon": "inf"}, CLIENT),
         ("private-knn-fl", {"epsilon": "inf", "extractor": "none+l2"}, RECORD),
         ("fedauxfdp", {**HEADS, "epsilon": "inf"}, RECORD),
         ("fedauxfdp", {**HEADS, "head": "logistic", "score_epsilon": "inf"}, RECORD),
         ("fedauxfdp", {**HEADS, "head": "logistic", "epsilon": "inf", "score_epsilon": 1.0}, RECORD),
         ("fedd-p", {**HEADS, "epsilon": "inf"}, RECORD),
         ("fedaux-f", {"extractor": "pca", "components": 20, "score_epsilon": 1.0}, RECORD),
-        ("fedmd", MODELS, AGENT),
-        ("fedkd", {"queries": 50}, AGENT),
-        ("fedavg", {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 1}, AGENT),
-        ("standalone", {}, AGENT),
+        ("fedmd", MODELS, CLIENT),
+        ("fedkd", {"queries": 50}, CLIENT),
+        ("fedavg", {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 1}, CLIENT),
+        ("standalone", {}, CLIENT),
     ],
 )
 def test_a_site_lets_no_part_out_uncharged(
@@ -202,7 +202,7 @@ def test_a_site_lets_no_part_out_uncharged(
     assert one.reads == 0 and one.kinds() == ["open"]
 
 
-@pytest.mark.parametrize("kept", [RECORD, AGENT, ("agent", "replace-one"), ("record", "add-remove")])
+@pytest.mark.parametrize("kept", [RECORD, CLIENT, ("client", "replace-one"), ("record", "add-remove")])
 @each
 def test_a_ledger_of_another_unit_is_never_charged(
     case: str, kept: tuple[str, str], asking: Callable[..., Asking]

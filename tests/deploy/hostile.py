@@ -132,15 +132,15 @@ class Question:
 
 
 COMMON = {
-    "agents": 3,
-    "min_agents": 3,
+    "clients": 3,
+    "min_clients": 3,
     "public_size": POOL,
     "test_size": PUBLIC - POOL,
     "queries": QUERIES,
     "epochs": 1,
     "rounds": 1,
     "pretrain_epochs": 0,
-    "evaluate_agents": False,
+    "evaluate_clients": False,
     "min_size": RECORDS // 2,
     "k": 3,
     "records": RECORDS,
@@ -166,9 +166,9 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "vote_fraction": (0.2, 1.0),
     "abstain": (True, False),
     "epochs": (0, 1, 10**9),
-    "min_agents": (0, 1, 2, 3),
+    "min_clients": (0, 1, 2, 3),
     "colluders": (0, 1, 2),
-    "agents": (2, 3, 4),
+    "clients": (2, 3, 4),
     "noise_seed": (None, 1),
     "seed": (0, 1),
     "lam": (1e-300, 0.01, 1.0),
@@ -317,7 +317,7 @@ def attempts() -> st.SearchStrategy[Attempt]:
     everybody, some = (0, 1, 2), ((0, 1, 2), (0, 1), (1, 2), (0, 2), (0,))
     changes = {
         "server_epochs": (31,),
-        "min_agents": (1, 3),
+        "min_clients": (1, 3),
         "colluders": (1,),
         "epsilon": (4.0,),
         "seed": (1,),
@@ -343,14 +343,14 @@ class Masked:
         self.place = Path(tempfile.mkdtemp(prefix="masked-", dir=folder))
         kinds = ("plain", twin, "others")
         self.sites = [
-            make_site(folder, self.place / str(n), kind, print_, "agent", number=n, masks=True)
+            make_site(folder, self.place / str(n), kind, print_, "client", number=n, masks=True)
             for n, kind in enumerate(kinds)
         ]
         self.opened: dict[str, set[bytes]] = {}
 
     def go(self, attempt: Attempt) -> list[tuple[str, int, str]]:
         """Go through the exchanges as far as they lead; returns (exchange, site, refusal) of every message."""
-        settings: tuple[tuple[str, Any], ...] = (("epsilon", 20.0), ("min_agents", 2), ("secure_aggregation", True))
+        settings: tuple[tuple[str, Any], ...] = (("epsilon", 20.0), ("min_clients", 2), ("secure_aggregation", True))
         usual = Question("pate-fl", settings, attempt.name).asked(self.folder)
         other = Question("pate-fl", (*settings, *attempt.changed), attempt.name).asked(self.folder)
         if usual is None or other is None:
@@ -364,29 +364,31 @@ class Masked:
             if attempt.lie == "skip" and number == 2:
                 continue
             asked, answers = other if number >= attempt.since else usual, {}
-            for agent in attempt.answering[number]:
-                if number and agent not in exchange.parties:
+            for client_id in attempt.answering[number]:
+                if number and client_id not in exchange.clients:
                     continue
                 rows = np.arange(usual.query_count, dtype=np.int32)
-                arrays = [rows] if stage == secagg.KEYS else exchange.ask(agent)
+                arrays = [rows] if stage == secagg.KEYS else exchange.ask(client_id)
                 if attempt.lie == "list without one" and stage == secagg.CONFIRM:
                     arrays = [arrays[0][:-1]]
                 if attempt.lie == "twice" and number:
-                    said.append((stage, agent, self._say(agent, asked, exchange, stage, [a[:-1] for a in arrays])[1]))
-                out, refused = self._say(agent, asked, exchange, stage, arrays)
-                said.append((stage, agent, refused))
+                    said.append(
+                        (stage, client_id, self._say(client_id, asked, exchange, stage, [a[:-1] for a in arrays])[1])
+                    )
+                out, refused = self._say(client_id, asked, exchange, stage, arrays)
+                said.append((stage, client_id, refused))
                 if not refused:
-                    answers[agent] = out
+                    answers[client_id] = out
             try:
-                exchange.take({agent: exchange.read(agent, out) for agent, out in answers.items()})
+                exchange.take({client_id: exchange.read(client_id, out) for client_id, out in answers.items()})
             except (secagg.SecaggError, WireError):
                 break
         if exchange.total is not None:
             self.opened.setdefault(attempt.name, set()).add(exchange.total.tobytes())
-            assert len(exchange.inside) >= usual.required_agents
+            assert len(exchange.inside) >= usual.required_clients
         return said
 
-    def _say(self, agent: int, asked: Any, exchange: Any, stage: str, arrays: list[Any]) -> tuple[list[Any], str]:
+    def _say(self, client_id: int, asked: Any, exchange: Any, stage: str, arrays: list[Any]) -> tuple[list[Any], str]:
         config = {
             "request": exchange.request,
             "round": 1,
@@ -394,7 +396,7 @@ class Masked:
             "stage": stage,
             "session": exchange.session,
         }
-        out, _, metrics = SiteClient(self.sites[agent], METHODS["pate-fl"], asked).fit(arrays, config)
+        out, _, metrics = SiteClient(self.sites[client_id], METHODS["pate-fl"], asked).fit(arrays, config)
         return out, str(metrics["refused"])
 
     def check(self) -> None:

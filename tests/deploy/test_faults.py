@@ -62,14 +62,14 @@ def training(federation: Federation, name: str) -> Iterator[Submitted]:
     The two other sites get the same request twice, and give the same bytes for one charge.
     """
     began, charged = federation.fault(1, "hold"), federation.all_charges()
-    run = federation.begin(name, min_agents=3)
+    run = federation.begin(name, min_clients=3)
     wait_until("training", began.exists, 300)
     for number in (0, 2):
         wait_until("a ballot", lambda n=number: federation.charges(n) == charged[n] + 1, 200)
     yield run
     released = federation.releases()
     federation.fault(1, None)
-    result = federation.run(name, resume=True, min_agents=3)
+    result = federation.run(name, resume=True, min_clients=3)
     assert result["clients"]["answered"] == 3
     assert federation.all_charges() == [count + 1 for count in charged]
     now = federation.releases()
@@ -94,7 +94,7 @@ def test_a_site_whose_training_raises_and_one_that_sends_200_mb(federation, seen
     federation.fault(2, "huge 200000000")
     before = federation.charges(1)
     seen("")
-    result = federation.run("bad", min_agents=1)
+    result = federation.run("bad", min_clients=1)
     seen("result")
     assert result["clients"]["rejected"] == {"shape": 1} and result["clients"]["answered"] == 2
     assert result["communication"]["bytes_up"] > 2e8
@@ -111,14 +111,14 @@ def test_a_late_answer_and_the_same_request_twice(federation, seen):
     """The late answer is ignored; asked again, each site gives the bytes that it gave before, for one charge."""
     federation.fault(1, "hold")
     before, known = federation.all_charges(), len(federation.releases())
-    result = federation.run("late", min_agents=2, round_timeout_s=federation.patience)
+    result = federation.run("late", min_clients=2, round_timeout_s=federation.patience)
     seen("result without the late site")
     assert result["clients"]["answered"] == 2 and result["clients"]["rejected"] == {"no answer": 1}
     federation.fault(1, None)
     wait_until("the late release", lambda: len(federation.releases()) == known + 3, 200)
     assert federation.charges(1) == before[1] + 1
     released = federation.releases()
-    again = federation.run("late", resume=True, min_agents=2, round_timeout_s=2 * federation.patience)
+    again = federation.run("late", resume=True, min_clients=2, round_timeout_s=2 * federation.patience)
     assert again["clients"]["answered"] == 3
     assert federation.all_charges() == [count + 1 for count in before]
     assert federation.releases() == released
@@ -126,7 +126,7 @@ def test_a_late_answer_and_the_same_request_twice(federation, seen):
 
 @long
 def test_a_site_killed_while_training(federation, seen):
-    """The last of ``min_agents`` dies: an error in words; with its key it comes back, and the run goes on."""
+    """The last of ``min_clients`` dies: an error in words; with its key it comes back, and the run goes on."""
     with training(federation, "killed") as run:
         seen("")
         federation.processes.kill("site1")
@@ -135,7 +135,7 @@ def test_a_site_killed_while_training(federation, seen):
         with pytest.raises(RunError) as told:
             federation.end(run)
         seen("and the error")
-        for words in ("only 2 of 3 parties gave a good answer", "no answer: 1", "Node Unavailable"):
+        for words in ("only 2 of 3 clients gave a good answer", "no answer: 1", "Node Unavailable"):
             assert words in str(told.value)
 
 
@@ -170,11 +170,11 @@ def test_a_site_that_is_down_at_the_start(federation, seen):
     federation.processes.kill("site1", signal.SIGTERM)
     try:
         seen("")
-        result = federation.run("down", min_agents=2, round_timeout_s=federation.patience)
+        result = federation.run("down", min_clients=2, round_timeout_s=federation.patience)
         seen("result")
         assert result["clients"] == {"asked": 2, "answered": 2, "rejected": {}, "first_details": {}}
-        with pytest.raises(RunError, match="2 parties are connected, but agents=3 and at least 3 must answer"):
-            federation.run("alone", min_agents=3, round_timeout_s=5)
+        with pytest.raises(RunError, match="2 clients are connected, but clients=3 and at least 3 must answer"):
+            federation.run("alone", min_clients=3, round_timeout_s=5)
     finally:
         federation.start_site(1)
 
@@ -185,14 +185,14 @@ def test_a_full_disk(federation, small_disk, seen):
     small_disk(federation.site(1) / "disk")
     edit(full, ledger="disk/ledger", population="others")
     try:
-        result = federation.run("full", min_agents=2)
+        result = federation.run("full", min_clients=2)
         rejected = result["clients"]["rejected"]
         seen(f"{rejected} {result['clients']['first_details']}")
         assert sum(rejected.values()) == 1 and set(rejected) <= {"raised", "site"}
         assert federation.all_charges() == [before[0] + 1, before[1], before[2] + 1]
     finally:
         edit(full, ledger="ledger", population="site 1")
-    again = federation.run("full", resume=True, min_agents=2)
+    again = federation.run("full", resume=True, min_clients=2)
     assert again["clients"]["answered"] == 3
     assert federation.all_charges() == [count + 1 for count in before]
 
@@ -208,7 +208,7 @@ def test_a_ledger_at_its_limit_in_the_middle_of_a_run(federation, seen):
         result = federation.run(
             "limit",
             method="fedmd-ldp",
-            min_agents=2,
+            min_clients=2,
             epsilon=60,
             rounds=1,
             pretrain_epochs=0,

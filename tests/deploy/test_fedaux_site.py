@@ -29,7 +29,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     rules = {"methods": ["fedauxfdp"], "unit": "record", "delta": 2e-5, "largest_epsilon": 10.0, "epsilon": 20.0}
     rules["smallest_epsilon"] = 0.0
     edit(path, **places, model="logistic-regression", public_fingerprint=print_, **rules)
-    chosen = {"dataset": SITES, "public_dataset": str(tmp_path / "public.npz"), "agents": 3, "public_size": 200}
+    chosen = {"dataset": SITES, "public_dataset": str(tmp_path / "public.npz"), "clients": 3, "public_size": 200}
     chosen |= {"test_size": 100, "records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0}
     settings = build(FedauxfdpSettings, chosen, {"extractor": "pca", "components": 20})
     data = federated_data(settings)
@@ -51,7 +51,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     assert [line["kind"] for line in ledger.lines()] == ["open", "data", "charge", "release"]
     assert len(ledger.costs()) == charges  # each head has its own cost, all in one charge
     assert server.guarantees()[0].status == "proved"
-    edit(path, unit="agent", ledger="of-the-site", population="others")
+    edit(path, unit="client", ledger="of-the-site", population="others")
     arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)
-    assert arrays == [] and metrics["refused"] == "policy" and "agents under zero-out" in metrics["detail"]
+    assert arrays == [] and metrics["refused"] == "policy" and "clients under zero-out" in metrics["detail"]
     assert Ledger(path.parent / "of-the-site").costs() == []

@@ -41,7 +41,7 @@ def test_three_kinds_of_models_teach_the_server(federation, finished):
     assert result["metrics"]["server_accuracy"] > 0.3
     assert result["guarantees"][0]["epsilon"] <= 40 and result["guarantees"][0]["status"] == "proved"
     assert (federation.folder / "first" / "report.html").exists()
-    assert "round 1: agents: 3 of 3" in finished.stderr
+    assert "round 1: clients: 3 of 3" in finished.stderr
     print("FIGURES", result["metrics"]["server_accuracy"], result["timing"])
 
 

@@ -34,7 +34,7 @@ def settings(kind: type[FedmdSettings], site: Path, **changes: Any) -> Any:
     chosen = {
         "dataset": SITES,
         "public_dataset": str(site.parents[1] / "public.npz"),
-        "agents": 3,
+        "clients": 3,
         "public_size": 200,
         "test_size": 100,
         "queries": 50,
@@ -79,9 +79,9 @@ def test_a_site_whose_delta_is_smaller_than_the_sample_s_refuses(tmp_path: Path)
 
 
 def test_a_sample_of_records_is_not_charged_to_a_ledger_about_the_whole_site(tmp_path: Path) -> None:
-    site = site_for(tmp_path, methods=["fedmd-nfdp"], unit="agent", smallest_epsilon=0.0, delta=0.5)
+    site = site_for(tmp_path, methods=["fedmd-nfdp"], unit="client", smallest_epsilon=0.0, delta=0.5)
     arrays, metrics = ask(site, settings(NfdpSettings, site, k=20, min_size=40), "fedmd-nfdp", 1)
-    assert arrays == [] and metrics["refused"] == "policy" and "agents under zero-out" in metrics["detail"]
+    assert arrays == [] and metrics["refused"] == "policy" and "clients under zero-out" in metrics["detail"]
     assert Ledger(site.parent / "ledger").costs() == []
 
 

@@ -33,7 +33,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", ["agent", "record"])
+@pytest.mark.parametrize("unit", ["client", "record"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_hostile_server_learns_what_was_charged_and_nothing_else(
     family: str, unit: str, world: tuple[Path, str], record_property: Callable[[str, object], None]

@@ -25,7 +25,7 @@ from fedballot.clients.voting import mechanism
 from fedballot.core.progress import Silent
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
-from fedballot.deploy.client import SiteClient, make_party, open_ledger
+from fedballot.deploy.client import SiteClient, make_site_client, open_ledger
 from fedballot.deploy.server import ServerFolder
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.submit import run_config
@@ -67,12 +67,12 @@ def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
     chosen = {
         "dataset": SITES,
         "public_dataset": str(site.parents[1] / "public.npz"),
-        "agents": 3,
+        "clients": 3,
         "public_size": 100,
         "test_size": 100,
         "client_models": "mlp",
         "server_model": "logistic-regression",
-        "evaluate_agents": False,
+        "evaluate_clients": False,
         **({"epsilon": 40, "vote_fraction": 1} if kind is PateSettings else {}),
         **changes,
     }
@@ -246,7 +246,7 @@ class Federation:
         self.server = ServerFolder(folder / "server")
 
     def run(self, name: str, **changes: Any) -> dict[str, Any]:
-        asked = settings(self.sites[0], min_agents=2, server_epochs=1, **changes)
+        asked = settings(self.sites[0], min_clients=2, server_epochs=1, **changes)
         text = run_config("pate-fl", asked, self.folder / name, self.server.heads)
         context = Context(1, 1, {}, RecordDict(), tomllib.loads(text))  # type: ignore[arg-type]
         components = server_fn(context)
@@ -414,7 +414,7 @@ def costs(site: Path, asked: Any, method: str, *arrays: np.ndarray) -> dict[str,
     """What each part of an answer costs this site, by unit."""
     place = read_site(site)
     place.state.mkdir(mode=0o700, exist_ok=True)
-    client = make_party(place, METHODS[method], asked, open_ledger(place, {}))
+    client = make_site_client(place, METHODS[method], asked, open_ledger(place, {}))
     question = client.question([*arrays], {"request": "r/1", "round": 1})
     return {unit: {name: part.cost for name, part in client.parts(question, unit).items()} for unit in UNITS}
 

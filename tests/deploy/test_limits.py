@@ -28,7 +28,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.client import SiteClient
-from fedballot.deploy.rules import check_request, check_weights, limits_of, party_settings
+from fedballot.deploy.rules import check_request, check_weights, limits_of, site_settings
 from fedballot.deploy.site_file import Site, read_site
 from fedballot.deploy.template import init_site
 from fedballot.learners.extractors import network_digest
@@ -38,8 +38,8 @@ from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import EXTRACTORS, CommonSettings, build, setting
 from tests.deploy.harness import edit, write_data
 
-READERS = {"party", "server", "machine", "site"}
-OWN = {"dataset", "public_dataset", "agents", "client_models"}  # what a site's file says itself
+READERS = {"client", "server", "machine", "site"}
+OWN = {"dataset", "public_dataset", "clients", "client_models"}  # what a site's file says itself
 FIELDS = [(method, field) for method in METHODS.values() for field in dataclasses.fields(method.settings)]
 INFINITE = [(method, field.name) for method, field in FIELDS if field.metadata["infinite"]]
 NO_NOISE = {("fedaux", "epsilon"), ("fedaux-f", "epsilon")}  # whose target is infinite, always
@@ -64,7 +64,7 @@ def asked(kind: type[Any] | Method = PateSettings, **changes: Any) -> Any:
     """Settings of a run of three sites; those of methods that are infinite without further words get a target."""
     kind = kind.settings if isinstance(kind, Method) else kind
     known = {field.name for field in dataclasses.fields(kind)}
-    chosen = {"dataset": SITES, "public_dataset": "public.npz", "agents": 3, "public_size": 200, "records": 100}
+    chosen = {"dataset": SITES, "public_dataset": "public.npz", "clients": 3, "public_size": 200, "records": 100}
     chosen = {name: value for name, value in chosen.items() if name in known}
     return build(kind, chosen, changes)
 
@@ -84,10 +84,10 @@ def test_every_setting_of_every_method_has_a_reader_and_a_limit_that_fits_it(met
     reads, limit = field.metadata["reads"], field.metadata["site_limit"]
     kind = typing.get_type_hints(method.settings)[field.name]
     assert reads in READERS and (reads == "site") == (field.name in OWN)
-    if reads != "party":
-        assert limit is None, "a limit on what no party reads says nothing"
+    if reads != "client":
+        assert limit is None, "a limit on what no client reads says nothing"
         return
-    assert limit is not None, f"{field.name} reaches parties: give it a site_limit, or () for its default alone"
+    assert limit is not None, f"{field.name} reaches clients: give it a site_limit, or () for its default alone"
     if limit == EXTRACTORS:
         assert kind is str
     elif kind in (int, float):
@@ -144,7 +144,7 @@ def test_a_new_setting_stays_at_its_default_unless_its_declaration_says_more(sit
         ({"lr": 1e300}, "lr=1e+300; this site allows 1e-06 to 10"),
         ({"lr": 1e-300}, "lr=1e-300; this site allows 1e-06 to 10"),
         ({"domain_adaptation": 1e9, "abstain": False}, "domain_adaptation=1000000000.0; this site allows 0.0 to 10"),
-        ({"min_agents": 1}, "min_agents=1 asks for the answers of 1 sites; this site allows at least 2"),
+        ({"min_clients": 1}, "min_clients=1 asks for the answers of 1 sites; this site allows at least 2"),
         ({"noise_seed": 1}, "seeded noise protects nobody"),
         ({"test_source": "private"}, "test_source='private'; this site allows public only"),
     ],
@@ -174,13 +174,13 @@ def test_a_site_s_own_limits_replace_the_built_in_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("masks", [False, True])
 def test_the_fewest_colluders_and_answers_are_the_site_s_to_say(tmp_path: Path, masks: bool) -> None:
-    site = new_site(tmp_path / "site", least_colluders=1, least_agents=3)
-    good = {"secure_aggregation": masks, "colluders": 1, "min_agents": 3}
+    site = new_site(tmp_path / "site", least_colluders=1, least_clients=3)
+    good = {"secure_aggregation": masks, "colluders": 1, "min_clients": 3}
     assert refusal(site, asked(**good)) == ""
     assert "colluders=0; this site allows 1 to 1000000" in refusal(site, asked(**good | {"colluders": 0}))
-    few = asked(**good | {"min_agents": 2, "secure_aggregation": False})
-    assert "min_agents=2 asks for the answers of 2 sites" in refusal(site, few)
-    assert refusal(site, asked(**good | {"min_agents": 0})) == "", "nine in ten of three are three"
+    few = asked(**good | {"min_clients": 2, "secure_aggregation": False})
+    assert "min_clients=2 asks for the answers of 2 sites" in refusal(site, few)
+    assert refusal(site, asked(**good | {"min_clients": 0})) == "", "nine in ten of three are three"
 
 
 @pytest.mark.parametrize(("method", "name"), INFINITE, ids=[f"{method.name}-{name}" for method, name in INFINITE])
@@ -204,7 +204,7 @@ def test_a_score_head_without_noise_does_not_leave_beside_a_class_head_that_is_p
     assert len(Ledger(site.budget.ledger).costs()) == 2, "those of the first request"
 
 
-def test_a_method_of_one_party_is_none_of_a_site_s(site: Site) -> None:
+def test_a_method_of_one_client_is_none_of_a_site_s(site: Site) -> None:
     assert "no site takes part" in refusal(site, asked(CommonSettings), "centralized")
 
 
@@ -274,14 +274,14 @@ def test_no_other_name_that_the_server_sets_reaches_the_site(site: Site, method:
     known = {field.name for field in dataclasses.fields(method.settings)}
     hostile: dict[str, Any] = dict.fromkeys(names & known, "planted_module:factory")
     hostile |= {"server_epochs": 7, "device": "cuda", "workers": 9}
-    seen = party_settings(site, asked(method, **hostile))
+    seen = site_settings(site, asked(method, **hostile))
     assert "planted_module" not in str(seen) and seen.client_models == ("logistic-regression",)
     assert seen.public_dataset == str(site.data.public) and seen.dataset == SITES
-    assert seen == party_settings(site, asked(method)), "two requests that differ for the server alone are the same"
+    assert seen == site_settings(site, asked(method)), "two requests that differ for the server alone are the same"
 
 
-def test_what_parties_read_reaches_the_site_as_asked(site: Site) -> None:
-    seen = party_settings(site, asked(epochs=7, lr=0.1, colluders=1, seed=9, server_lr=0.5, passes=2))
+def test_what_clients_read_reaches_the_site_as_asked(site: Site) -> None:
+    seen = site_settings(site, asked(epochs=7, lr=0.1, colluders=1, seed=9, server_lr=0.5, passes=2))
     assert (seen.epochs, seen.lr, seen.colluders, seen.seed) == (7, 0.1, 1, 9)
     assert (seen.server_lr, seen.passes) == (CommonSettings.server_lr, PateSettings.passes)
 
@@ -347,7 +347,7 @@ def values_for(kind: Any, limits: dict[str, Any]) -> st.SearchStrategy[Any]:
 def acceptable(method: Method) -> dict[str, Any]:
     """Settings that a strict site accepts, of a method that does tell something under noise."""
     known = {field.name for field in dataclasses.fields(method.settings)}
-    chosen = {"epsilon": 2, "extractor": "pca", "colluders": 1, "min_agents": 3, "epochs": 20}
+    chosen = {"epsilon": 2, "extractor": "pca", "colluders": 1, "min_clients": 3, "epochs": 20}
     return {name: value for name, value in chosen.items() if name in known and (method.name, name) not in NO_NOISE}
 
 
@@ -386,9 +386,9 @@ def test_any_settings_are_refused_or_lie_within_every_limit(strict: Site, reques
         # a refusal is a function of the request and the file alone, and names a setting or the method
         assert settings is None or words == refusal(strict, settings, method.name)
         return
-    seen = party_settings(strict, settings)
+    seen = site_settings(strict, settings)
     assert 2 <= seen.epochs <= 50 and 1 <= seen.batch_size <= 4096 and 1e-6 <= seen.lr <= 10
-    assert seen.required_agents >= 2 and getattr(seen, "colluders", 1) >= 1
+    assert seen.required_clients >= 2 and getattr(seen, "colluders", 1) >= 1
     assert getattr(seen, "extractor", "pca").strip() == "pca" and getattr(seen, "noise_seed", None) is None
     for field in dataclasses.fields(method.settings):
         value, asked_for = getattr(seen, field.name), getattr(settings, field.name)
@@ -396,7 +396,7 @@ def test_any_settings_are_refused_or_lie_within_every_limit(strict: Site, reques
         assert not isinstance(value, str) or ":" not in value
         if field.metadata["reads"] in ("server", "machine"):
             assert value == field.default
-        elif field.metadata["reads"] == "party" and isinstance(value, int | float) and not isinstance(value, bool):
+        elif field.metadata["reads"] == "client" and isinstance(value, int | float) and not isinstance(value, bool):
             assert abs(value) < 2**63
     assert {name for name, limit in limits_of(strict, method).items() if not limit.holds(getattr(seen, name))} == set()
 

@@ -95,7 +95,7 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path, record_
         for host in SITES:
             wait_until(host, lambda host=host: says(processes.log(host), "SuperNode ID"), 300)
         (tmp_path / SITES[1] / "fault").write_text("hold")
-        chosen = {**RUN, "agents": 2, "public_dataset": tmp_path / "public.npz"}
+        chosen = {**RUN, "clients": 2, "public_dataset": tmp_path / "public.npz"}
         pairs = [word for key, value in chosen.items() for word in ("--set", f"{key}={value}")]
         arguments = ["submit", "pate-fl", "--server", server.path, "--out", tmp_path / "out", *pairs]
         run = processes.start("submit", *arguments, within=within(SERVER))

@@ -49,7 +49,7 @@ def settings(site: Path, **changes: Any) -> PateSettings:
     chosen = {
         "dataset": SITES,
         "public_dataset": str(site.parents[1] / "public.npz"),
-        "agents": 3,
+        "clients": 3,
         "public_size": 200,
         "test_size": 100,
         "epsilon": 40,
@@ -77,7 +77,7 @@ def charges(site: Path) -> int:
 
 def test_the_same_request_gets_the_same_bytes_and_one_charge(site):
     first, metrics = ask(site, settings(site))
-    assert metrics["refused"] == "" and metrics["agent"] == 1 and first[0].shape == (200, 10)
+    assert metrics["refused"] == "" and metrics["client_id"] == 1 and first[0].shape == (200, 10)
     again, _ = ask(site, settings(site))
     assert first[0].tobytes() == again[0].tobytes() and charges(site) == 1
     other, _ = ask(site, settings(site), "r/2")
@@ -94,7 +94,7 @@ def test_the_site_trains_its_own_model_on_its_own_records(site):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"agents": 30}, "agents=30, but this site joined a federation of 3"),
+        ({"clients": 30}, "clients=30, but this site joined a federation of 3"),
         ({"public_size": 500, "queries": 300}, "300 queries are more than the 250"),
         ({"noise_seed": 1}, "seeded noise protects nobody"),
         ({"epsilon": "inf"}, "nothing without noise"),
@@ -138,7 +138,7 @@ def test_the_budget_ends_in_words_and_without_a_charge(site):
 
 @pytest.mark.parametrize(("accountant", "refused"), [("exact", "settings"), ("rdp", "")])
 def test_laplace_noise_needs_an_accountant_that_knows_it(site, accountant, refused):
-    edit(site, accountant=accountant, methods=["fedmd-ldp"], unit="agent", largest_epsilon=100.0)
+    edit(site, accountant=accountant, methods=["fedmd-ldp"], unit="client", largest_epsilon=100.0)
     kind = METHODS["fedmd-ldp"].settings
     common = {field.name: getattr(settings(site), field.name) for field in dataclasses.fields(CommonSettings)}
     laplace = {"epsilon": 90, "rounds": 1, "queries": 20, "pretrain_epochs": 0, "noise": "laplace"}
@@ -164,7 +164,7 @@ def test_the_same_name_for_another_question_is_refused(site):
     for changes in ({"epsilon": 39}, {"vote_fraction": 0.9}, {"abstain": False}):
         arrays, metrics = ask(site, settings(site, **changes))
         assert (arrays, metrics["refused"]) == ([], "request") and charges(site) == 1
-    # what no party reads is no part of the question
+    # what no client reads is no part of the question
     same, metrics = ask(site, settings(site, server_epochs=31))
     assert metrics["refused"] == "" and same[0].tobytes() == first[0].tobytes() and charges(site) == 1
     assert ask(site, settings(site))[0][0].tobytes() == first[0].tobytes()
@@ -187,7 +187,7 @@ def test_records_that_cannot_be_read_are_answered_blank_and_charged(site, caplog
     edit(site, private=str(broken))
     with caplog.at_level(logging.WARNING, "flwr"):
         arrays, metrics = ask(site, settings(site))
-    assert {*metrics} == {"agent", "refused", "detail", "head", "ledger"}
+    assert {*metrics} == {"client", "refused", "detail", "head", "ledger"}
     assert metrics["refused"] == metrics["detail"] == "" and arrays[0].shape == (200, 10)
     assert charges(site) == 1 and "answer is blank" in caplog.text
     assert "ValueError" not in str(metrics)

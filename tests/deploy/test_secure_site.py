@@ -42,7 +42,7 @@ def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
     chosen = {
         "dataset": SITES,
         "public_dataset": str(site.parents[1] / "public.npz"),
-        "agents": 3,
+        "clients": 3,
         "public_size": 100,
         "test_size": 100,
         "client_models": "mlp",
@@ -65,7 +65,7 @@ def charges(site: Path) -> int:
 
 def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Path]) -> None:
     """Every message is answered by a new client object, as after a restart of the SuperNode."""
-    asked = settings(sites[0], secure_aggregation=True, epsilon=40, vote_fraction=1, min_agents=2)
+    asked = settings(sites[0], secure_aggregation=True, epsilon=40, vote_fraction=1, min_clients=2)
     exchange, queries = secagg.Exchange(asked.plan, ballot_form(asked, 10), "r/1"), np.arange(100, dtype=np.int32)
     for stage, so_far in zip(secagg.STAGES, ([0, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 0], [1, 1, 0]), strict=True):
         answers = {}
@@ -111,7 +111,7 @@ def test_it_is_on_by_default_in_deployments_and_off_in_simulations() -> None:
 
 @pytest.mark.slow
 def test_three_supernodes_on_loopback(federation: Any) -> None:
-    given = {"min_agents": 2, "server_epochs": 1, "evaluate_agents": False}
+    given = {"min_clients": 2, "server_epochs": 1, "evaluate_clients": False}
     done = federation.submit("masked", "--json", timeout=600, secure_aggregation=None, **given)
     assert done.returncode == 0, done.stderr
     result = federation.result("masked")

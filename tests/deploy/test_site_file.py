@@ -24,8 +24,8 @@ def test_the_template_is_a_whole_file(folder: Path) -> None:
     site = read_site(folder / "site.toml")
     assert (site.number, site.sites, site.server) == (1, 3, "flower.example.org:9092")
     assert site.data.private == folder / "records.csv" and site.key == folder / "site.key"
-    assert site.allowed.methods == ("pate-fl",) and site.budget.unit == "agent"
-    assert (site.allowed.least_agents, site.allowed.least_colluders) == (2, 0)
+    assert site.allowed.methods == ("pate-fl",) and site.budget.unit == "client"
+    assert (site.allowed.least_clients, site.allowed.least_colluders) == (2, 0)
     assert "auto" in site.allowed.extractors and site.allowed.settings == {}
     check_modes(site)
 
@@ -43,8 +43,8 @@ def test_the_template_is_a_whole_file(folder: Path) -> None:
         ("queries = 1000", "queries = 0", "allowed.queries = 0"),
         ('["pate-fl"]', '["pate"]', "did you mean 'pate-fl'"),
         ('["pate-fl"]', "[]", "expected a list of texts"),
-        ('unit = "agent"', 'unit = "persons"', "expected one of record, person, agent"),
-        ('unit = "agent"', 'unit = "person"', "data.id and data.records_per_person, which say whose record"),
+        ('unit = "client"', 'unit = "persons"', "expected one of record, person, client"),
+        ('unit = "client"', 'unit = "person"', "data.id and data.records_per_person, which say whose record"),
         ('population = "site 1"', 'population = ""', "data.population = ''; expected a text"),
         ('population = "site 1"', "", "key 'data.population' is missing"),
         ('# id = "patient_id"', 'id = "patient_id"', "records_per_person = 0; expected at least 1, together with"),
@@ -54,9 +54,9 @@ def test_the_template_is_a_whole_file(folder: Path) -> None:
         ("epsilon = 10.0", "epsilon = inf", "expected a finite number"),
         ("delta = 1e-3", "delta = 1", "budget.delta"),
         ("largest_epsilon = 5.0", "largest_epsilon = 0.01", "largest_epsilon"),
-        ("least_agents = 2", "least_agents = 0", "allowed.least_agents = 0; expected 1 to sites = 3"),
-        ("least_agents = 2", "least_agents = 4", "allowed.least_agents = 4; expected 1 to sites = 3"),
-        ("least_agents = 2", "", "key 'allowed.least_agents' is missing"),
+        ("least_clients = 2", "least_clients = 0", "allowed.least_clients = 0; expected 1 to sites = 3"),
+        ("least_clients = 2", "least_clients = 4", "allowed.least_clients = 4; expected 1 to sites = 3"),
+        ("least_clients = 2", "", "key 'allowed.least_clients' is missing"),
         ("least_colluders = 0", "least_colluders = 3", "allowed.least_colluders = 3; expected 0 to 2"),
         ("least_colluders = 0", "", "key 'allowed.least_colluders' is missing"),
         ("longest_training_s = 3600.0", "longest_training_s = 0", "allowed.longest_training_s = 0.0"),
@@ -154,4 +154,4 @@ def test_limits_of_one_s_own_are_read(folder: Path) -> None:
 def test_a_federation_of_one_or_of_many_asks_for_more_than_half(tmp_path: Path) -> None:
     for sites, least in ((1, 1), (2, 2), (3, 2), (10, 6)):
         init_site(tmp_path / str(sites), number=0, sites=sites, server="localhost:1")
-        assert read_site(tmp_path / str(sites) / "site.toml").allowed.least_agents == least
+        assert read_site(tmp_path / str(sites) / "site.toml").allowed.least_clients == least

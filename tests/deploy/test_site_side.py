@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Party, PartyClient, Refusal
+from fedballot.clients.base import BallotClient, Refusal, Workspace
 from fedballot.clients.pate import PateClient
 from fedballot.core.errors import RunError
 from fedballot.datasets.own import SITES
-from fedballot.deploy.client import SiteClient, make_party, own_version
-from fedballot.deploy.rules import check_request, party_settings
+from fedballot.deploy.client import SiteClient, make_site_client, own_version
+from fedballot.deploy.rules import check_request, site_settings
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.time_limit import TimeLimitError, time_limit
@@ -35,7 +35,7 @@ COST = GaussianCost(0.5)  # epsilon 1.3 at delta 1e-3
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A site's file; it allows all methods, answers in the clear, and epsilon 20 for a release, 30 in all."""
-    return make_site(tmp_path, tmp_path / "site", "plain", world(tmp_path), "agent")
+    return make_site(tmp_path, tmp_path / "site", "plain", world(tmp_path), "client")
 
 
 def settings(site: Path, method: str = "pate-fl", **changes: Any) -> Any:
@@ -66,11 +66,11 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     # what the file says, what is asked, and the words of the refusal
     "methods": ({"methods": ["fedkd-dp"]}, {}, "method 'pate-fl' is not allowed here; allowed are fedkd-dp"),
     "own records": ({}, {"dataset": "digits", "public_dataset": ""}, "answers with its own records only"),
-    "sites": ({}, {"agents": 4}, "agents=4, but this site joined a federation of 3"),
+    "sites": ({}, {"clients": 4}, "clients=4, but this site joined a federation of 3"),
     "queries": ({"queries": 7}, {}, "8 queries are more than the 7 that this site allows"),
     "seeds": ({}, {"noise_seed": 1}, "seeded noise protects nobody"),
     "masks": ({"secure_aggregation": True}, {}, "leave under masks only"),
-    "answers": ({"least_agents": 3}, {"min_agents": 2}, "min_agents=2 asks for the answers of 2 sites"),
+    "answers": ({"least_clients": 3}, {"min_clients": 2}, "min_clients=2 asks for the answers of 2 sites"),
     "infinite targets": ({}, {"epsilon": float("inf")}, "epsilon=inf: this site releases nothing without noise"),
     "limits": ({}, {"epochs": 501}, "epochs=501; this site allows 1 to 500"),
     "colluders": ({"least_colluders": 1}, {}, "colluders=0; this site allows 1 to 1000000"),
@@ -95,18 +95,18 @@ def test_a_site_asks_its_rules_before_anything_else(site: Path) -> None:
 
 
 def test_as_many_queries_as_allowed_pass(site: Path) -> None:
-    edit(site, queries=8, least_agents=3)
+    edit(site, queries=8, least_clients=3)
     check_request(read_site(site), METHODS["pate-fl"], settings(site))
 
 
-def test_a_method_of_one_party_is_refused(site: Path) -> None:
+def test_a_method_of_one_client_is_refused(site: Path) -> None:
     with pytest.raises(Refusal, match="no site takes part in it"):
         check_request(read_site(site), METHODS["centralized"], settings(site, "centralized"))
 
 
-def test_what_the_server_sets_for_itself_reaches_no_party(site: Path) -> None:
+def test_what_the_server_sets_for_itself_reaches_no_client(site: Path) -> None:
     asked = settings(site, server_epochs=31, client_models="mlp-torch", workers=7)
-    got, usual = party_settings(read_site(site), asked), party_settings(read_site(site), settings(site))
+    got, usual = site_settings(read_site(site), asked), site_settings(read_site(site), settings(site))
     assert got == usual and got.client_models == ("logistic-regression",) and got.server_epochs != 31
 
 
@@ -183,27 +183,29 @@ def test_an_answer_of_a_method_that_forgets_the_ledger_stays(site: Path) -> None
     assert (found, metrics["refused"]) == ([], "site") and kinds(site) == ["open", "data"]
 
 
-def party_of(site: Path) -> Party[Any]:
-    """The party that a site makes of a request."""
+def workspace_of(site: Path) -> Workspace[Any]:
+    """The client that a site makes of a request."""
     read, seen = read_site(site), []
 
-    def noted(party: Party[Any]) -> PartyClient[Any]:
-        seen.append(party)
-        return PateClient(party)
+    def noted(workspace: Workspace[Any]) -> BallotClient[Any]:
+        seen.append(workspace)
+        return PateClient(workspace)
 
     method = dataclasses.replace(METHODS["pate-fl"], client=noted)  # type: ignore[arg-type]
-    make_party(read, method, settings(site), SiteLedger(read))
+    make_site_client(read, method, settings(site), SiteLedger(read))
     return seen[0]  # type: ignore[no-any-return]
 
 
-def test_a_party_is_told_what_its_site_is(site: Path) -> None:
+def test_a_client_is_told_what_its_site_is(site: Path) -> None:
     edit(site, longest_training_s=0.05, secure_aggregation=True)
-    party = party_of(site)
+    workspace = workspace_of(site)
     version = Ledger(site.parent / "ledger").version()
-    assert version is not None and party.version == version.fingerprint and party.records == version.records == 24
-    assert isinstance(party.ledger, SiteLedger) and party.masks_only and party.agent == 1
-    assert all(part.size == 0 for number, part in enumerate(party.data.parts) if number != 1)
-    with pytest.raises(RunError, match="longest_training_s"), party.limit():
+    assert (
+        version is not None and workspace.version == version.fingerprint and workspace.records == version.records == 24
+    )
+    assert isinstance(workspace.ledger, SiteLedger) and workspace.masks_only and workspace.client_id == 1
+    assert all(part.size == 0 for number, part in enumerate(workspace.data.parts) if number != 1)
+    with pytest.raises(RunError, match="longest_training_s"), workspace.limit():
         for _ in range(200):
             sum(range(10**5))
 
@@ -225,11 +227,11 @@ def test_records_that_were_overwritten_are_refused(site: Path) -> None:
 
 
 def test_records_that_change_behind_the_charge_are_not_told(site: Path) -> None:
-    party = party_of(site)
-    assert len(party.private().y) == 24
+    workspace = workspace_of(site)
+    assert len(workspace.private().y) == 24
     overwrite(site)
     with pytest.raises(RunError, match="has changed since the request was charged"):
-        party.private()
+        workspace.private()
 
 
 def test_a_version_is_registered_once(site: Path) -> None:

@@ -17,7 +17,7 @@ from fedballot.distillation.certainty import (
 
 
 def sums_of(rng, counts, means):
-    """Exact class sums (K, C, d) of parties that hold counts (K, C) records at the class means (C, d)."""
+    """Exact class sums (K, C, d) of clients that hold counts (K, C) records at the class means (C, d)."""
     return counts[:, :, None] * means[None]
 
 
@@ -43,12 +43,12 @@ def test_the_matched_filter_finds_class_means_whoever_holds_them():
     counts = np.array([[100.0, 0, 0], [0, 50, 0], [0, 10, 30]])
     found, variances = pooled(sums_of(rng, counts, means), counts, 9.0)
     assert np.allclose(found, means) and np.allclose(variances, 9.0 / (counts**2).sum(axis=0))
-    # one party that holds everything says the same
+    # one client that holds everything says the same
     alone, _ = pooled(sums_of(rng, np.full((1, 3), 7.0), means), np.full((1, 3), 7.0), 9.0)
     assert np.allclose(alone, means)
 
 
-def test_parties_without_a_class_do_not_dilute_it():
+def test_clients_without_a_class_do_not_dilute_it():
     rng = np.random.default_rng(1)
     means = np.eye(2, 8)
     counts = np.zeros((20, 2))

@@ -55,7 +55,7 @@ def test_repairs_digits_that_the_noisy_argmax_gets_wrong():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_class_that_few_vote_for_is_not_swallowed_by_its_neighbours(seed):
     data, rng = load_digits(), np.random.default_rng(seed)
-    turnout = np.where(np.isin(data.target, [3, 5, 9]), 8, 100)  # agents that do not abstain
+    turnout = np.where(np.isin(data.target, [3, 5, 9]), 8, 100)  # clients that do not abstain
     votes = np.eye(10)[data.target] * turnout[:, None] + rng.normal(0, 20, size=(len(data.target), 10))
     labels, _ = propagate(data.data.astype(np.float32), votes)
     assert (labels == data.target).mean() > 0.96  # .940 to .951 with the scales as they are

@@ -64,7 +64,7 @@ def test_learns_digits(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_party_with_one_class_answers_for_all(name):
+def test_a_client_with_one_class_answers_for_all(name):
     only = IMAGES[Y == 3][:20]
     learner = make(name, epochs=20).fit(only, np.full(20, 3))
     logits = learner.predict_logits(IMAGES[:30])

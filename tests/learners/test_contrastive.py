@@ -49,7 +49,7 @@ def test_a_backbone_ends_before_the_head_and_its_weights_travel(architecture, si
         contrastive.load_vector(other, vector[:-1])
 
 
-def test_pretraining_teaches_without_labels_and_a_party_takes_the_network_over():
+def test_pretraining_teaches_without_labels_and_a_client_takes_the_network_over():
     source = load("digits")
     x, y = np.asarray(source.train.x), np.asarray(source.train.y)
     name = "simclr-resnet8"
@@ -61,8 +61,8 @@ def test_pretraining_teaches_without_labels_and_a_party_takes_the_network_over()
         return float(neighbours.score(extractor.transform(x[700:1400]), y[700:1400]))
 
     assert accuracy(server) > accuracy(raw) + 0.05
-    party = make_extractor(name, input_shape=(8, 8)).fit(x[:600], server.network)
-    assert np.array_equal(party.transform(x[700:720]), server.transform(x[700:720]))
+    client = make_extractor(name, input_shape=(8, 8)).fit(x[:600], server.network)
+    assert np.array_equal(client.transform(x[700:720]), server.transform(x[700:720]))
     with pytest.raises(SettingsError, match="must come first"):
         make_extractor("hog+simclr-resnet8", input_shape=(8, 8))
     with pytest.raises(SettingsError, match="takes images"):

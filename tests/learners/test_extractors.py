@@ -119,7 +119,7 @@ def test_a_torch_module_is_frozen_and_the_same_everywhere(module):
     assert out.shape == (7, 5 * 4 * 4)
     np.testing.assert_array_equal(features(f"{module}:factory", x), out)
     fresh = make_extractor(f"{module}:factory", input_shape=(6, 6, 3))
-    np.testing.assert_allclose(fresh._computed(x, 1), out, atol=1e-6)  # drawn weights: the same at every party
+    np.testing.assert_allclose(fresh._computed(x, 1), out, atol=1e-6)  # drawn weights: the same at every client
     np.testing.assert_allclose(fresh._computed(x[:2], 1), out[:2], atol=1e-5)  # no batch statistics
     assert features(f"{module}:factory+l2", images(3)).shape == (3, 5 * 6 * 6)
 

@@ -28,15 +28,15 @@ def data(n=60, classes=3):
 
 
 def test_each_label_has_the_ensemble_of_those_who_know_it():
-    """Two parties, two classes, one feature: party 0 alone knows label 0, both know label 1."""
+    """Two clients, two classes, one feature: client 0 alone knows label 0, both know label 1."""
     heads = [(np.array([[2.0], [0.0]]), np.array([1.0, 0.0])), (np.array([[0.0], [4.0]]), np.array([0.0, 2.0]))]
     ensemble = latent.Heads.of(heads, np.array([[1.0, 0.25], [0.0, 0.75]]), "cpu")
     logits = ensemble.logits(torch.tensor([[3.0], [3.0]]), torch.tensor([0, 1]))
-    # label 0: 2*3+1 and 0 of party 0; label 1: a quarter of that, and three quarters of 0 and 4*3+2
+    # label 0: 2*3+1 and 0 of client 0; label 1: a quarter of that, and three quarters of 0 and 4*3+2
     np.testing.assert_allclose(logits, [[7.0, 0.0], [1.75, 10.5]])
 
 
-def test_with_equal_weights_the_ensemble_is_the_mean_of_the_parties_logits():
+def test_with_equal_weights_the_ensemble_is_the_mean_of_the_clients_logits():
     rng = np.random.default_rng(1)
     heads = [(rng.normal(size=(4, 6)), rng.normal(size=4)) for _ in range(5)]
     features = rng.normal(size=(7, 6)).astype(np.float32)
@@ -93,7 +93,7 @@ def test_replay_adds_the_loss_of_the_last_layer_and_trains_nothing_else():
     np.testing.assert_allclose(net[2].bias.grad, [2 * 0.75, -2 * 0.75], rtol=1e-6)
 
 
-def test_replay_keeps_what_a_party_without_the_class_would_forget():
+def test_replay_keeps_what_a_client_without_the_class_would_forget():
     x, y = data()
     taught = learner(epochs=30).fit(x, y)
     ensemble = latent.Heads.of([taught.head()], np.ones((1, 3)), "cpu")

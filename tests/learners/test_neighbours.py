@@ -72,7 +72,7 @@ def test_what_the_matrix_product_cannot_tell_apart_is_told_apart():
 @pytest.mark.parametrize("k", [1, 3, 12])
 @pytest.mark.parametrize("far", [3.4e38, -3e38, 2e19, 1e16, -1e15])
 def test_records_however_far_are_counted_like_any_other(far, k):
-    """One record must not make an answer fail: then all votes of a party would hang on it."""
+    """One record must not make an answer fail: then all votes of a client would hang on it."""
     rng = np.random.default_rng(2)
     records, queries = (rng.normal(size=(n, 3)).astype(np.float32) for n in (12, 5))
     records[4], records[7] = far, (far, -far, 0)
@@ -84,7 +84,7 @@ def test_records_however_far_are_counted_like_any_other(far, k):
 
 @pytest.mark.parametrize("far", [1e4, 1e14])
 def test_one_record_far_away_does_not_have_all_others_compared_again(far):
-    """It would take so long that the time tells of it, and beyond a party's limit its answer would be blank."""
+    """It would take so long that the time tells of it, and beyond a client's limit its answer would be blank."""
     rng = np.random.default_rng(3)
     records, queries = (rng.normal(size=(n, 8)).astype(np.float32) for n in (3000, 20))
     records[17] = far

@@ -45,7 +45,7 @@ def near_worst_pair_ratio(p: Params) -> float:
 
 
 def removal_with_noise(p: Params) -> float:
-    """Renyi divergence when an agent leaves together with its noise share: one mean and all C variances differ."""
+    """Renyi divergence when a client leaves together with its noise share: one mean and all C variances differ."""
     alpha, full, rest = p["alpha"], p["sigma"] ** 2, p["sigma"] ** 2 * (p["N"] - 1) / p["N"]
 
     def divergence(p_variance: float, q_variance: float) -> float:
@@ -98,7 +98,7 @@ def scores_and_classes(p: Params) -> list[GaussianCost]:
 
 
 def dropout(p: Params) -> float:
-    """Shares made for N agents, of which only survivors - colluders count."""
+    """Shares made for N clients, of which only survivors - colluders count."""
     kept = p["survivors"] - p["colluders"]
     return NoisyVotes(p["Q"], p["Q"], p["sigma"] * math.sqrt(kept / p["N"]), kept).epsilon(p["delta"])
 
@@ -168,7 +168,7 @@ RULES: dict[str, Callable[[Params], float]] = {
 
 def value(entry: dict[str, Any]) -> float:
     name, p = entry["id"], entry["parameters"]
-    if name.startswith(("pate.agent.", "pate.instance.", "knn.instance.")):
+    if name.startswith(("pate.client.", "pate.instance.", "knn.instance.")):
         return gaussian_row(p, name.rsplit(".", 1)[1])
     if name.startswith("nfdp.profile."):
         _, _, kind, _, _, change = name.split(".")[:6]
@@ -202,13 +202,13 @@ def test_every_entry_is_covered_or_named() -> None:
 EXACT_VOTES = [
     e
     for e in ENTRIES
-    if e["id"].startswith(("pate.agent.", "pate.instance.", "knn.instance.")) and e["id"].endswith(".exact")
+    if e["id"].startswith(("pate.client.", "pate.instance.", "knn.instance.")) and e["id"].endswith(".exact")
 ]
 
 
 @pytest.mark.parametrize("entry", EXACT_VOTES, ids=lambda e: e["id"])
 def test_the_vote_mechanism_itself_reports_at_least_the_exact_value(entry: dict[str, Any]) -> None:
-    p, unit = entry["parameters"], "agent" if ".agent." in entry["id"] else "record"
+    p, unit = entry["parameters"], "client" if ".client." in entry["id"] else "record"
     noisy = NoisyVotes(p["Q"], p["Q"], p["sigma"], 1, k=p.get("k"))
     reported = noisy.epsilon(p["delta"], unit)  # type: ignore[arg-type]
     assert entry["expected"] - 3e-4 <= reported <= entry["expected"] + 3e-4 + 1e-3 * entry["expected"]

@@ -26,9 +26,9 @@ from fedballot.privacy.guarantee import (
 )
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 
-AGENT = Guarantee(
+CLIENT = Guarantee(
     mechanism="noisy vote counts",
-    unit="agent",
+    unit="client",
     adjacency="zero-out",
     epsilon=4.3,
     delta=1e-3,
@@ -41,7 +41,7 @@ AGENT = Guarantee(
 
 
 def test_sentence_states_everything_that_the_number_depends_on() -> None:
-    said = AGENT.sentence()
+    said = CLIENT.sentence()
     for part in (
         "what the aggregator publishes",
         "participant",
@@ -57,8 +57,8 @@ def test_sentence_states_everything_that_the_number_depends_on() -> None:
 
 def test_every_combination_has_a_sentence_of_its_own() -> None:
     said = {
-        replace(AGENT, unit=u, adjacency=a, view=v, status=s, trust=t).sentence()
-        for u in ("record", "person", "agent")
+        replace(CLIENT, unit=u, adjacency=a, view=v, status=s, trust=t).sentence()
+        for u in ("record", "person", "client")
         for a in ("add-remove", "replace-one", "zero-out")
         for v in ("output only", "server's view", "network")
         for s in ("proved", "paper's claim", "seeded")
@@ -87,7 +87,7 @@ def said_bound(guarantee: Guarantee) -> tuple[float, float]:
 def test_what_the_sentence_says_holds_of_the_exact_gaussian(mu: float, epsilon: float, cut: float) -> None:
     """P(E) <= factor * P'(E) + delta for every half-line E, both ways round, with the figures as they are printed."""
     delta = gaussian.delta(mu, epsilon)
-    factor, slack = said_bound(replace(AGENT, epsilon=epsilon, delta=delta))
+    factor, slack = said_bound(replace(CLIENT, epsilon=epsilon, delta=delta))
     for here, there in ((norm.sf(cut - mu), norm.sf(cut)), (norm.cdf(cut), norm.cdf(cut - mu))):
         assert here <= factor * there + slack + 1e-12
         assert there <= factor * here + slack + 1e-12
@@ -102,20 +102,20 @@ def test_a_ratio_beyond_the_factor_is_likelier_than_delta(epsilon: float, times:
 
 @given(value=st.floats(1e-4, 60.0), delta=st.floats(1e-9, 0.5))
 def test_figures_in_a_sentence_are_rounded_up(value: float, delta: float) -> None:
-    factor, slack = said_bound(replace(AGENT, epsilon=value, delta=delta))
+    factor, slack = said_bound(replace(CLIENT, epsilon=value, delta=delta))
     assert factor >= math.exp(value) * (1 - 1e-8) and slack >= delta * (1 - 1e-8)
     assert factor <= math.exp(value) * 1.011 and slack <= delta * 1.011
 
 
 def test_pure_privacy_has_no_slack() -> None:
-    said = replace(AGENT, epsilon=1.0, delta=0.0).sentence()
+    said = replace(CLIENT, epsilon=1.0, delta=0.0).sentence()
     assert "at most a factor of 2.72 (epsilon = 1);" in said and "delta" not in said
 
 
 def sampled(k: int, n: int) -> Guarantee:
     sample = NfdpSample(n, k)
     record = {"unit": "record", "adjacency": "add-remove", "view": "server's view", "trust": SELF, "n": n}
-    return replace(AGENT, **record, epsilon=0.0, delta=sample.delta, sampled=True)  # type: ignore[arg-type]
+    return replace(CLIENT, **record, epsilon=0.0, delta=sample.delta, sampled=True)  # type: ignore[arg-type]
 
 
 def test_a_sample_is_described_in_words_of_its_own() -> None:
@@ -128,7 +128,7 @@ def test_a_sample_is_described_in_words_of_its_own() -> None:
     claim = replace(sampled(18, 300), epsilon=0.0599, status="paper's claim").sentence()
     assert "a factor of 1.07" in claim and "never used" not in claim
     with pytest.raises(SettingsError, match="records"):
-        replace(AGENT, sampled=True)
+        replace(CLIENT, sampled=True)
 
 
 def test_samples_add_up_to_a_sample_and_with_noise_to_none() -> None:
@@ -140,18 +140,18 @@ def test_samples_add_up_to_a_sample_and_with_noise_to_none() -> None:
 
 def test_what_protects_nobody_speaks_of_no_protection() -> None:
     for change in ({"status": "none"}, {"epsilon": math.inf}):
-        bare = replace(AGENT, unit="record", n=None, **change)  # type: ignore[arg-type]
+        bare = replace(CLIENT, unit="record", n=None, **change)  # type: ignore[arg-type]
         assert bare.warnings() == ["There is no privacy guarantee."]
         assert not re.search("protect", " ".join([bare.sentence(), *bare.warnings()]))
         assert not holds(bare.to_dict()) and whom(bare.to_dict()) == "nobody"
-    assert whom(replace(AGENT, status="seeded").to_dict()) == "nobody"
-    assert whom(AGENT.to_dict()) == "one agent (zero-out)"
+    assert whom(replace(CLIENT, status="seeded").to_dict()) == "nobody"
+    assert whom(CLIENT.to_dict()) == "one client (zero-out)"
 
 
 def test_a_number_that_is_not_known_is_said_not_to_be() -> None:
-    (unknown,) = replace(AGENT, n=None).warnings()
-    assert "not known" in unknown and "0.001 says little about 1,000 agents or more" in unknown
-    assert replace(AGENT, n=None, delta=0.0).warnings() == replace(AGENT, n=None, delta=1e-11).warnings() == []
+    (unknown,) = replace(CLIENT, n=None).warnings()
+    assert "not known" in unknown and "0.001 says little about 1,000 clients or more" in unknown
+    assert replace(CLIENT, n=None, delta=0.0).warnings() == replace(CLIENT, n=None, delta=1e-11).warnings() == []
 
 
 @pytest.mark.parametrize(
@@ -173,12 +173,12 @@ def test_a_number_that_is_not_known_is_said_not_to_be() -> None:
     ],
 )
 def test_the_colour_follows_epsilon_and_delta_as_well_as_the_status(change: dict[str, object], expected: str) -> None:
-    assert tone(replace(AGENT, **change).to_dict()) == expected  # type: ignore[arg-type]
+    assert tone(replace(CLIENT, **change).to_dict()) == expected  # type: ignore[arg-type]
 
 
 def test_a_larger_epsilon_of_records_is_explained_by_its_adjacency() -> None:
-    record = replace(AGENT, unit="record", adjacency="replace-one", epsilon=6.22)
-    note = adjacency_note([AGENT.to_dict(), record.to_dict()])
+    record = replace(CLIENT, unit="record", adjacency="replace-one", epsilon=6.22)
+    note = adjacency_note([CLIENT.to_dict(), record.to_dict()])
     assert "to replace is to blank one and put in another" in note
     for other in (
         replace(record, epsilon=3.0),
@@ -186,22 +186,22 @@ def test_a_larger_epsilon_of_records_is_explained_by_its_adjacency() -> None:
         replace(record, epsilon=math.inf),
         replace(record, adjacency="zero-out"),
     ):
-        assert adjacency_note([AGENT.to_dict(), other.to_dict()]) == ""
+        assert adjacency_note([CLIENT.to_dict(), other.to_dict()]) == ""
 
 
 def test_all_records_of_a_person_are_many() -> None:
-    said = replace(AGENT, unit="person", adjacency="replace-one").sentence()
+    said = replace(CLIENT, unit="person", adjacency="replace-one").sentence()
     assert "whether all records of one person are the true ones or any others changes" in said
 
 
 def test_seeded_noise_and_no_guarantee_are_never_dressed_up() -> None:
-    assert replace(AGENT, status="seeded").sentence().startswith("NOT PRIVATE")
-    assert "no privacy guarantee" in replace(AGENT, status="none").sentence()
-    assert "no privacy guarantee" in replace(AGENT, epsilon=math.inf).sentence()
+    assert replace(CLIENT, status="seeded").sentence().startswith("NOT PRIVATE")
+    assert "no privacy guarantee" in replace(CLIENT, status="none").sentence()
+    assert "no privacy guarantee" in replace(CLIENT, epsilon=math.inf).sentence()
 
 
 def test_huge_epsilon_does_not_overflow() -> None:
-    assert "e^5000" in replace(AGENT, epsilon=5000.0).sentence()
+    assert "e^5000" in replace(CLIENT, epsilon=5000.0).sentence()
 
 
 @pytest.mark.parametrize(
@@ -216,21 +216,21 @@ def test_huge_epsilon_does_not_overflow() -> None:
     ],
 )
 def test_warnings(change: dict[str, object], word: str) -> None:
-    assert AGENT.warnings() == []
-    assert any(word in warning for warning in replace(AGENT, **change).warnings())  # type: ignore[arg-type]
+    assert CLIENT.warnings() == []
+    assert any(word in warning for warning in replace(CLIENT, **change).warnings())  # type: ignore[arg-type]
 
 
 def test_dict_is_plain_json() -> None:
-    plain = replace(AGENT, epsilon=math.inf, trust=secure_aggregation(70, 10)).to_dict()
+    plain = replace(CLIENT, epsilon=math.inf, trust=secure_aggregation(70, 10)).to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     assert plain["epsilon"] is None and plain["trust"] == "secure aggregation (m_min=70, t=10)"
 
 
 def test_like_guarantees_add_up() -> None:
-    total = AGENT + replace(AGENT, epsilon=0.7, delta=1e-4, status="paper's claim")
+    total = CLIENT + replace(CLIENT, epsilon=0.7, delta=1e-4, status="paper's claim")
     assert total.epsilon == pytest.approx(5.0) and total.delta == pytest.approx(1.1e-3)
     assert total.status == "paper's claim"
-    assert combine([AGENT]) == AGENT
+    assert combine([CLIENT]) == CLIENT
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_like_guarantees_add_up() -> None:
 )
 def test_unlike_guarantees_do_not(change: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match=next(iter(change))):
-        AGENT + replace(AGENT, **change)  # type: ignore[arg-type]
+        CLIENT + replace(CLIENT, **change)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_unlike_guarantees_do_not(change: dict[str, object]) -> None:
 )
 def test_refuses_what_is_no_guarantee(change: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
-        replace(AGENT, **change)  # type: ignore[arg-type]
+        replace(CLIENT, **change)  # type: ignore[arg-type]
 
 
 def test_trust_is_checked_and_frozen() -> None:
@@ -256,7 +256,7 @@ def test_trust_is_checked_and_frozen() -> None:
         with pytest.raises(SettingsError):
             Trust(*bad)
     with pytest.raises(FrozenInstanceError):
-        AGENT.epsilon = 1.0  # type: ignore[misc]
+        CLIENT.epsilon = 1.0  # type: ignore[misc]
 
 
 def test_nothing_to_combine() -> None:

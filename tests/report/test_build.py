@@ -75,10 +75,10 @@ def test_a_finished_run_shows_every_section(write_run: Write, result: dict[str, 
     said = words(text)
     assert "97.1 %" in said and "980 kB" in said and "Privacy loss ε 4.3" in said.replace(" ", " ")
     assert result["guarantees"][0]["sentence"] in said
-    assert "Holds for one record of one agent" in said
+    assert "Holds for one record of one client" in said
     assert "rejected: not finite" in said and "3 of 5,000 counts are NaN" in said
     assert "answered for 500 of 1,000 public records" in said
-    assert "classes_per_agent" in said and "flwr" in said and "my-run" in said
+    assert "classes_per_client" in said and "flwr" in said and "my-run" in said
     assert not page.open
     assert not list(folder.glob(".report*"))
 
@@ -149,7 +149,7 @@ BARE = Guarantee(
     accountant="none",
 )
 NOISY = replace(
-    BARE, mechanism="Noisy votes", unit="agent", adjacency="zero-out", epsilon=4.0, delta=1e-3, status="proved", n=100
+    BARE, mechanism="Noisy votes", unit="client", adjacency="zero-out", epsilon=4.0, delta=1e-3, status="proved", n=100
 )
 
 
@@ -166,7 +166,7 @@ def test_a_run_without_a_guarantee_never_says_that_anything_is_protected(write_r
     said = words(part)
     assert said.startswith("Nothing is guaranteed") and "None of it protects anybody" in said
     assert re.findall(r'data-label="Protects">(.*?)<', part) == ["nobody"]
-    assert "are protected" not in said and "one agent" not in said and "one record replace" not in said
+    assert "are protected" not in said and "one client" not in said and "one record replace" not in said
     assert "green" not in said.lower() and 'class="badge bad"' in part
 
 
@@ -184,7 +184,7 @@ def test_the_colour_of_a_proved_guarantee_follows_its_figures(
 
 def test_the_large_figure_says_all_that_it_depends_on(write_run: Write) -> None:
     said = words(write_report(write_run(guarantees=[NOISY.worded()])).read_text())
-    assert "δ = 0.001, for one agent (zero-out), seen: server's view, trust: self; proved" in said
+    assert "δ = 0.001, for one client (zero-out), seen: server's view, trust: self; proved" in said
 
 
 def test_a_sample_is_shown_by_its_delta(write_run: Write) -> None:
@@ -193,7 +193,7 @@ def test_a_sample_is_shown_by_its_delta(write_run: Write) -> None:
     assert "Used without protection 0.0583 δ, the probability that a record was drawn; ε = 0" in said
 
 
-def test_a_record_above_its_agent_is_explained(write_run: Write) -> None:
+def test_a_record_above_its_client_is_explained(write_run: Write) -> None:
     record = replace(NOISY, unit="record", adjacency="replace-one", epsilon=6.22, n=3500)
     both = words(write_report(write_run("both", guarantees=[NOISY.worded(), record.worded()])).read_text())
     assert "to replace is to blank one and put in another" in both
@@ -202,7 +202,7 @@ def test_a_record_above_its_agent_is_explained(write_run: Write) -> None:
 
 def test_a_number_that_is_not_known_stands_on_the_page(write_run: Write) -> None:
     said = words(write_report(write_run(guarantees=[replace(NOISY, n=None).worded()])).read_text())
-    assert "n not known" in said and "How many agents there are is not known here" in said
+    assert "n not known" in said and "How many clients there are is not known here" in said
 
 
 def test_pages_take_no_delta_for_the_probability_that_epsilon_fails(write_run: Write) -> None:
@@ -228,15 +228,15 @@ def test_a_baseline_without_release_or_server(write_run: Write, result: dict[str
 
 @pytest.mark.parametrize("status", ["running", "failed"])
 def test_an_unfinished_run_says_so(tmp_path: Path, status: str) -> None:
-    document = {"schema": "1", "status": status, "method": "pate-fl", "settings": {"agents": 100}, "seed": 3}
-    document["error"] = "71 of 100 <agents> answered"
+    document = {"schema": "1", "status": status, "method": "pate-fl", "settings": {"clients": 100}, "seed": 3}
+    document["error"] = "71 of 100 <clients> answered"
     (tmp_path / "result.json").write_text(json.dumps(document))
     text, page = read(write_report(tmp_path))
     said = words(text)
     assert ("This run failed" in said) == (status == "failed")
     assert ("This run is not finished" in said) == (status == "running")
-    assert ("71 of 100 <agents> answered" in said) == (status == "failed")
-    assert "guarantee" not in page.ids and "agents 100" in said
+    assert ("71 of 100 <clients> answered" in said) == (status == "failed")
+    assert "guarantee" not in page.ids and "clients 100" in said
 
 
 def test_a_stale_release_beside_an_unfinished_run_is_left_out(write_run: Write) -> None:
@@ -258,10 +258,10 @@ def test_what_comes_from_files_cannot_become_markup(write_run: Write, result: di
     assert all(reference.startswith(("data:", "#")) for reference in page.references)
 
 
-def test_a_thousand_agents_and_a_hundred_classes(write_run: Write, result: dict[str, Any]) -> None:
+def test_a_thousand_clients_and_a_hundred_classes(write_run: Write, result: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     metrics = result["metrics"] | {
-        "client_accuracy_per_agent": rng.random(1000).tolist(),
+        "accuracy_per_client": rng.random(1000).tolist(),
         "server_accuracy_per_class": [None, *rng.random(99).tolist()],
     }
     path = write_report(write_run(arrays=None, classes=[f"class {i}" for i in range(100)], metrics=metrics))

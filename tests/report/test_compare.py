@@ -41,7 +41,7 @@ def test_rows_hold_the_first_guarantee(runs: list[Path]) -> None:
     assert [row.name for row in rows] == [path.name for path in runs]
     assert [row.number for row in rows] == [1, 2, 3, 4, 5, 6]
     first = rows[0]
-    assert (first.server_accuracy, first.epsilon, first.delta, first.unit) == (0.975, 4.3, 1e-3, "agent")
+    assert (first.server_accuracy, first.epsilon, first.delta, first.unit) == (0.975, 4.3, 1e-3, "client")
     assert (first.guarantee_status, first.bytes_up, first.wall_s) == ("proved", 980_000, 52.1)
     assert rows[4].epsilon is None and rows[4].meaning is None
 
@@ -85,7 +85,7 @@ def test_what_guarantees_nothing_protects_nobody(
     run = write_run("bare", guarantees=[result["guarantees"][0] | change])
     page = write_compare([run], tmp_path / "page.html").read_text()
     cell = re.search(r'<td data-label="Protects">(.*?)</td>', page, re.S)
-    assert cell is not None and "nobody" in cell[1] and "one agent" not in cell[1]
+    assert cell is not None and "nobody" in cell[1] and "one client" not in cell[1]
 
 
 def test_seeded_runs_are_named(write_run: Write, result: dict[str, Any]) -> None:

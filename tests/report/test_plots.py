@@ -15,7 +15,7 @@ from PIL import Image
 
 from fedballot.core.errors import DataError
 from fedballot.report.plots import class_figure, partition_figure
-from fedballot.report.run_plots import lead_figure, per_agent_figure, per_class_figure
+from fedballot.report.run_plots import lead_figure, per_class_figure, per_client_figure
 from fedballot.report.svg import inline_svg
 
 DIGITS = [str(digit) for digit in range(10)]
@@ -31,7 +31,7 @@ def test_bubbles_have_areas_in_proportion_to_counts() -> None:
     assert [bar.get_height() for bar in figure.axes[1].patches] == [50, 20]
 
 
-def test_heat_map_holds_the_matrix_of_a_thousand_agents() -> None:
+def test_heat_map_holds_the_matrix_of_a_thousand_clients() -> None:
     counts = np.random.default_rng(0).poisson(3, (1000, 100))
     start = time.perf_counter()
     figure = partition_figure(counts, [f"class {i}" for i in range(100)])
@@ -42,8 +42,8 @@ def test_heat_map_holds_the_matrix_of_a_thousand_agents() -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(0, 3))
-def test_any_partition_can_be_drawn(agents: int, classes: int, most: int) -> None:
-    counts = np.random.default_rng(agents).integers(0, most + 1, (agents, classes))
+def test_any_partition_can_be_drawn(clients: int, classes: int, most: int) -> None:
+    counts = np.random.default_rng(clients).integers(0, most + 1, (clients, classes))
     buffer = io.BytesIO()
     partition_figure(counts, [f"c{i}" for i in range(classes)]).savefig(buffer, format="png", dpi=50)
     pixels = np.asarray(Image.open(buffer).convert("L"))
@@ -71,10 +71,10 @@ def test_accuracies_lie_within_the_axes(values: list[float | None]) -> None:
     by_class = per_class_figure(values, [f"a rather long class name {i}" for i in range(len(values))], None).axes[0]
     low, high = by_class.get_xlim()
     assert low <= min(known) and max(known) <= high
-    by_agent = per_agent_figure(values, 0.95).axes[0]
-    low, high = by_agent.get_ylim()
+    by_client = per_client_figure(values, 0.95).axes[0]
+    low, high = by_client.get_ylim()
     assert low <= min(known) and max([*known, 0.95]) <= high
-    assert by_agent.lines[0].get_ydata().tolist() == sorted(known)
+    assert by_client.lines[0].get_ydata().tolist() == sorted(known)
 
 
 @settings(max_examples=10, deadline=None)
@@ -99,7 +99,7 @@ def test_inline_svg_names_colours_and_refers_only_to_itself() -> None:
 
 def test_matplotlib_is_left_as_it_was() -> None:
     before = dict(matplotlib.rcParams)
-    inline_svg(per_agent_figure([0.2, 0.4], 0.9), "x", "x")
+    inline_svg(per_client_figure([0.2, 0.4], 0.9), "x", "x")
     assert dict(matplotlib.rcParams) == before
 
 

@@ -12,11 +12,11 @@ from fedballot.report.view import accuracy_plots
 
 def with_rounds(result: dict[str, Any], history: list[list[float | None]]) -> dict[str, Any]:
     first = result["rounds"][0]
-    rounds = [first | {"round": n, "metrics": {"client_accuracy_per_agent": v}} for n, v in enumerate(history, 1)]
+    rounds = [first | {"round": n, "metrics": {"accuracy_per_client": v}} for n, v in enumerate(history, 1)]
     return result | {"rounds": rounds}
 
 
-def test_every_agent_has_a_line_and_the_mean_is_that_of_those_who_took_part() -> None:
+def test_every_client_has_a_line_and_the_mean_is_that_of_those_who_took_part() -> None:
     lines = rounds_figure([[0.2, 0.4], [0.5, None], [0.6, 0.8]]).axes[0].get_lines()
     assert len(lines) == 3
     assert np.allclose(np.asarray(lines[-1].get_ydata()), [0.3, 0.5, 0.7])
@@ -24,7 +24,7 @@ def test_every_agent_has_a_line_and_the_mean_is_that_of_those_who_took_part() ->
 
 def test_the_page_shows_rounds_where_there_are_several(result: dict[str, Any]) -> None:
     plots = accuracy_plots(with_rounds(result, [[0.25, 0.5], [0.5, None]]))
-    assert [plot.title for plot in plots] == ["By class", "By agent", "By round"]
+    assert [plot.title for plot in plots] == ["By class", "By client", "By round"]
     assert "37.5" in plots[-1].caption and "50" in plots[-1].caption
     for history in ([[0.5, 0.5]], [[0.5, 0.5], [None, None]]):
         assert "By round" not in [plot.title for plot in accuracy_plots(with_rounds(result, history))]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 DIGITS = {
     "dataset": "digits",
-    "agents": 4,
+    "clients": 4,
     "private_size": 400,
     "public_size": 200,
     "test_size": 200,
@@ -54,7 +54,7 @@ def killed_after_round(out: Path, number: int) -> None:
     process = subprocess.Popen(command(out), start_new_session=True)
     try:
         deadline = time.monotonic() + 240
-        while not list(out.glob(f"agents/*/run-*/model-{number + 1}")):
+        while not list(out.glob(f"clients/*/run-*/model-{number + 1}")):
             assert process.poll() is None, "the run ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -69,12 +69,12 @@ def test_a_killed_run_resumes_after_its_last_round_and_ends_as_the_uninterrupted
     whole = run_here("fedmd-nfdp", settings(), tmp_path / "whole")
     assert whole["status"] == "done"
     assert whole["metrics"]["client_accuracy"]["mean"] > 0.45  # .71 seen
-    assert all(value > 0.2 for value in whole["metrics"]["client_accuracy_per_agent"])  # each kind of model
+    assert all(value > 0.2 for value in whole["metrics"]["accuracy_per_client"])  # each kind of model
     assert whole["clients"]["answered"] == 16
     out = tmp_path / "r"
     killed_after_round(out, 2)
     assert json.loads((out / "result.json").read_text())["status"] == "running"
-    ledgers = {path: path.read_bytes() for path in out.glob("agents/*/ledger/ledger.jsonl")}
+    ledgers = {path: path.read_bytes() for path in out.glob("clients/*/ledger/ledger.jsonl")}
     assert len(ledgers) == 4
     resumed = run_here("fedmd-nfdp", settings(), out, resume=True)
     assert [record["round"] for record in resumed["rounds"]] == [1, 2, 3, 4]

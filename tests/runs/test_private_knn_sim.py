@@ -19,16 +19,16 @@ def test_digits_are_learnt_from_neighbour_counts(tmp_path):
         "k": 10,
         "extractor": "none+l2",
         "server_features": "none+standardise",
-        "client_models": "cnn-small",  # parties of this method train nothing
-        "min_agents": 8,
+        "client_models": "cnn-small",  # clients of this method train nothing
+        "min_clients": 8,
     }
     settings = build(KnnSettings, SMALL, changes)
     result = simulate("private-knn-fl", settings, tmp_path / "run", resume=False, progress=Silent())
     assert result["status"] == "done" and result["warnings"] == []
     assert result["metrics"]["server_accuracy"] > 0.75  # chance is .1
-    assert result["metrics"]["client_accuracy"]["mean"] > 0.75  # each agent's own neighbours; from its folder
-    record, agent = result["guarantees"][:2]  # what `epsilon` is for comes first
-    assert (record["unit"], record["adjacency"], agent["unit"]) == ("record", "replace-one", "agent")
-    assert 3.9 < record["epsilon"] <= 4 < agent["epsilon"]
+    assert result["metrics"]["client_accuracy"]["mean"] > 0.75  # each client's own neighbours; from its folder
+    record, client_id = result["guarantees"][:2]  # what `epsilon` is for comes first
+    assert (record["unit"], record["adjacency"], client_id["unit"]) == ("record", "replace-one", "client")
+    assert 3.9 < record["epsilon"] <= 4 < client_id["epsilon"]
     assert result["clients"]["answered"] == 8
     assert result["metrics"]["released_noise_sigma"] == pytest.approx(24.4, rel=0.2)

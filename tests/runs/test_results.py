@@ -82,7 +82,7 @@ def test_a_running_result_may_lack_what_is_not_known_yet(tmp_path: Path) -> None
         ({"metrics": []}, "'metrics' is list, expected dict"),
         ({"metrics": {"server_accuracy": 97.1}}, r"metrics\.server_accuracy holds 97\.1"),
         ({"metrics": {"label_accuracy": "high"}}, r"metrics\.label_accuracy holds 'high'"),
-        ({"metrics": {"client_accuracy_per_agent": [0.5, True]}}, "client_accuracy_per_agent holds True"),
+        ({"metrics": {"accuracy_per_client": [0.5, True]}}, "accuracy_per_client holds True"),
         ({"guarantees": [{"epsilon": 1.0}]}, r"guarantees\[0\] lacks mechanism"),
         ({"guarantees": ["private"]}, r"guarantees\[0\] is str"),
     ],

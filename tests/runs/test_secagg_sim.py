@@ -28,14 +28,14 @@ pytestmark = pytest.mark.slow
 
 
 def _client(settings: PateSettings, root: Path, context: Context):
-    """A real client; agent 2 breaks when it is asked for its ballot."""
+    """A real client; client 2 breaks when it is asked for its ballot."""
     client = make_client("pate-fl", settings, root, context)
-    inner, agent = client.numpy_client, int(context.node_config["partition-id"])
+    inner, client_id = client.numpy_client, int(context.node_config["partition-id"])
     good = inner.fit
 
     def fit(parameters, config):
-        if agent == 2 and config["stage"] == secagg.MASKED:
-            raise RuntimeError("a party's program broke")
+        if client_id == 2 and config["stage"] == secagg.MASKED:
+            raise RuntimeError("a client's program broke")
         return good(parameters, config)
 
     inner.fit = fit
@@ -44,7 +44,7 @@ def _client(settings: PateSettings, root: Path, context: Context):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run of six agents, its result, and what the server has sent and received."""
+    """A run of six clients, its result, and what the server has sent and received."""
     seen, original = [], WatchedProxy.fit
 
     def fit(self, ins, timeout, group_id):
@@ -53,8 +53,8 @@ def run(tmp_path_factory):
         return reply
 
     changes = {
-        "agents": 6,
-        "min_agents": 5,
+        "clients": 6,
+        "min_clients": 5,
         "private_size": 600,
         "epsilon": 40,
         "server_epochs": 1,
@@ -67,7 +67,7 @@ def run(tmp_path_factory):
         patch.setattr(WatchedProxy, "fit", fit)
         run_simulation(
             server_app=ServerApp(server_fn=lambda context: components),
-            client_app=ClientApp(client_fn=partial(_client, settings, out / "agents")),
+            client_app=ClientApp(client_fn=partial(_client, settings, out / "clients")),
             num_supernodes=6,
             backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
         )
@@ -75,9 +75,9 @@ def run(tmp_path_factory):
 
 
 def ballots(out: Path) -> dict[int, np.ndarray]:
-    """What each agent's own ledger says that it has released."""
-    paths = {int(path.parents[2].name): path for path in (out / "agents").glob("*/ledger/releases/*.npz")}
-    return {agent: read_arrays(path)["votes"] for agent, path in paths.items()}
+    """What each client's own ledger says that it has released."""
+    paths = {int(path.parents[2].name): path for path in (out / "clients").glob("*/ledger/releases/*.npz")}
+    return {client_id: read_arrays(path)["votes"] for client_id, path in paths.items()}
 
 
 def test_the_tally_is_the_plain_sum_of_those_who_are_in_it(run) -> None:
@@ -96,14 +96,14 @@ def test_no_ballot_can_be_read_in_what_the_server_saw(run) -> None:
     out, _, result, seen = run
     bits, kept = result["aggregation"]["bits"], ballots(out)
     masked = {
-        int(reply.metrics["agent"]): parameters_to_ndarrays(reply.parameters)[0]
+        int(reply.metrics["client_id"]): parameters_to_ndarrays(reply.parameters)[0]
         for ins, reply in seen
         if ins.config["stage"] == secagg.MASKED
     }
     assert sorted(masked) == sorted(kept)
-    for agent, ballot in kept.items():
+    for client_id, ballot in kept.items():
         plain = ballot.ravel().astype(np.int64) % 2**bits
-        sent = secagg.unpack_labels(masked[agent], plain.size, 2**bits)
+        sent = secagg.unpack_labels(masked[client_id], plain.size, 2**bits)
         for values, random in ((sent, True), ((sent - plain) % 2**bits, True), (plain, False)):
             cells = np.bincount(values >> (bits - 4), minlength=16)
             assert bool(stats.chisquare(cells).pvalue > 1e-9) is random
@@ -115,11 +115,11 @@ def test_no_ballot_can_be_read_in_what_the_server_saw(run) -> None:
             everything = b"".join(reply.parameters.tensors)
             assert not any(form in everything for form in forms)
     for _, reply in seen:
-        assert reply.num_examples == 1 and set(reply.metrics) == {"agent", "began", "compute_s", "refused", "detail"}
+        assert reply.num_examples == 1 and set(reply.metrics) == {"client", "began", "compute_s", "refused", "detail"}
 
 
-def test_no_party_s_disk_keeps_its_keys(run) -> None:
+def test_no_client_s_disk_keeps_its_keys(run) -> None:
     out, _, _, seen = run
-    left = sorted(path.name.split(".", 1)[1] for path in (out / "agents").glob("*/secagg/*.npz"))
-    assert left == ["going.npz", *["opened.npz"] * 5]  # agent 2's, which was not asked again, go later
+    left = sorted(path.name.split(".", 1)[1] for path in (out / "clients").glob("*/secagg/*.npz"))
+    assert left == ["going.npz", *["opened.npz"] * 5]  # client 2's, which was not asked again, go later
     assert len(seen) == 6 + 6 + 5 + 5 + 5

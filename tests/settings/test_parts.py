@@ -16,15 +16,15 @@ from fedballot.settings.parts import CommonSettings, build, load_file, load_pres
 
 
 def test_later_layers_win():
-    found = build(CommonSettings, {"agents": 7, "epochs": 3}, {"agents": "9"})
-    assert (found.agents, found.epochs, found.batch_size) == (9, 3, CommonSettings().batch_size)
+    found = build(CommonSettings, {"clients": 7, "epochs": 3}, {"clients": "9"})
+    assert (found.clients, found.epochs, found.batch_size) == (9, 3, CommonSettings().batch_size)
 
 
 @pytest.mark.parametrize(
     ("key", "text", "value"),
     [
-        ("agents", "12", 12),
-        ("agents", "1e3", 1000),
+        ("clients", "12", 12),
+        ("clients", "1e3", 1000),
         ("epsilon", "inf", math.inf),
         ("lr", "1e-3", 1e-3),
         ("abstain", "false", False),
@@ -41,11 +41,11 @@ def test_texts_become_the_declared_type(key, text, value):
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
-        ({"agnets": 3}, ["'agnets'", "'agents'"]),
-        ({"agents": "many"}, ["agents='many'", "whole number"]),
-        ({"agents": 2.5}, ["agents=2.5", "whole number"]),
-        ({"agents": True}, ["agents=True", "whole number"]),
-        ({"agents": 0}, ["agents=0", "at least 1"]),
+        ({"agnets": 3}, ["'agnets'", "'clients'"]),
+        ({"clients": "many"}, ["clients='many'", "whole number"]),
+        ({"clients": 2.5}, ["clients=2.5", "whole number"]),
+        ({"clients": True}, ["clients=True", "whole number"]),
+        ({"clients": 0}, ["clients=0", "at least 1"]),
         ({"delta": 1}, ["delta=1", "less than 1"]),
         ({"epsilon": 0}, ["epsilon=0", "more than 0"]),
         ({"epsilon": "nan"}, ["epsilon=nan", "finite"]),
@@ -54,8 +54,8 @@ def test_texts_become_the_declared_type(key, text, value):
         ({"partition": "dirichelt"}, ["'dirichelt'", "did you mean 'dirichlet'"]),
         ({"client_models": ""}, ["client_models=''", "commas"]),
         ({"queries": 50, "public_size": 40}, ["queries=50", "public_size=40"]),
-        ({"min_agents": 11, "agents": 10}, ["min_agents=11", "agents=10"]),
-        ({"colluders": 9, "agents": 10}, ["colluders=9", "no honest agent"]),
+        ({"min_clients": 11, "clients": 10}, ["min_clients=11", "clients=10"]),
+        ({"colluders": 9, "clients": 10}, ["colluders=9", "no honest client"]),
         ({"sigma": 3, "epsilon": "inf"}, ["sigma=3", "epsilon=inf"]),
         ({"passes": 2, "student": "argmax"}, ["passes=2", "argmax"]),
     ],
@@ -77,7 +77,7 @@ def test_assignments():
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_fits_every_method(preset, method):
     found = build(METHODS[method].settings, *load_preset(preset).layers(method))
-    assert found.agents >= 1
+    assert found.clients >= 1
 
 
 def test_presets_name_only_methods_that_exist():
@@ -93,13 +93,13 @@ def test_unknown_preset_names_the_nearest():
 
 def test_files(tmp_path):
     good = tmp_path / "good.toml"
-    good.write_text("agents = 5\n[pate-fl]\nepsilon = 2\n")
+    good.write_text("clients = 5\n[pate-fl]\nepsilon = 2\n")
     assert build(PateSettings, *load_file(good, tuple(METHODS)).layers("pate-fl")).epsilon == 2
     good.write_text("[pate-f]\nepsilon = 2\n")
     with pytest.raises(SettingsError, match=r"good\.toml: table \[pate-f\].*did you mean 'pate-fl'"):
         load_file(good, tuple(METHODS))
     bad = tmp_path / "bad.toml"
-    bad.write_text("agents = ")
+    bad.write_text("clients = ")
     with pytest.raises(SettingsError, match=r"bad\.toml: not valid TOML"):
         load_file(bad, ())
     with pytest.raises(SettingsError, match=r"missing\.toml"):
@@ -125,7 +125,7 @@ def test_plain_values_rebuild_the_same_settings():
     assert settings.build(PateSettings, PateSettings().to_dict()) == PateSettings()
 
 
-def test_required_agents_is_nine_in_ten():
-    assert build(CommonSettings, {"agents": 100}).required_agents == 90
-    assert build(CommonSettings, {"agents": 1}).required_agents == 1
-    assert build(CommonSettings, {"agents": 100, "min_agents": 3}).required_agents == 3
+def test_required_clients_is_nine_in_ten():
+    assert build(CommonSettings, {"clients": 100}).required_clients == 90
+    assert build(CommonSettings, {"clients": 1}).required_clients == 1
+    assert build(CommonSettings, {"clients": 100, "min_clients": 3}).required_clients == 3

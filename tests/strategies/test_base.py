@@ -16,13 +16,13 @@ from fedballot.settings.parts import build
 from fedballot.strategies.pate import PateStrategy
 
 
-class Party(ClientProxy):
-    """A connected party that the test answers for."""
+class Workspace(ClientProxy):
+    """A connected client that the test answers for."""
 
     fit = get_properties = get_parameters = evaluate = reconnect = None
 
 
-Party.__abstractmethods__ = frozenset()
+Workspace.__abstractmethods__ = frozenset()
 
 
 def strategy(settings: PateSettings) -> PateStrategy:
@@ -31,16 +31,16 @@ def strategy(settings: PateSettings) -> PateStrategy:
         settings,
         data=data,
         device="cpu",
-        nodes=settings.agents,
+        nodes=settings.clients,
         fingerprint=data.public_fingerprint,
         request_id="r",
         progress=Silent(),
     )
 
 
-def answer(agent: int, *arrays: np.ndarray, **metrics: object) -> tuple[ClientProxy, FitRes]:
-    known = {"agent": agent, "began": 1.0, "compute_s": 0.5, "refused": "", "detail": "", **metrics}
-    return Party(str(agent)), FitRes(Status(Code.OK, ""), ndarrays_to_parameters(list(arrays)), 1, known)
+def answer(client_id: int, *arrays: np.ndarray, **metrics: object) -> tuple[ClientProxy, FitRes]:
+    known = {"client_id": client_id, "began": 1.0, "compute_s": 0.5, "refused": "", "detail": "", **metrics}
+    return Workspace(str(client_id)), FitRes(Status(Code.OK, ""), ndarrays_to_parameters(list(arrays)), 1, known)
 
 
 def ballot(dtype: type = np.int8) -> np.ndarray:
@@ -50,7 +50,7 @@ def ballot(dtype: type = np.int8) -> np.ndarray:
 
 
 def test_every_kind_of_bad_answer_is_counted_and_the_rest_is_used(small):
-    one = strategy(build(PateSettings, small.to_dict(), {"agents": 20, "min_agents": 3, "server_epochs": 0}))
+    one = strategy(build(PateSettings, small.to_dict(), {"clients": 20, "min_clients": 3, "server_epochs": 0}))
     results = [
         answer(0, ballot()),
         answer(1, ballot(np.int16)),
@@ -73,7 +73,7 @@ def test_every_kind_of_bad_answer_is_counted_and_the_rest_is_used(small):
         "shape": 1,
         "count": 2,
         "duplicate": 1,
-        "agent": 1,
+        "client_id": 1,
         "fingerprint": 1,
         "raised": 1,
         "no answer": 1,
@@ -84,47 +84,47 @@ def test_every_kind_of_bad_answer_is_counted_and_the_rest_is_used(small):
 
 
 def test_damaged_bytes_are_unreadable_not_a_crash(small):
-    one = strategy(build(PateSettings, small.to_dict(), {"min_agents": 8}))
-    party, reply = answer(0, ballot())
+    one = strategy(build(PateSettings, small.to_dict(), {"min_clients": 8}))
+    workspace, reply = answer(0, ballot())
     reply.parameters.tensors[0] = reply.parameters.tensors[0][:50]
     with pytest.raises(RunError, match="unreadable: 1"):
-        one.aggregate_fit(1, [(party, reply)], [])
+        one.aggregate_fit(1, [(workspace, reply)], [])
 
 
 def test_pickled_objects_are_not_opened(small):
-    one = strategy(build(PateSettings, small.to_dict(), {"min_agents": 8}))
-    party, reply = answer(0, ballot())
+    one = strategy(build(PateSettings, small.to_dict(), {"min_clients": 8}))
+    workspace, reply = answer(0, ballot())
     import io
 
     stream = io.BytesIO()
     np.save(stream, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     reply.parameters.tensors[0] = stream.getvalue()
     with pytest.raises(RunError, match="unreadable: 1"):
-        one.aggregate_fit(1, [(party, reply)], [])
+        one.aggregate_fit(1, [(workspace, reply)], [])
 
 
 def test_too_few_good_answers_are_an_error_that_says_why(small):
     one = strategy(small)
     with pytest.raises(RunError) as error:
         one.aggregate_fit(1, [answer(0, ballot()), answer(1, refused="empty", detail="no records")], [])
-    assert "only 1 of 2 parties" in str(error.value)
-    assert "min_agents asks for 8" in str(error.value)
+    assert "only 1 of 2 clients" in str(error.value)
+    assert "min_clients asks for 8" in str(error.value)
     assert "empty: 1 (first: no records)" in str(error.value)
 
 
-def test_the_wrong_number_of_parties_is_an_error(small, monkeypatch):
+def test_the_wrong_number_of_clients_is_an_error(small, monkeypatch):
     monkeypatch.setattr("fedballot.strategies.base.JOIN_TIMEOUT_S", 1)
     manager = SimpleClientManager()
-    for agent in range(3):
-        manager.register(Party(str(agent)))
-    with pytest.raises(RunError, match="3 parties are connected, but agents=8"):
+    for client_id in range(3):
+        manager.register(Workspace(str(client_id)))
+    with pytest.raises(RunError, match="3 clients are connected, but clients=8"):
         strategy(small).configure_fit(1, ndarrays_to_parameters([]), manager)
 
 
-def test_every_party_is_asked_the_same_and_bytes_are_counted(small):
+def test_every_client_is_asked_the_same_and_bytes_are_counted(small):
     one, manager = strategy(small), SimpleClientManager()
-    for agent in range(8):
-        manager.register(Party(str(agent)))
+    for client_id in range(8):
+        manager.register(Workspace(str(client_id)))
     asked = one.configure_fit(1, ndarrays_to_parameters([]), manager)
     assert len(asked) == 8
     instructions = [ins for _, ins in asked]

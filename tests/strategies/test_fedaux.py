@@ -1,4 +1,4 @@
-"""FedAUXfdp and its baselines with real parties in this process: what leaves, what it costs, what the server learns."""
+"""FedAUXfdp and its baselines with real clients in this process: what leaves, what it costs, what the server learns."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.fedaux import FedauxfdpSettings, FedauxFSettings, class_axes, sums_mechanism
 from fedballot.clients.frozen import public_features, split_public
 from fedballot.clients.private_heads import FeddSettings, HeadSettings, class_mechanism, score_mechanism
 from fedballot.core.errors import SettingsError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.datasets.examples import Examples
 from fedballot.methods.registry import METHODS
@@ -29,7 +29,7 @@ from fedballot.wire.packing import WireError
 
 DIGITS = {
     "dataset": "digits",
-    "agents": 4,
+    "clients": 4,
     "private_size": 800,
     "public_size": 500,
     "test_size": 300,
@@ -52,9 +52,11 @@ def of(method, **changed):
     return build(KINDS[method], DIGITS, {"noise_seed": 5}, changed)
 
 
-def client(method, settings, folder, agent=0, data=None):
-    party = Party(agent, settings, data or federated_data(settings), AgentFolder(folder / str(agent)), "cpu")
-    return METHODS[method].client(party)
+def client(method, settings, folder, client_id=0, data=None):
+    workspace = Workspace(
+        client_id, settings, data or federated_data(settings), ClientFolder(folder / str(client_id)), "cpu"
+    )
+    return METHODS[method].client(workspace)
 
 
 def strategy(method, settings):
@@ -63,7 +65,7 @@ def strategy(method, settings):
         settings,
         data=data,
         device="cpu",
-        nodes=settings.agents,
+        nodes=settings.clients,
         fingerprint=data.public_fingerprint,
         request_id="run",
         progress=Silent(),
@@ -71,17 +73,19 @@ def strategy(method, settings):
 
 
 def ask(one, arrays=(), request="run/1"):
-    config = {"request": request, "round": 1, "fingerprint": one.party.data.public_fingerprint}
+    config = {"request": request, "round": 1, "fingerprint": one.workspace.data.public_fingerprint}
     out, _, metrics = one.fit(list(arrays), config)
-    assert metrics["refused"] == "", (metrics, (one.party.folder.path / "errors.txt").read_text())
+    assert metrics["refused"] == "", (metrics, (one.workspace.folder.path / "errors.txt").read_text())
     return out
 
 
 def run(method, settings, folder):
-    """One round; returns the strategy after it, and the bytes that one party sent."""
+    """One round; returns the strategy after it, and the bytes that one client sent."""
     server = strategy(method, settings)
-    sent = [ask(client(method, settings, folder, agent), server.request(1)) for agent in range(settings.agents)]
-    server.combine(1, [Answer(agent, server.read(arrays), 0, 0) for agent, arrays in enumerate(sent)])
+    sent = [
+        ask(client(method, settings, folder, client_id), server.request(1)) for client_id in range(settings.clients)
+    ]
+    server.combine(1, [Answer(client_id, server.read(arrays), 0, 0) for client_id, arrays in enumerate(sent)])
     return server, sum(array.nbytes for array in sent[0])
 
 
@@ -124,7 +128,7 @@ def test_the_extractor_has_seen_the_auxiliary_records_only():
 
 
 @pytest.mark.parametrize("changed", [{}, {"head": "logistic"}, {"embedding": "pca"}, {"precision": "int8"}])
-def test_a_party_with_a_single_class_sends_the_same_shapes(changed, tmp_path):
+def test_a_client_with_a_single_class_sends_the_same_shapes(changed, tmp_path):
     settings = of("fedauxfdp", **changed)
     data = federated_data(settings)
     rows = data.parts[0]
@@ -150,10 +154,10 @@ def test_class_sums_are_told_with_the_noise_of_the_ledgers_charge(tmp_path):
     assert lines == ["open", "charge", "release"]
     assert ledger.spent() == pytest.approx(1.0, rel=2e-3) and ledger.spent() <= 1.0
     assert (ledger.account.unit, ledger.account.adjacency) == ("record", "replace-one")
-    data = one.party.data
+    data = one.workspace.data
     public = public_features(settings, data, "cpu")
     embedding = replace(class_axes(settings, data, public), landmarks=asked[0])
-    own = one.party.private()
+    own = one.workspace.private()
     exact = class_sums(embedding.transform(public.extractor.transform(own.x)), own.y, 10)
     noise = out[0].astype(float) - exact
     variance = sums_mechanism(settings, 10, 16).variance
@@ -177,7 +181,7 @@ def test_two_logistic_heads_are_charged_one_by_one_and_compose(tmp_path):
     server, _ = run("fedauxfdp", settings, tmp_path / "b")
     told = [one.worded() for one in server.guarantees()]
     assert [g["status"] for g in told] == ["seeded"] and told[0]["epsilon"] == pytest.approx(0.488, abs=2e-3)
-    assert told[0]["delta"] == 2e-5 and "records a party holds is public" in told[0]["composition"]
+    assert told[0]["delta"] == 2e-5 and "records a client holds is public" in told[0]["composition"]
 
 
 def test_the_papers_noise_is_its_claim_beside_what_is_proved(tmp_path):
@@ -208,7 +212,7 @@ def test_the_papers_noise_is_its_claim_beside_what_is_proved(tmp_path):
         ("fedaux-f", {"client_models": "logistic-regression"}, 2, 2 * 400 * 11),
     ],
 )
-def test_bytes_that_leave_a_party(method, changed, arrays, nbytes, tmp_path):
+def test_bytes_that_leave_a_client(method, changed, arrays, nbytes, tmp_path):
     settings = of(method, **changed)
     sent = ask(client(method, settings, tmp_path), strategy(method, settings).request(1))
     assert len(sent) == arrays and sum(array.nbytes for array in sent) == nbytes
@@ -224,7 +228,7 @@ def test_heads_and_predictions_teach_the_same(tmp_path):
 
 
 def test_equation_1_by_hand():
-    settings = of("fedauxfdp", head="logistic", share="predictions", agents=2)
+    settings = of("fedauxfdp", head="logistic", share="predictions", clients=2)
     server = strategy("fedauxfdp", settings)
     rng = np.random.default_rng(0)
     logits, certain = rng.normal(size=(2, 400, 10)), rng.uniform(0.01, 1, (2, 400))
@@ -238,7 +242,7 @@ def test_equation_1_by_hand():
 
 
 def test_without_noise_the_average_of_heads_is_that(tmp_path):
-    settings = of("fedavg-p", epsilon="inf", agents=2)
+    settings = of("fedavg-p", epsilon="inf", clients=2)
     server, _ = run("fedavg-p", settings, tmp_path)
     data = federated_data(settings)
     public = public_features(settings, data, "cpu")
@@ -273,8 +277,8 @@ def test_bad_answers_are_refused():
 
 def test_a_request_with_anything_but_a_network_is_refused(tmp_path):
     one = client("fedauxfdp", of("fedauxfdp"), tmp_path)
-    config = {"request": "run/1", "round": 1, "fingerprint": one.party.data.public_fingerprint}
-    good = strategy("fedauxfdp", one.party.settings).request(1)[0]
+    config = {"request": "run/1", "round": 1, "fingerprint": one.workspace.data.public_fingerprint}
+    good = strategy("fedauxfdp", one.workspace.settings).request(1)[0]
     for bad in (
         [],
         [good[:, 1:]],
@@ -311,7 +315,7 @@ def test_settings_that_cannot_work_are_refused(method, changed, says):
         of(method, **changed)
 
 
-def test_an_extractor_that_cannot_take_the_data_fails_before_parties_are_asked(tmp_path):
+def test_an_extractor_that_cannot_take_the_data_fails_before_clients_are_asked(tmp_path):
     path = tmp_path / "vectors.npz"
     rng = np.random.default_rng(0)
     np.savez(path, x=rng.normal(size=(300, 5)).astype(np.float32), y=np.arange(300) % 3)

@@ -1,4 +1,4 @@
-"""FedAUXfdp with one noise for all parties: what is opened, what it costs, what the server learns from the sum."""
+"""FedAUXfdp with one noise for all clients: what is opened, what it costs, what the server learns from the sum."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_shares_add_up_to_the_noise_of_one_release():
 def test_what_cannot_be_counted_on_makes_the_shares_larger():
     plain, missing, colluding = (
         shared_mechanism(of(**changed), 10).mechanism.share_variance
-        for changed in ({}, {"min_agents": 3}, {"colluders": 1})
+        for changed in ({}, {"min_clients": 3}, {"colluders": 1})
     )
     assert missing == pytest.approx(4 / 3 * plain, rel=0.02) and colluding == pytest.approx(4 / 3 * plain, rel=0.02)
     own = sums_mechanism(of(), 10, of().landmarks).mechanism.share_variance
@@ -68,12 +68,12 @@ def test_the_server_learns_from_the_sum(secure, tmp_path):
         assert [g["view"] for g in told] == ["server's view"] and "m_min=4" in str(told[0]["trust"])
     else:  # whoever sees one share by itself knows more
         assert [g["view"] for g in told] == ["output only", "server's view"] and told[1]["epsilon"] > 1.8
-    ledger = Ledger(tmp_path / "run" / "agents" / "00000" / "ledger")
+    ledger = Ledger(tmp_path / "run" / "clients" / "00000" / "ledger")
     masked = ["request", "charge", "release"]  # bound at the first exchange, charged at the third
     kinds = [line["kind"] for line in ledger.lines() if line["kind"] != "opened"]
     assert kinds == ["open", *(masked if secure else masked[1:])]
     assert ledger.spent() == pytest.approx(told[0]["epsilon"])
-    kept = read_arrays(next((tmp_path / "run" / "agents" / "00000" / "ledger" / "releases").glob("*.npz")))["sums"]
+    kept = read_arrays(next((tmp_path / "run" / "clients" / "00000" / "ledger" / "releases").glob("*.npz")))["sums"]
     assert kept.shape == (10, 1 + settings.landmarks) and np.issubdtype(kept.dtype, np.integer)
 
 
@@ -84,7 +84,7 @@ def test_the_server_learns_from_the_sum(secure, tmp_path):
         ({"embedding": "pca"}, "embedding=pca"),
         ({"precision": "int8"}, "precision=int8"),
         ({"epsilon": "inf"}, "epsilon"),
-        ({"colluders": 4}, "no honest agent"),
+        ({"colluders": 4}, "no honest client"),
         ({"dataset": "sites", "public_dataset": "digits", "private_size": 0}, "set records"),
     ],
 )
@@ -94,19 +94,19 @@ def test_settings_that_cannot_work_are_refused(changed, says):
 
 
 def test_of_more_records_than_declared_the_first_ones_are_told(tmp_path):
-    """Whether a party holds too many is its own affair: it is answered like any other, and within the bound."""
+    """Whether a client holds too many is its own affair: it is answered like any other, and within the bound."""
     settings = replace(of(), records=5)
     data = federated_data(settings)
     one = client("fedauxfdp-sum", settings, tmp_path / "a", 0, data)
     server = strategy("fedauxfdp-sum", settings)
-    config = {"request": "run/1", "round": 1, "fingerprint": one.party.data.public_fingerprint}
-    assert one.party.records > 5
+    config = {"request": "run/1", "round": 1, "fingerprint": one.workspace.data.public_fingerprint}
+    assert one.workspace.records > 5
     out, _, metrics = one.fit(server.request(1), config)
     assert metrics["refused"] == "" and not one.failed
     assert len(Ledger(tmp_path / "a" / "0" / "ledger").costs()) == 1
     question = one.question(server.request(1), config)
     z, y = one.exact(question)["sums"]
-    assert len(z) == len(y) == 5 and np.array_equal(y, one.party.private().y[:5])
+    assert len(z) == len(y) == 5 and np.array_equal(y, one.workspace.private().y[:5])
     few = client(
         "fedauxfdp-sum", settings, tmp_path / "b", 0, replace(data, parts=(data.parts[0][:5], *data.parts[1:]))
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
 from fedballot.clients.frozen import public_features
 from fedballot.core.errors import SettingsError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
@@ -19,7 +19,7 @@ from fedballot.strategies.fedaux_weights import FedauxStrategy
 
 DIGITS = {
     "dataset": "digits",
-    "agents": 3,
+    "clients": 3,
     "private_size": 600,
     "public_size": 400,
     "test_size": 300,
@@ -46,15 +46,15 @@ def _own_cache(tmp_path, monkeypatch):
 def server_of(settings):
     data = federated_data(settings)
     keywords = {"fingerprint": data.public_fingerprint, "request_id": "run", "progress": Silent()}
-    return FedauxStrategy(settings, data=data, device="cpu", nodes=settings.agents, **keywords)
+    return FedauxStrategy(settings, data=data, device="cpu", nodes=settings.clients, **keywords)
 
 
-def ask(settings, folder, agent, number, arrays):
+def ask(settings, folder, client_id, number, arrays):
     data = federated_data(settings)
-    one = FedauxClient(Party(agent, settings, data, AgentFolder(folder / str(agent)), "cpu"))
+    one = FedauxClient(Workspace(client_id, settings, data, ClientFolder(folder / str(client_id)), "cpu"))
     config = {"request": f"run/{number}", "round": number, "fingerprint": data.public_fingerprint}
     out, _, metrics = one.fit(arrays, config)
-    assert metrics["refused"] == "", (metrics, (folder / str(agent) / "errors.txt").read_text())
+    assert metrics["refused"] == "", (metrics, (folder / str(client_id) / "errors.txt").read_text())
     return out
 
 
@@ -63,9 +63,9 @@ def test_two_rounds_learn_and_the_scores_are_charged_once(tmp_path):
     server = server_of(settings)
     heads = []
     for number in (1, 2):
-        sent = [ask(settings, tmp_path, agent, number, server.request(number)) for agent in range(3)]
+        sent = [ask(settings, tmp_path, client_id, number, server.request(number)) for client_id in range(3)]
         heads.append(sent[0][1])
-        server.combine(number, [Answer(agent, server.read(arrays), 0, 0) for agent, arrays in enumerate(sent)])
+        server.combine(number, [Answer(client_id, server.read(arrays), 0, 0) for client_id, arrays in enumerate(sent)])
     outcome = server.outcome()
     assert outcome["metrics"]["server_accuracy"] > 0.7
     assert server.guarantees()[0].status == "none"
@@ -75,7 +75,7 @@ def test_two_rounds_learn_and_the_scores_are_charged_once(tmp_path):
     assert 4.9 < ledger.spent() <= 5.0
 
 
-def test_models_begin_as_the_contrastive_extractor_and_parties_take_it_over(tmp_path):
+def test_models_begin_as_the_contrastive_extractor_and_clients_take_it_over(tmp_path):
     changed = {"client_models": "resnet8-gn", "extractor": "simclr-resnet8-gn", "pretrain_epochs": 1, "epochs": 1}
     settings = build(FedauxSettings, DIGITS, changed)
     server = server_of(settings)

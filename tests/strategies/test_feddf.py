@@ -1,4 +1,4 @@
-"""FedDF: the average of the weights learns from the ensemble of the parties' models."""
+"""FedDF: the average of the weights learns from the ensemble of the clients' models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedballot.strategies.base import Answer
 from tests.conftest import SMALL
 
 pytest.importorskip("torch")
-CHANGES = {"client_models": "mlp-torch", "agents": 2, "rounds": 1, "server_epochs": 10}
+CHANGES = {"client_models": "mlp-torch", "clients": 2, "rounds": 1, "server_epochs": 10}
 
 
 def strategy(method="feddf", **changes):
@@ -33,7 +33,7 @@ def strategy(method="feddf", **changes):
 
 
 def trained(server, labels, stream):
-    """A party's answer: the difference to the weights of a model trained on the public pool with these labels."""
+    """A client's answer: the difference to the weights of a model trained on the public pool with these labels."""
     learner = server.load(server.new_learner(stream), server.weights)
     learner.fit(server.data.public_x, labels, epochs=20)
     return Answer(stream, flatten(learner.get_weights()) - server.weights, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""FedGen on Flower's server loop with parties in this process: what is sent, learnt, kept and refused."""
+"""FedGen on Flower's server loop with clients in this process: what is sent, learnt, kept and refused."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from flwr.common import ndarrays_to_parameters
 
-from fedballot.clients.base import Party, Refusal
+from fedballot.clients.base import Refusal, Workspace
 from fedballot.clients.fedgen import FedgenClient, FedgenSettings
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.learners import latent
 from fedballot.runs.engine import federated_data, make_client
 from fedballot.settings.parts import build
@@ -27,9 +27,9 @@ def settings(**over) -> FedgenSettings:
     return build(FedgenSettings, DIGITS, over)
 
 
-def answer(server, agent: int, counts) -> Answer:
-    step = np.random.default_rng(agent).normal(0, 0.05, server.weights.size).astype(np.float32)
-    return Answer(agent, server.read([step, np.asarray(counts, dtype=np.int32)]), 0.0, 0.0)
+def answer(server, client_id: int, counts) -> Answer:
+    step = np.random.default_rng(client_id).normal(0, 0.05, server.weights.size).astype(np.float32)
+    return Answer(client_id, server.read([step, np.asarray(counts, dtype=np.int32)]), 0.0, 0.0)
 
 
 def test_it_learns_its_generator_too_and_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path):
@@ -47,7 +47,7 @@ def test_it_learns_its_generator_too_and_a_resumed_run_ends_as_an_uninterrupted_
     def dies(context):
         if next(calls) >= 9:  # in the third round
             raise KeyboardInterrupt
-        return make_client("fedgen", one, tmp_path / "b" / "agents", context)
+        return make_client("fedgen", one, tmp_path / "b" / "clients", context)
 
     with pytest.raises((KeyboardInterrupt, RunError)):
         run_here("fedgen", one, tmp_path / "b", client=dies)
@@ -60,8 +60,8 @@ def test_it_learns_its_generator_too_and_a_resumed_run_ends_as_an_uninterrupted_
     assert again["metrics"] == result["metrics"]
 
 
-def test_parties_of_a_single_class_each_and_no_counts(tmp_path):
-    over = {"partition": "classes-per-agent", "classes_per_agent": 1, "agents": 10, "rounds": 3, "min_agents": 10}
+def test_clients_of_a_single_class_each_and_no_counts(tmp_path):
+    over = {"partition": "classes-per-client", "classes_per_client": 1, "clients": 10, "rounds": 3, "min_clients": 10}
     result = run_here("fedgen", settings(label_counts=False, **over), tmp_path)
     assert result["status"] == "done" and result["warnings"] == []
     assert result["guarantees"][0]["mechanism"] == "Weights without noise"
@@ -78,7 +78,7 @@ def test_the_first_round_is_fedavgs_and_later_ones_carry_the_generator():
         assert sent >= 4 * (server.weights.size + server.generator.size + more)
 
 
-def test_labels_come_in_the_parties_shares_and_a_class_that_nobody_has_never():
+def test_labels_come_in_the_clients_shares_and_a_class_that_nobody_has_never():
     server = strategy_of(settings(generator_steps=5), "fedgen")
     one, other = np.zeros(10), np.zeros(10)
     one[2], other[2], other[7] = 30, 10, 60
@@ -90,7 +90,7 @@ def test_labels_come_in_the_parties_shares_and_a_class_that_nobody_has_never():
     np.testing.assert_allclose(after, before + steps, atol=1e-6)  # the weights are fedavg's
 
 
-def test_the_parties_last_layers_are_those_of_their_own_models():
+def test_the_clients_last_layers_are_those_of_their_own_models():
     server = strategy_of(settings(), "fedgen")
     step = np.zeros(server.weights.size, np.float32)
     step[-10:] = np.arange(10)  # the bias of the last layer comes last
@@ -100,15 +100,15 @@ def test_the_parties_last_layers_are_those_of_their_own_models():
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_party_is_heard_about_the_labels_that_it_has(told):
-    """Each of two parties calls everything by its own class, which is right where it alone is heard."""
+def test_a_client_is_heard_about_the_labels_that_it_has(told):
+    """Each of two clients calls everything by its own class, which is right where it alone is heard."""
     server = strategy_of(settings(generator_steps=0, label_counts=told), "fedgen")
     answers = []
-    for agent, label in enumerate((2, 7)):
+    for client_id, label in enumerate((2, 7)):
         step = np.zeros(server.weights.size, np.float32)
         step[label - 10] = 1000  # bias of the last layer
         counts = np.bincount([label], minlength=10).astype(np.int32)
-        answers.append(Answer(agent, server.read([step, counts] if told else [step]), 0.0, 0.0))
+        answers.append(Answer(client_id, server.read([step, counts] if told else [step]), 0.0, 0.0))
     server.update(1, answers)
     if told:
         assert server.generator_loss == pytest.approx(0, abs=1e-4)
@@ -135,10 +135,10 @@ def test_bad_answers_are_dropped_with_a_reason(arrays, reason):
     assert caught.value.reason == reason
 
 
-def test_a_party_refuses_what_is_no_generator(tmp_path):
+def test_a_client_refuses_what_is_no_generator(tmp_path):
     one = settings()
     data = federated_data(one)
-    client = FedgenClient(Party(0, one, data, AgentFolder(tmp_path), "cpu"))
+    client = FedgenClient(Workspace(0, one, data, ClientFolder(tmp_path), "cpu"))
     server = strategy_of(one, "fedgen")
     weights, generator, shares = server.request(2)
     config = {"round": 2, "request": "r/2", "fingerprint": data.public_fingerprint}

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.fedkd import (
     FedkdClient,
     FedkdDpClient,
@@ -25,7 +25,7 @@ from fedballot.clients.fedkd import (
 )
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
-from fedballot.core.folders import AgentFolder, RunFolder
+from fedballot.core.folders import ClientFolder, RunFolder
 from fedballot.core.progress import Silent
 from fedballot.datasets.federation import build as build_data
 from fedballot.datasets.sources import load
@@ -46,7 +46,7 @@ def strategy(settings):
         settings,
         data=data,
         device="cpu",
-        nodes=settings.agents,
+        nodes=settings.clients,
         fingerprint=data.public_fingerprint,
         request_id="r",
         progress=Silent(),
@@ -138,7 +138,7 @@ def test_the_sound_variant_averages_what_was_paid_for():
     server.combine(1, [Answer(k, steps.astype(np.int32), 0.0, 0.0) for k in range(4)])
     assert np.allclose(server.consensus, steps * mechanism(settings, 10).mechanism.grid)
     seen, own = server.guarantees()
-    assert (seen.unit, seen.adjacency, seen.status, seen.view) == ("agent", "zero-out", "proved", "output only")
+    assert (seen.unit, seen.adjacency, seen.status, seen.view) == ("client", "zero-out", "proved", "output only")
     assert 7.99 < seen.epsilon <= 8
     assert own.view == "server's view"
     assert own.epsilon > seen.epsilon
@@ -146,12 +146,12 @@ def test_the_sound_variant_averages_what_was_paid_for():
     assert {g.status for g in seeded.guarantees()} == {"seeded"}
 
 
-def test_noise_is_that_of_the_reference_and_shares_make_up_for_absent_and_colluding_agents():
-    base = {**SMALL, "agents": 20, "public_size": 500, "private_size": 700, "queries": 500, "min_agents": 20}
+def test_noise_is_that_of_the_reference_and_shares_make_up_for_absent_and_colluding_clients():
+    base = {**SMALL, "clients": 20, "public_size": 500, "private_size": 700, "queries": 500, "min_clients": 20}
     full = mechanism(build(FedkdDpSettings, base), 10)
     reference = gaussian.sigma(math.sqrt(500), 8.0, 1e-5)
     assert full.sigma == pytest.approx(reference, rel=2e-3)  # rounding to the grid costs a thousandth
-    fewer = mechanism(build(FedkdDpSettings, base, {"min_agents": 12, "colluders": 2}), 10)
+    fewer = mechanism(build(FedkdDpSettings, base, {"min_clients": 12, "colluders": 2}), 10)
     ratio = float(fewer.mechanism.share_variance / full.mechanism.share_variance)
     assert ratio == pytest.approx(20 / 10, rel=5e-3)
 
@@ -164,7 +164,7 @@ def yeast(tmp_path, monkeypatch):
     for cached in (load, build_data):
         cached.cache_clear()
     write_yeast(tmp_path / "yeast.csv.gz")
-    yield {**SMALL, "dataset": "yeast", "agents": 3, "private_size": 300, "public_size": 150, "test_size": 150}
+    yield {**SMALL, "dataset": "yeast", "clients": 3, "private_size": 300, "public_size": 150, "test_size": 150}
     for cached in (load, build_data):
         cached.cache_clear()
 
@@ -182,13 +182,13 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
     settings = build(entry.settings, yeast, changes)
     server = strategy(settings)
     ballots = []
-    for agent in range(3):
-        party = Party(agent, settings, server.data, AgentFolder(tmp_path / str(agent)), "cpu")
+    for client_id in range(3):
+        workspace = Workspace(client_id, settings, server.data, ClientFolder(tmp_path / str(client_id)), "cpu")
         config = {"fingerprint": server.fingerprint, "request": "r/1"}
-        arrays, _, metrics = entry.client(party).fit(server.request(1), config)
+        arrays, _, metrics = entry.client(workspace).fit(server.request(1), config)
         assert metrics["refused"] == ""
-        ballots.append(Answer(agent, server.read(arrays), 0.0, 0.0))
-        assert len(party.folder.figures()["auc"]) == 14
+        ballots.append(Answer(client_id, server.read(arrays), 0.0, 0.0))
+        assert len(workspace.folder.figures()["auc"]) == 14
     server.round_records.append({"metrics": server.combine(1, ballots)})
     metrics = server.outcome()["metrics"]
     assert metrics["server_auc"] > 0.6  # .66 to .75 seen
@@ -211,14 +211,14 @@ def test_a_pool_without_labels_of_the_task_gives_no_accuracy_of_the_consensus():
 
 
 class Node(ClientProxy):
-    """A connected party that answers in this process."""
+    """A connected client that answers in this process."""
 
-    def __init__(self, make, agent: int) -> None:
-        super().__init__(f"node-{agent}")
-        self.make, self.agent, self.replies = make, agent, []
+    def __init__(self, make, client_id: int) -> None:
+        super().__init__(f"node-{client_id}")
+        self.make, self.client_id, self.replies = make, client_id, []
 
     def fit(self, ins, timeout, group_id):
-        arrays, n, metrics = self.make(self.agent).fit(parameters_to_ndarrays(ins.parameters), dict(ins.config))
+        arrays, n, metrics = self.make(self.client_id).fit(parameters_to_ndarrays(ins.parameters), dict(ins.config))
         self.replies.append(arrays)
         return FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics)
 
@@ -229,21 +229,25 @@ Node.__abstractmethods__ = frozenset()
 
 
 def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp_path):
-    changes = {"agents": 5, "min_agents": 4, "queries": 60, "epsilon": 1000, "secure_aggregation": True}
+    changes = {"clients": 5, "min_clients": 4, "queries": 60, "epsilon": 1000, "secure_aggregation": True}
     settings = build(FedkdDpSettings, SMALL, changes)
     server = strategy(settings)
 
-    def party(agent):
-        return FedkdDpClient(Party(agent, settings, server.data, AgentFolder(tmp_path / str(agent)), "cpu"))
+    def workspace(client_id):
+        return FedkdDpClient(
+            Workspace(client_id, settings, server.data, ClientFolder(tmp_path / str(client_id)), "cpu")
+        )
 
     running = BallotServer(server, lambda error: None)
-    nodes = [Node(party, agent) for agent in range(5)]
+    nodes = [Node(workspace, client_id) for client_id in range(5)]
     for node in nodes:
         running.client_manager().register(node)
     running.fit(1, 60)
     kept = [read_arrays(next((tmp_path / str(a) / "ledger" / "releases").glob("*.npz")))["logits"] for a in range(5)]
     assert np.allclose(server.consensus, sum(kept) * (server.mechanism.mechanism.grid / 5))
-    assert not any(np.array_equal(array, kept[node.agent]) for node in nodes for sent in node.replies for array in sent)
+    assert not any(
+        np.array_equal(array, kept[node.client_id]) for node in nodes for sent in node.replies for array in sent
+    )
     (guarantee,) = server.guarantees()
     assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
     assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen
@@ -256,7 +260,7 @@ def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_p
     server = strategy(settings)
     assert server.request(1)[0].size == 50 and server.shape == (150, 10)
     config = {"fingerprint": server.fingerprint, "request": "r/1"}
-    one = FedkdClient(Party(0, settings, server.data, AgentFolder(tmp_path / "0"), "cpu"))
+    one = FedkdClient(Workspace(0, settings, server.data, ClientFolder(tmp_path / "0"), "cpu"))
     arrays, _, _ = one.fit(server.request(1), config)
     assert arrays[0].nbytes == 1500
     ballot = server.read(arrays)

@@ -1,4 +1,4 @@
-"""Many rounds on Flower's own server loop, with real parties in this process: averages, checkpoints, guarantees."""
+"""Many rounds on Flower's own server loop, with real clients in this process: averages, checkpoints, guarantees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.fedmd import FedmdSettings, unpack_predictions
 from fedballot.clients.fedmd_private import LdpSettings, NfdpSettings
 from fedballot.core.errors import DataError, RunError, SettingsError
@@ -30,7 +30,7 @@ from fedballot.wire.packing import pack_labels
 
 DIGITS = {
     "dataset": "digits",
-    "agents": 3,
+    "clients": 3,
     "private_size": 240,
     "public_size": 200,
     "test_size": 150,
@@ -42,22 +42,22 @@ DIGITS = {
     "epochs": 10,
     "batch_size": 16,
     "share": "softmax",
-    "min_agents": 2,
+    "min_clients": 2,
 }
 
 
-ONE_AT_A_TIME = threading.Lock()  # torch's generators are global: parties of one process would share them
+ONE_AT_A_TIME = threading.Lock()  # torch's generators are global: clients of one process would share them
 
 
 class Local(ClientProxy):
-    """A party in this process; ``before`` sees each request first."""
+    """A client in this process; ``before`` sees each request first."""
 
-    def __init__(self, make: Callable[[], object], agent: int, before: Callable[[int, int], None]) -> None:
-        super().__init__(str(agent))
-        self.make, self.agent, self.before = make, agent, before
+    def __init__(self, make: Callable[[], object], client_id: int, before: Callable[[int, int], None]) -> None:
+        super().__init__(str(client_id))
+        self.make, self.client_id, self.before = make, client_id, before
 
     def fit(self, ins, timeout, group_id):
-        self.before(self.agent, ins.config["round"])
+        self.before(self.client_id, ins.config["round"])
         with ONE_AT_A_TIME:
             arrays, n, metrics = self.make().fit(parameters_to_ndarrays(ins.parameters), ins.config)
         return FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics)
@@ -68,7 +68,7 @@ class Local(ClientProxy):
 Local.__abstractmethods__ = frozenset()
 
 
-def run(method: str, settings: CommonSettings, out: Path, before=lambda agent, number: None, resume=False):
+def run(method: str, settings: CommonSettings, out: Path, before=lambda client_id, number: None, resume=False):
     """A run as the engine makes it, but for the transport; returns (strategy, result)."""
     prepare_worker(with_torch=True)
     entry, data = METHODS[method], federated_data(settings)
@@ -77,7 +77,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda agent, n
         settings,
         data=data,
         device="cpu",
-        nodes=settings.agents,
+        nodes=settings.clients,
         fingerprint=data.public_fingerprint,
         request_id=folder.request,
         progress=Silent(),
@@ -86,9 +86,9 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda agent, n
     recorder = Recorder(folder, entry, settings, data, 1)
     server = BallotServer(strategy, lambda error: recorder.failed(error) if error else recorder.done(strategy))
     manager: SimpleClientManager = server.client_manager()
-    for agent in range(settings.agents):
-        party = Party(agent, settings, data, folder.agent(agent), "cpu")
-        manager.register(Local(lambda party=party: entry.client(party), agent, before))
+    for client_id in range(settings.clients):
+        workspace = Workspace(client_id, settings, data, folder.client_id(client_id), "cpu")
+        manager.register(Local(lambda workspace=workspace: entry.client(workspace), client_id, before))
     server.fit(strategy.rounds - strategy.rounds_done, settings.round_timeout_s)
     return strategy, json.loads(folder.result.read_text())
 
@@ -99,15 +99,15 @@ def strategy_of(settings, method="fedmd"):
         settings,
         data=data,
         device="cpu",
-        nodes=settings.agents,
+        nodes=settings.clients,
         fingerprint=data.public_fingerprint,
         request_id="r",
         progress=Silent(),
     )
 
 
-def test_the_consensus_of_two_parties_computed_by_hand():
-    settings = build(FedmdSettings, DIGITS, {"agents": 2, "queries": 2, "precision": "float16"})
+def test_the_consensus_of_two_clients_computed_by_hand():
+    settings = build(FedmdSettings, DIGITS, {"clients": 2, "queries": 2, "precision": "float16"})
     one = strategy_of(settings)
     first = np.zeros((2, 10), np.float16)
     second = np.zeros((2, 10), np.float16)
@@ -124,36 +124,36 @@ def test_the_consensus_of_two_parties_computed_by_hand():
 
 
 def test_votes_of_argmax_answers_are_averaged_too():
-    settings = build(FedmdSettings, DIGITS, {"agents": 2, "queries": 3, "share": "argmax"})
+    settings = build(FedmdSettings, DIGITS, {"clients": 2, "queries": 3, "share": "argmax"})
     one = strategy_of(settings)
     answers = [one.read([pack_labels(np.array(labels), 10)]) for labels in ([4, 5, 6], [4, 5, 0])]
-    one.combine(1, [Answer(agent, ballot, 0, 0) for agent, ballot in enumerate(answers)])
+    one.combine(1, [Answer(client_id, ballot, 0, 0) for client_id, ballot in enumerate(answers)])
     assert one.consensus[0].tolist() == np.eye(10)[4].tolist()
     assert one.consensus[2, [0, 6]].tolist() == [0.5, 0.5]
 
 
 def test_weights_by_size_and_by_confidence():
-    sizes = build(FedmdSettings, DIGITS, {"agents": 2, "queries": 1, "partition": "dirichlet", "weights": "size"})
+    sizes = build(FedmdSettings, DIGITS, {"clients": 2, "queries": 1, "partition": "dirichlet", "weights": "size"})
     one = strategy_of(sizes)
     n = [part.size for part in one.data.parts]
     assert n[0] != n[1]
     rows = [np.eye(10, dtype=np.float32)[[0]], np.eye(10, dtype=np.float32)[[1]]]
     got = one.average([Answer(0, rows[0], 0, 0), Answer(1, rows[1], 0, 0)])
     assert got[0, :2] == pytest.approx([n[0] / sum(n), n[1] / sum(n)])
-    sure = build(FedmdSettings, DIGITS, {"agents": 2, "queries": 1, "weights": "confidence"})
+    sure = build(FedmdSettings, DIGITS, {"clients": 2, "queries": 1, "weights": "confidence"})
     unsure = np.full((1, 10), 0.1, np.float32)
     got = strategy_of(sure).average([Answer(0, rows[0], 0, 0), Answer(1, unsure, 0, 0)])
     assert got[0, 0] == pytest.approx((1 + 0.1 * 0.1) / 1.1)
 
 
-def test_a_run_of_many_rounds_with_scikit_learn_and_torch_parties(tmp_path):
+def test_a_run_of_many_rounds_with_scikit_learn_and_torch_clients(tmp_path):
     settings = build(FedmdSettings, DIGITS, {"client_models": "logistic-regression,mlp-torch,random-forest"})
     asked: list[tuple[int, int]] = []
     strategy, result = run("fedmd", settings, tmp_path / "r", lambda *who: asked.append(who))
-    assert sorted(asked) == [(agent, number) for agent in range(3) for number in range(1, 5)]
+    assert sorted(asked) == [(client_id, number) for client_id in range(3) for number in range(1, 5)]
     assert [record["round"] for record in result["rounds"]] == [1, 2, 3, 4]
     assert result["clients"]["answered"] == 12
-    assert all(len(record["metrics"]["client_accuracy_per_agent"]) == 3 for record in result["rounds"])
+    assert all(len(record["metrics"]["accuracy_per_client"]) == 3 for record in result["rounds"])
     last = result["rounds"][-1]["metrics"]
     assert last["client_accuracy"] == pytest.approx(result["metrics"]["client_accuracy"])
     assert last["consensus_accuracy"] > 0.8
@@ -167,10 +167,10 @@ def test_a_run_of_many_rounds_with_scikit_learn_and_torch_parties(tmp_path):
 
 @pytest.mark.parametrize("stop", [(1, 1), (2, 3), (0, 4)])
 def test_a_run_that_breaks_in_any_round_ends_as_the_uninterrupted_one(stop, tmp_path):
-    settings = build(FedmdSettings, DIGITS, {"min_agents": 3})
+    settings = build(FedmdSettings, DIGITS, {"min_clients": 3})
 
-    def breaks(agent: int, number: int) -> None:
-        if (agent, number) == stop:
+    def breaks(client_id: int, number: int) -> None:
+        if (client_id, number) == stop:
             raise RuntimeError("the power failed")
 
     whole, expected = run("fedmd", settings, tmp_path / "whole")
@@ -187,16 +187,16 @@ def test_a_run_that_breaks_in_any_round_ends_as_the_uninterrupted_one(stop, tmp_
     assert repeated["metrics"] == expected["metrics"]
 
 
-def test_a_party_that_misses_rounds_rejoins(tmp_path):
-    def away(agent: int, number: int) -> None:
-        if agent == 2 and number in (2, 3):
+def test_a_client_that_misses_rounds_rejoins(tmp_path):
+    def away(client_id: int, number: int) -> None:
+        if client_id == 2 and number in (2, 3):
             raise RuntimeError("no network")
 
     _, result = run("fedmd", build(FedmdSettings, DIGITS), tmp_path / "r", away)
     assert [record["answered"] for record in result["rounds"]] == [3, 2, 2, 3]
     assert result["clients"]["rejected"] == {"no answer": 2}
-    assert result["rounds"][1]["metrics"]["client_accuracy_per_agent"][2] is None
-    assert result["rounds"][3]["metrics"]["client_accuracy_per_agent"][2] > 0.6
+    assert result["rounds"][1]["metrics"]["accuracy_per_client"][2] is None
+    assert result["rounds"][3]["metrics"]["accuracy_per_client"][2] > 0.6
 
 
 def test_public_labels_of_another_task_measure_nothing(tmp_path):
@@ -232,7 +232,7 @@ def test_nfdp_states_what_is_proved_and_what_the_paper_claims(replacement, tmp_p
     assert result["metrics"]["client_accuracy"]["mean"] > 0.3
 
 
-def test_nfdp_guarantees_what_the_smallest_party_gets():
+def test_nfdp_guarantees_what_the_smallest_client_gets():
     settings = build(NfdpSettings, DIGITS, {"k": 5, "partition": "dirichlet", "min_size": 10})
     one = strategy_of(settings, "fedmd-nfdp")
     assert one.sample.n == min(part.size for part in one.data.parts)
@@ -251,7 +251,7 @@ def test_ldp_sends_probabilities_back_and_states_its_guarantee(tmp_path):
     assert strategy.consensus.sum(axis=1) == pytest.approx(np.ones(80))
     (guarantee,) = result["guarantees"]
     assert 99.9 < guarantee["epsilon"] <= 100
-    assert (guarantee["unit"], guarantee["trust"], guarantee["status"]) == ("agent", "self", "proved")
+    assert (guarantee["unit"], guarantee["trust"], guarantee["status"]) == ("client", "self", "proved")
     assert "3 releases of 80" in guarantee["composition"]
     logits = build(LdpSettings, settings.to_dict(), {"share": "logits", "noise_seed": 1})
     _, result = run("fedmd-ldp", logits, tmp_path / "logits")

@@ -1,4 +1,4 @@
-"""Secure aggregation through Flower's own server loop, with real parties and no network: who counts, what is kept."""
+"""Secure aggregation through Flower's own server loop, with real clients and no network: who counts, what is kept."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient, PateSettings
 from fedballot.clients.private_knn import KnnClient, KnnSettings
 from fedballot.clients.voting import mechanism
 from fedballot.core.errors import RunError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.runs.engine import BallotServer, federated_data
 from fedballot.settings.parts import build
@@ -26,14 +26,14 @@ from tests.conftest import SMALL
 
 
 class Node(ClientProxy):
-    """A connected party that answers in this process; ``world`` says what goes wrong with it."""
+    """A connected client that answers in this process; ``world`` says what goes wrong with it."""
 
-    def __init__(self, world: World, agent: int) -> None:
-        super().__init__(f"node-{agent}")
-        self.world, self.agent = world, agent
+    def __init__(self, world: World, client_id: int) -> None:
+        super().__init__(f"node-{client_id}")
+        self.world, self.client_id = world, client_id
 
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
-        return self.world.reply(self.agent, ins)
+        return self.world.reply(self.client_id, ins)
 
     get_properties = get_parameters = evaluate = reconnect = None
 
@@ -52,26 +52,26 @@ class World:
     server: BallotServer | None = None
     client: type[PateClient] | type[KnnClient] = PateClient
 
-    def reply(self, agent: int, ins: FitIns) -> FitRes:
-        fault = self.gone.get((str(ins.config.get("stage")), agent), "")
+    def reply(self, client_id: int, ins: FitIns) -> FitRes:
+        fault = self.gone.get((str(ins.config.get("stage")), client_id), "")
         if fault == "raises":
             raise RuntimeError("node is gone")
         if fault == "leaves":
-            self.server.client_manager().unregister(Node(self, agent))
-        party = Party(
-            agent,
+            self.server.client_manager().unregister(Node(self, client_id))
+        workspace = Workspace(
+            client_id,
             self.settings,
             federated_data(self.settings),
-            AgentFolder(self.folder / "agents" / str(agent)),
+            ClientFolder(self.folder / "clients" / str(client_id)),
             "cpu",
         )
-        arrays, one, metrics = self.client(party).fit(parameters_to_ndarrays(ins.parameters), dict(ins.config))
+        arrays, one, metrics = self.client(workspace).fit(parameters_to_ndarrays(ins.parameters), dict(ins.config))
         if fault == "damaged":
             arrays = [array[:-1] for array in arrays]
         if fault == "poses":
-            metrics["agent"] = (agent + 1) % self.settings.agents
+            metrics["client_id"] = (client_id + 1) % self.settings.clients
         res = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), one, metrics)
-        self.replies.append((agent, ins, res))
+        self.replies.append((client_id, ins, res))
         return res
 
     def strategy(self) -> PateStrategy:
@@ -80,7 +80,7 @@ class World:
             self.settings,
             data=data,
             device="cpu",
-            nodes=self.settings.agents,
+            nodes=self.settings.clients,
             fingerprint=data.public_fingerprint,
             request_id="run",
             progress=Silent(),
@@ -91,28 +91,35 @@ class World:
     def run(self, strategy: PateStrategy | None = None) -> PateStrategy:
         strategy = strategy or self.strategy()
         self.server = BallotServer(strategy, lambda error: None)
-        for agent in range(self.settings.agents):
-            self.server.client_manager().register(Node(self, agent))
+        for client_id in range(self.settings.clients):
+            self.server.client_manager().register(Node(self, client_id))
         self.server.fit(strategy.rounds - strategy.rounds_done, 60)
         return strategy
 
-    def releases(self, agents: Any) -> np.ndarray:
-        """What the agents' ledgers say that they have released, (agents, Q, C)."""
-        found = [next((self.folder / "agents" / str(a) / "ledger" / "releases").glob("*.npz")) for a in agents]
+    def releases(self, clients: Any) -> np.ndarray:
+        """What the clients' ledgers say that they have released, (clients, Q, C)."""
+        found = [next((self.folder / "clients" / str(a) / "ledger" / "releases").glob("*.npz")) for a in clients]
         return np.stack([secagg.read_arrays(path)["votes"] for path in found])
 
     def charged(self) -> list[int]:
-        return [agent for agent in range(self.settings.agents) if self._lines(agent)]
+        return [client_id for client_id in range(self.settings.clients) if self._lines(client_id)]
 
-    def _lines(self, agent: int) -> int:
-        path = self.folder / "agents" / str(agent) / "ledger" / "ledger.jsonl"
+    def _lines(self, client_id: int) -> int:
+        path = self.folder / "clients" / str(client_id) / "ledger" / "ledger.jsonl"
         return path.read_text().count('"kind": "charge"') if path.exists() else 0
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """Six agents, of whom four must be in the sum."""
-    changes = {"agents": 6, "min_agents": 4, "private_size": 300, "public_size": 60, "server_epochs": 1, "epsilon": 40}
+    """Six clients, of whom four must be in the sum."""
+    changes = {
+        "clients": 6,
+        "min_clients": 4,
+        "private_size": 300,
+        "public_size": 60,
+        "server_epochs": 1,
+        "epsilon": 40,
+    }
     return World(build(PateSettings, SMALL, changes, {"secure_aggregation": True}), tmp_path)
 
 
@@ -127,7 +134,7 @@ def test_the_tally_is_the_plain_sum_and_the_trust_is_stated(world: World) -> Non
     assert (first["trust"], first["view"]) == ("secure aggregation (m_min=4, t=0)", "server's view")
     # the noise of six came, that of four was agreed and charged
     noisy = mechanism(world.settings)
-    assert first["epsilon"] < noisy.epsilon(1e-3, "agent") <= 40
+    assert first["epsilon"] < noisy.epsilon(1e-3, "client") <= 40
     assert "with the noise of 6 participants" in first["composition"]
     assert not [g for g in told(done) if g["trust"] == "self"]
     assert done.aggregation["secure"] and done.round_records[0]["answered"] == 6
@@ -154,42 +161,42 @@ def test_nothing_private_travels_beside_the_masks(world: World) -> None:
     assert len(world.replies) == 30
     for _, _, res in world.replies:
         assert res.num_examples == 1
-        assert set(res.metrics) == {"agent", "began", "compute_s", "refused", "detail"}
+        assert set(res.metrics) == {"client", "began", "compute_s", "refused", "detail"}
         assert (res.metrics["refused"], res.metrics["detail"]) == ("", "")
     sent = [res.parameters.tensors for _, ins, res in world.replies if ins.config["stage"] == secagg.MASKED]
     assert len({tensors[0] for tensors in sent}) == 6
 
 
-def test_every_lost_party_is_counted_once_and_the_sum_is_of_the_others(world: World) -> None:
+def test_every_lost_client_is_counted_once_and_the_sum_is_of_the_others(world: World) -> None:
     world.gone = {(secagg.SHARES, 1): "raises", (secagg.MASKED, 4): "damaged"}
     done = world.run()
     assert np.array_equal(done.histogram, world.releases([0, 2, 3, 5]).sum(axis=0))
     counts = done.counts
     assert (counts.asked, counts.answered, dict(counts.rejected)) == (6, 4, {"no answer": 1, "shape": 1})
-    assert told(done)[0]["epsilon"] == pytest.approx(mechanism(world.settings).epsilon(1e-3, "agent"))
+    assert told(done)[0]["epsilon"] == pytest.approx(mechanism(world.settings).epsilon(1e-3, "client"))
 
 
-def test_a_party_that_leaves_after_its_ballot_is_in_the_sum(world: World) -> None:
+def test_a_client_that_leaves_after_its_ballot_is_in_the_sum(world: World) -> None:
     world.gone = {(secagg.MASKED, 1): "leaves", (secagg.UNMASK, 2): "raises"}
     done = world.run()
     assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
     assert (done.counts.answered, dict(done.counts.rejected)) == (6, {})
 
 
-def test_a_party_that_leaves_between_exchanges_is_counted_and_left_out(world: World) -> None:
+def test_a_client_that_leaves_between_exchanges_is_counted_and_left_out(world: World) -> None:
     world.gone = {(secagg.KEYS, 1): "leaves", (secagg.SHARES, 3): "poses"}
     done = world.run()
     assert np.array_equal(done.histogram, world.releases([0, 2, 4, 5]).sum(axis=0))
-    assert dict(done.counts.rejected) == {"no answer": 1, "agent": 1}
+    assert dict(done.counts.rejected) == {"no answer": 1, "client": 1}
 
 
 @pytest.mark.parametrize("stage", [secagg.KEYS, secagg.SHARES, secagg.MASKED])
 def test_too_many_dropouts_are_a_clear_error(world: World, stage: str) -> None:
-    world.gone = {(stage, agent): "raises" for agent in (0, 2, 5)}
+    world.gone = {(stage, client_id): "raises" for client_id in (0, 2, 5)}
     with pytest.raises(RunError) as caught:
         world.run()
     for words in (
-        f"exchange of {stage}: 3 parties are left, min_agents asks for 4",
+        f"exchange of {stage}: 3 clients are left, min_clients asks for 4",
         "no answer: 3",
         "Nothing was open",
     ):
@@ -199,7 +206,7 @@ def test_too_many_dropouts_are_a_clear_error(world: World, stage: str) -> None:
 
 
 def test_after_an_abort_the_run_goes_on_with_the_same_ballots_and_charges(world: World) -> None:
-    world.gone = {(secagg.MASKED, agent): "raises" for agent in (0, 2, 5)}
+    world.gone = {(secagg.MASKED, client_id): "raises" for client_id in (0, 2, 5)}
     with pytest.raises(RunError):
         world.run()
     before = world.releases([1, 3, 4])
@@ -207,7 +214,7 @@ def test_after_an_abort_the_run_goes_on_with_the_same_ballots_and_charges(world:
     done = world.run()
     assert np.array_equal(world.releases([1, 3, 4]), before)
     assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
-    assert [world._lines(agent) for agent in range(6)] == [1] * 6
+    assert [world._lines(client_id) for client_id in range(6)] == [1] * 6
 
 
 def test_an_opened_sum_survives_a_server_that_breaks_while_it_learns(world: World, monkeypatch) -> None:
@@ -230,17 +237,17 @@ def test_an_opened_sum_survives_a_server_that_breaks_while_it_learns(world: Worl
 
 
 def test_too_few_helpers_are_a_clear_error(world: World) -> None:
-    world.gone = {(secagg.UNMASK, agent): "raises" for agent in (0, 1, 2)}
-    with pytest.raises(RunError, match=r"exchange of unmask: 3 parties told .* 4 are needed.* no answer: 3"):
+    world.gone = {(secagg.UNMASK, client_id): "raises" for client_id in (0, 1, 2)}
+    with pytest.raises(RunError, match=r"exchange of unmask: 3 clients told .* 4 are needed.* no answer: 3"):
         world.run()
 
 
-# what a party does
+# what a client does
 
 
-def ask(world: World, agent: int = 0, **config: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
+def ask(world: World, client_id: int = 0, **config: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
     known = {"request": "run/1", "fingerprint": federated_data(world.settings).public_fingerprint, **config}
-    res = world.reply(agent, FitIns(ndarrays_to_parameters([np.arange(60, dtype=np.int32)]), known))
+    res = world.reply(client_id, FitIns(ndarrays_to_parameters([np.arange(60, dtype=np.int32)]), known))
     return parameters_to_ndarrays(res.parameters), res.metrics
 
 
@@ -257,30 +264,30 @@ def test_no_ballot_leaves_without_masks_however_it_is_asked_for(world: World) ->
     assert ask(world, stage=secagg.KEYS, session="s")[1]["refused"] == "stage"
 
 
-def test_no_party_looks_at_its_records_before_the_third_exchange_charges_them(world: World, monkeypatch) -> None:
+def test_no_client_looks_at_its_records_before_the_third_exchange_charges_them(world: World, monkeypatch) -> None:
     looked: list[tuple[int, int]] = []
     teacher = PateClient.teacher
 
     def looks(one: PateClient) -> Any:
-        looked.append((one.party.agent, world._lines(one.party.agent)))
+        looked.append((one.workspace.client_id, world._lines(one.workspace.client_id)))
         return teacher(one)
 
     monkeypatch.setattr(PateClient, "teacher", looks)
-    world.gone = {(secagg.MASKED, agent): "raises" for agent in range(6)}
+    world.gone = {(secagg.MASKED, client_id): "raises" for client_id in range(6)}
     with pytest.raises(RunError):
         world.run()
     assert looked == [] and world.charged() == []
-    assert not any((world.folder / "agents" / str(agent) / "model").exists() for agent in range(6))
+    assert not any((world.folder / "clients" / str(client_id) / "model").exists() for client_id in range(6))
     world.gone = {}
     world.run()
-    assert sorted(looked) == [(agent, 1) for agent in range(6)]
+    assert sorted(looked) == [(client_id, 1) for client_id in range(6)]
 
 
-def test_a_party_whose_own_work_fails_is_in_the_sum_with_its_noise(world: World, monkeypatch) -> None:
+def test_a_client_whose_own_work_fails_is_in_the_sum_with_its_noise(world: World, monkeypatch) -> None:
     votes = PateClient.votes
 
     def breaks(one: PateClient, queries: np.ndarray) -> np.ndarray:
-        if one.party.agent == 2:
+        if one.workspace.client_id == 2:
             raise ValueError("patient 17")
         return votes(one, queries)
 
@@ -289,7 +296,7 @@ def test_a_party_whose_own_work_fails_is_in_the_sum_with_its_noise(world: World,
     assert (done.counts.answered, dict(done.counts.rejected)) == (6, {})
     assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
     assert world.releases([2]).any() and world.charged() == list(range(6))
-    assert "patient 17" in (world.folder / "agents" / "2" / "errors.txt").read_text()
+    assert "patient 17" in (world.folder / "clients" / "2" / "errors.txt").read_text()
 
 
 def test_a_budget_that_is_spent_is_a_refusal_at_the_first_exchange(world: World) -> None:
@@ -299,7 +306,7 @@ def test_a_budget_that_is_spent_is_a_refusal_at_the_first_exchange(world: World)
     assert world.charged() == [0]
     done = world.run()
     assert dict(done.counts.rejected) == {"budget": 1}
-    stages = [ins.config["stage"] for agent, ins, _ in world.replies if agent == 0]
+    stages = [ins.config["stage"] for client_id, ins, _ in world.replies if client_id == 0]
     assert stages == [secagg.KEYS] and world._lines(0) == 1
     assert np.array_equal(done.histogram, world.releases(range(1, 6)).sum(axis=0))
 
@@ -308,7 +315,7 @@ def test_an_exchange_goes_on_about_what_was_asked_first(world: World) -> None:
     """Keys made for one question are of no use for another under the same name, and nothing is charged for trying."""
     assert ask(world, stage=secagg.KEYS, session="s")[1]["refused"] == ""
     kept = world.settings
-    for changes in ({"server_epochs": 31}, {"epsilon": 30.0}, {"colluders": 1}, {"min_agents": 5}):
+    for changes in ({"server_epochs": 31}, {"epsilon": 30.0}, {"colluders": 1}, {"min_clients": 5}):
         world.settings = build(PateSettings, kept.to_dict(), changes)
         for stage in secagg.STAGES:
             arrays, metrics = ask(world, stage=stage, session="s")

@@ -17,26 +17,31 @@ DATA = {
     "private_size": 600,
     "public_size": 200,
     "test_size": 100,
-    "agents": 4,
+    "clients": 4,
     "partition": "dirichlet",
     "alpha": 1.0,
     "min_size": 30,
     "server_model": "logistic-regression",
-    "evaluate_agents": False,
+    "evaluate_clients": False,
 }
-SUM, OWN, SMALLEST, AGENTS = "all records", "records of the largest agent", "records of the smallest agent", "agents"
+SUM, OWN, SMALLEST, CLIENTS = (
+    "all records",
+    "records of the largest client",
+    "records of the smallest client",
+    "clients",
+)
 # for each guarantee in its order, what n counts
 EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "pate-fl": ({}, [AGENTS, SUM, AGENTS, AGENTS, SUM]),
-    "private-knn-fl": ({}, [SUM, AGENTS, AGENTS, OWN, AGENTS, SUM]),
+    "pate-fl": ({}, [CLIENTS, SUM, CLIENTS, CLIENTS, SUM]),
+    "private-knn-fl": ({}, [SUM, CLIENTS, CLIENTS, OWN, CLIENTS, SUM]),
     "fedmd-nfdp": ({"k": 10, "pretrain_epochs": 0}, [SMALLEST, SMALLEST]),
-    "fedmd-ldp": ({"pretrain_epochs": 0}, [AGENTS]),
-    "fedkd-dp": ({}, [AGENTS, AGENTS]),
+    "fedmd-ldp": ({"pretrain_epochs": 0}, [CLIENTS]),
+    "fedkd-dp": ({}, [CLIENTS, CLIENTS]),
     "fedauxfdp": ({"extractor": "pca+l2"}, [OWN]),
     "fedd-p": ({"extractor": "pca+l2", "mechanism": "paper"}, [OWN, OWN]),
     "fedavg-p": ({"extractor": "pca+l2"}, [OWN]),
     "fedauxfdp-sum": ({"extractor": "pca+l2"}, [SUM, OWN]),
-    "dp-fedavg": ({"client_models": "linear-torch", "participation": 1}, [AGENTS]),
+    "dp-fedavg": ({"client_models": "linear-torch", "participation": 1}, [CLIENTS]),
     "dp-fedsgd": ({"client_models": "linear-torch", "rounds": 1, "epochs": 1}, [OWN]),
 }
 
@@ -52,12 +57,12 @@ def stated(name: str, settings: CommonSettings) -> list[Guarantee]:
         settings,
         data=data,
         device="cpu",
-        nodes=settings.agents,
+        nodes=settings.clients,
         fingerprint=data.public_fingerprint,
         request_id="run",
         progress=Silent(),
     )
-    found: list[Guarantee] = made._guarantees(settings.agents) if hasattr(made, "_guarantees") else made.guarantees()
+    found: list[Guarantee] = made._guarantees(settings.clients) if hasattr(made, "_guarantees") else made.guarantees()
     return found
 
 
@@ -71,7 +76,7 @@ def test_n_counts_the_units_among_which_one_is_protected(name: str) -> None:
     settings = settings_of(name)
     sizes = [part.size for part in federated_data(settings).parts]
     assert min(sizes) < max(sizes) < sum(sizes) == 600
-    counts = {SUM: 600, OWN: max(sizes), SMALLEST: min(sizes), AGENTS: 4}
+    counts = {SUM: 600, OWN: max(sizes), SMALLEST: min(sizes), CLIENTS: 4}
     assert [one.n for one in stated(name, settings)] == [counts[what] for what in EXPECTED[name][1]]
 
 
@@ -84,7 +89,7 @@ def test_the_default_delta_suits_the_unit(name: str) -> None:
 
 
 @pytest.mark.parametrize("delta", [1e-3, 5e-3])
-def test_records_under_a_delta_for_agents_are_warned_of(delta: float) -> None:
+def test_records_under_a_delta_for_clients_are_warned_of(delta: float) -> None:
     found = stated("pate-fl", settings_of("pate-fl", unit="record", delta=delta))
     assert found[0].unit == "record"
     assert any("at least 1/n = 0.00167" in warning for warning in found[0].warnings()) == (delta > 1 / 600)

@@ -1,4 +1,4 @@
-"""Weights on Flower's own server loop, with real parties in this process: averages, cohorts, checkpoints, refusals."""
+"""Weights on Flower's own server loop, with real clients in this process: averages, cohorts, checkpoints, refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.strategies.test_fedmd import run, strategy_of
 
 DIGITS = {
     "dataset": "digits",
-    "agents": 4,
+    "clients": 4,
     "private_size": 400,
     "public_size": 200,
     "test_size": 200,
@@ -63,7 +63,7 @@ def test_fedavg_learns_and_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path):
     assert accuracies[-1] > 0.75, accuracies  # measured .87 to .92
     assert result["guarantees"][0]["epsilon"] is None and result["guarantees"][0]["status"] == "none"
 
-    def stop(agent: int, number: int) -> None:
+    def stop(client_id: int, number: int) -> None:
         if number == 3:
             raise KeyboardInterrupt
 
@@ -84,7 +84,7 @@ def test_a_cohort_of_half_answers_in_half_precision(tmp_path):
     assert result["communication"]["bytes_up"] == pytest.approx(12 * 2 * strategy.weights.size, rel=0.02)
 
 
-def test_the_server_can_rebuild_each_partys_model():
+def test_the_server_can_rebuild_each_clients_model():
     strategy = strategy_of(settings(), "fedavg")
     x = federated_data(settings()).test_x[:20]
     step = np.full(strategy.weights.size, 0.01, np.float32)
@@ -97,7 +97,7 @@ def test_the_server_can_rebuild_each_partys_model():
 
 def test_size_weights_count_records():
     strategy = strategy_of(settings(weights="size", partition="dirichlet"), "fedavg")
-    sizes = [strategy.data.parts[agent].size for agent in (0, 1)]
+    sizes = [strategy.data.parts[client_id].size for client_id in (0, 1)]
     ones = np.ones(strategy.weights.size, np.float32)
     mean = strategy.average([Answer(0, ones, 0, 0), Answer(1, 3 * ones, 0, 0)])
     np.testing.assert_allclose(mean, (sizes[0] + 3 * sizes[1]) / sum(sizes))
@@ -136,7 +136,7 @@ def test_the_kin_of_fedavg_learn(method, kind, tmp_path):
     assert result["guarantees"][0]["status"] == "none"
 
 
-def test_a_strong_pull_keeps_a_party_near_the_servers_weights():
+def test_a_strong_pull_keeps_a_client_near_the_servers_weights():
     moved = []
     for mu in (0.0, 10.0):
         learner = strategy_of(settings(), "fedavg").new_learner(0)

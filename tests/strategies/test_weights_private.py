@@ -1,4 +1,4 @@
-"""Private weights: the clipping bound holds whatever parties send, and what is accounted is what is drawn."""
+"""Private weights: the clipping bound holds whatever clients send, and what is accounted is what is drawn."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.base import Party
+from fedballot.clients.base import Workspace
 from fedballot.clients.weights_private import (
     DpFedavgClient,
     DpFedavgSettings,
     DpFedsgdSettings,
-    agent_mechanism,
+    client_mechanism,
     record_mechanism,
 )
 from fedballot.core.errors import RunError, SettingsError
-from fedballot.core.folders import AgentFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.privacy.accounting import accountants as accounting
 from fedballot.privacy.accounting.costs import CohortCost, PoissonCost
 from fedballot.privacy.ledger.ledger import Account, Ledger
@@ -39,7 +39,7 @@ GOLDEN = [
 ]
 
 
-def agents(**over) -> DpFedavgSettings:
+def clients(**over) -> DpFedavgSettings:
     return build(DpFedavgSettings, DIGITS, {"noise_seed": 1}, over)
 
 
@@ -47,11 +47,11 @@ def records(**over) -> DpFedsgdSettings:
     return build(DpFedsgdSettings, DIGITS, {"noise_seed": 1, "rounds": 2, "epochs": 1, "rate": 0.25}, over)
 
 
-def answer(agent: int, ballot) -> Answer:
-    return Answer(agent, np.asarray(ballot, dtype=np.float32), 0.0, 0.0)
+def answer(client_id: int, ballot) -> Answer:
+    return Answer(client_id, np.asarray(ballot, dtype=np.float32), 0.0, 0.0)
 
 
-STRATEGY = strategy_of(agents(clip=0.5, noise_multiplier=0.02), "dp-fedavg")
+STRATEGY = strategy_of(clients(clip=0.5, noise_multiplier=0.02), "dp-fedavg")
 
 
 @hypothesis_settings(max_examples=30, deadline=None)
@@ -60,11 +60,11 @@ STRATEGY = strategy_of(agents(clip=0.5, noise_multiplier=0.02), "dp-fedavg")
     arrays(np.float32, 8, elements=st.floats(-(2.0**100), 2.0**100, width=32)),
     st.integers(0, 2),
 )
-def test_one_agent_moves_the_sum_by_at_most_the_clip(own, other, place):
+def test_one_client_moves_the_sum_by_at_most_the_clip(own, other, place):
     """Without noise: with the same seed the noise is the same in both worlds, and cancels."""
     size = STRATEGY.weights.size
     full = [answer(n, np.pad(v, (0, size - 8))) for n, v in enumerate((other, own[::-1], own))]
-    absent = [one for one in full if one.agent != place]
+    absent = [one for one in full if one.client_id != place]
     scale = STRATEGY.settings.divisor
     moved = np.linalg.norm((STRATEGY.average(full) - STRATEGY.average(absent)) * scale)
     grid = STRATEGY.mechanism.grid
@@ -72,7 +72,7 @@ def test_one_agent_moves_the_sum_by_at_most_the_clip(own, other, place):
 
 
 def test_the_noise_has_the_size_that_is_accounted():
-    strategy = strategy_of(agents(clip=0.5, noise_multiplier=2.0, noise_seed=None), "dp-fedavg")
+    strategy = strategy_of(clients(clip=0.5, noise_multiplier=2.0, noise_seed=None), "dp-fedavg")
     drawn = strategy.average([]) * strategy.settings.divisor
     assert drawn.std() == pytest.approx(1.0, abs=5 / np.sqrt(2 * drawn.size))
     assert not np.array_equal(drawn, strategy.average([]) * strategy.settings.divisor)
@@ -89,20 +89,20 @@ def test_golden_epsilons_of_what_a_run_would_state(entry):
 
 
 def test_costs_are_those_of_the_sampling():
-    poisson = agent_mechanism(agents(participation=0.5, noise_multiplier=3.0), 50)
+    poisson = client_mechanism(clients(participation=0.5, noise_multiplier=3.0), 50)
     cost = poisson.cost()
     assert isinstance(cost, PoissonCost) and cost.q == 0.5 and cost.steps == 4
     assert cost.multiplier == pytest.approx(3, rel=2e-3) and cost.multiplier < 3
-    fixed = agent_mechanism(agents(participation=0.5, noise_multiplier=3.0, sampling="fixed"), 50)
+    fixed = client_mechanism(clients(participation=0.5, noise_multiplier=3.0, sampling="fixed"), 50)
     cost = fixed.cost()
     assert isinstance(cost, CohortCost) and (cost.n, cost.m) == (4, 2)
-    assert cost.multiplier == pytest.approx(1.5, rel=2e-3)  # replacing an agent moves the sum by two clips
+    assert cost.multiplier == pytest.approx(1.5, rel=2e-3)  # replacing a client moves the sum by two clips
     assert fixed.epsilon(1e-3) > poisson.epsilon(1e-3)
 
 
 @pytest.mark.parametrize("over", [{"participation": 0.5}, {}])
 def test_the_solved_noise_meets_the_target_and_wastes_little(over):
-    mechanism = agent_mechanism(agents(epsilon=2.0, agents=40, **over), 50)
+    mechanism = client_mechanism(clients(epsilon=2.0, clients=40, **over), 50)
     assert 1.98 < mechanism.epsilon(1e-3) <= 2.0
 
 
@@ -125,15 +125,15 @@ def test_opacus_accounts_the_same():
     assert accounting.epsilon([mechanism.cost()], 1e-5, "rdp") == pytest.approx(renyi.get_epsilon(1e-5), rel=1e-2)
 
 
-def test_dp_fedavg_with_little_noise_learns_and_charges_each_party_for_each_round_it_is_drawn_in(tmp_path):
-    settings = agents(clip=3.0, noise_multiplier=0.02, rounds=6, participation=0.75)
+def test_dp_fedavg_with_little_noise_learns_and_charges_each_client_for_each_round_it_is_drawn_in(tmp_path):
+    settings = clients(clip=3.0, noise_multiplier=0.02, rounds=6, participation=0.75)
     strategy, result = run("dp-fedavg", settings, tmp_path / "a")
     assert result["metrics"]["server_accuracy"] > 0.6
     guarantee = result["guarantees"][0]
-    assert (guarantee["unit"], guarantee["adjacency"], guarantee["status"]) == ("agent", "zero-out", "seeded")
+    assert (guarantee["unit"], guarantee["adjacency"], guarantee["status"]) == ("client", "zero-out", "seeded")
     assert guarantee["trust"] == "trusted aggregator" and guarantee["accountant"] == "exact"
-    ledgers = [Ledger(path.parent) for path in (tmp_path / "a").glob("agents/*/ledger/ledger.jsonl")]
-    # unamplified: a party, and whoever knows that it was drawn, cannot count on the draw being secret
+    ledgers = [Ledger(path.parent) for path in (tmp_path / "a").glob("clients/*/ledger/ledger.jsonl")]
+    # unamplified: a client, and whoever knows that it was drawn, cannot count on the draw being secret
     drawn = sum(record["asked"] for record in result["rounds"])
     assert sum(len(one.costs()) for one in ledgers) == drawn > settings.rounds
     assert all(cost == strategy.mechanism.cost_if_drawn() for one in ledgers for cost in one.costs())
@@ -142,16 +142,16 @@ def test_dp_fedavg_with_little_noise_learns_and_charges_each_party_for_each_roun
 
 
 def test_a_round_without_anybody_is_a_round_of_noise(tmp_path):
-    settings = agents(participation=1e-9, noise_multiplier=0.5, rounds=2)
+    settings = clients(participation=1e-9, noise_multiplier=0.5, rounds=2)
     strategy, result = run("dp-fedavg", settings, tmp_path)
     assert [record["asked"] for record in result["rounds"]] == [0, 0]
     assert result["status"] == "done" and strategy.rounds == 2
 
 
 def test_a_fixed_cohort_needs_everybody_connected():
-    strategy = strategy_of(agents(sampling="fixed", participation=0.5, noise_multiplier=1.0), "dp-fedavg")
+    strategy = strategy_of(clients(sampling="fixed", participation=0.5, noise_multiplier=1.0), "dp-fedavg")
     assert len(strategy.cohort(1, list("abcd"))) == 2
-    with pytest.raises(RunError, match="3 of 4 agents"):
+    with pytest.raises(RunError, match="3 of 4 clients"):
         strategy.cohort(1, list("abc"))
 
 
@@ -162,18 +162,18 @@ def test_dp_fedsgd_charges_each_round_and_a_resumed_run_draws_no_noise_twice(tmp
     assert (guarantee["unit"], guarantee["trust"], guarantee["view"]) == ("record", "self", "server's view")
     assert 5 < guarantee["epsilon"] < 20 and guarantee["status"] == "proved"
     cost = record_mechanism(settings, strategy.weights.size).cost()  # of both rounds
-    for path in (tmp_path / "a").glob("agents/*/ledger/ledger.jsonl"):
+    for path in (tmp_path / "a").glob("clients/*/ledger/ledger.jsonl"):
         ledger = Ledger(path.parent)
         assert len(ledger.costs()) == 2
         assert ledger.account.accountant == "rdp"  # the one that is a filter: never below the exact one
         assert ledger.spent() == pytest.approx(accounting.epsilon([cost], settings.delta, "rdp"))
         assert ledger.spent() >= guarantee["epsilon"] * (1 - 1e-6)
-    (tmp_path / "a" / "checkpoint.npz").unlink()  # the server forgets; the parties do not
+    (tmp_path / "a" / "checkpoint.npz").unlink()  # the server forgets; the clients do not
     again, _ = run("dp-fedsgd", settings, tmp_path / "a", resume=True)
     assert np.array_equal(again.weights, strategy.weights)
 
 
-@pytest.mark.parametrize("build_one", [agents, records])
+@pytest.mark.parametrize("build_one", [clients, records])
 def test_weights_by_size_are_refused(build_one):
     with pytest.raises(SettingsError, match="weights=size"):
         build_one(weights="size")
@@ -188,16 +188,16 @@ def test_domain_adaptation_of_single_gradients_is_refused():
     ("account", "refused"),
     [
         (Account("site 0", "x", "record", "replace-one", 99.0, 1e-3), "policy"),
-        (Account("site 0", "x", "agent", "zero-out", 0.5, 1e-3), "budget"),
+        (Account("site 0", "x", "client", "zero-out", 0.5, 1e-3), "budget"),
     ],
     ids=["another unit", "too small a budget"],
 )
-def test_a_partys_own_ledger_has_the_last_word(account, refused, tmp_path):
-    settings = agents(noise_multiplier=1.0)
+def test_a_clients_own_ledger_has_the_last_word(account, refused, tmp_path):
+    settings = clients(noise_multiplier=1.0)
     ledger = Ledger(tmp_path / "ledger", account)
-    party = Party(0, settings, federated_data(settings), AgentFolder(tmp_path / "0"), "cpu", ledger)
+    workspace = Workspace(0, settings, federated_data(settings), ClientFolder(tmp_path / "0"), "cpu", ledger)
     server = strategy_of(settings, "dp-fedavg")
     config = {"request": "run/1", "round": 1, "fingerprint": server.fingerprint}
-    out, _, metrics = DpFedavgClient(party).fit(server.request(1), config)
+    out, _, metrics = DpFedavgClient(workspace).fit(server.request(1), config)
     assert out == [] and metrics["refused"] == refused
     assert ledger.costs() == []

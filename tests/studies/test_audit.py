@@ -137,7 +137,7 @@ FAULTS = {
     "pate-fl, half the noise": ("pate-fl", "votes", at(votes, "discrete_gaussian", HALF), {"variance"}),
     "private-knn-fl, no noise": ("private-knn-fl", "votes", at(votes, "discrete_gaussian", NONE), {"two worlds"}),
     "fedkd-dp, no clipping": ("fedkd-dp", "logits", at(logits, "clip_rows", unclipped), {"two worlds"}),
-    "fedkd-dp, one agent without noise": ("fedkd-dp", "logits", one_of_two_without_noise, {"variance"}),
+    "fedkd-dp, one client without noise": ("fedkd-dp", "logits", one_of_two_without_noise, {"variance"}),
     "fedkd-dp, half the noise": ("fedkd-dp", "logits", at(vectors, "discrete_gaussian", HALF), {"variance"}),
     "fedkd-dp, colluders forgotten": ("fedkd-dp", "logits", colluders_forgotten, {"variance"}),
     "fedkd-dp, colluders forgotten everywhere": (
@@ -196,5 +196,5 @@ def test_a_fault_is_caught(method, release, put, caught, monkeypatch, tmp_path) 
 def test_a_client_that_refuses_ends_the_audit(tmp_path) -> None:
     desk, x = Desk("fedd-p", tmp_path, 1000, 1), audit_clients.spread(20, 3, 1)
     data = audit_clients.made_up([(x[:4], [0, 1, 0, 1])], x, 2)
-    with pytest.raises(RunError, match="agent 0 refused"):
+    with pytest.raises(RunError, match="client 0 refused"):
         desk.ask(desk.settings(public_size=20, extractor="none"), data, [x])

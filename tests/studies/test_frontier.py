@@ -18,7 +18,7 @@ from tests.strategies.test_fedmd import run as run_here
 
 DIGITS = {
     "dataset": "digits",
-    "agents": 6,
+    "clients": 6,
     "private_size": 900,
     "public_size": 200,
     "test_size": 300,

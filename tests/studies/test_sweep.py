@@ -21,7 +21,7 @@ from fedballot.studies.sweep import Point, grid, is_done, rows, values_of
 
 FIXED = {
     "dataset": "digits",
-    "agents": 2,
+    "clients": 2,
     "private_size": 200,
     "public_size": 100,
     "test_size": 200,
@@ -110,7 +110,7 @@ def test_a_sweep_goes_on_where_it_stopped(swept):
     before = read_json(out / "k=50" / "result.json")
     interrupted = {**before, "status": "running"}
     (out / "k=50" / "result.json").write_text(json.dumps(interrupted))
-    for path in (out / "k=50" / "agents" / "00001").glob("run-*"):
+    for path in (out / "k=50" / "clients" / "00001").glob("run-*"):
         shutil.rmtree(path)
     ended = _sweep(out, "--set", "k=5,50")
     assert ended.returncode == 0, ended.stderr

@@ -37,7 +37,7 @@ FORM = Form(SHAPE, 50)
 
 
 class FileMark:
-    """A party's marks in a JSON file."""
+    """A client's marks in a JSON file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,26 +57,34 @@ class World:
     def __init__(self, folder: Path, plan: Plan, form: Form = FORM, seed: int = 0) -> None:
         self.folder, self.plan, self.form = folder, plan, form
         rng = np.random.default_rng(seed)
-        self.ballots = rng.integers(-form.largest, form.largest, size=(plan.parties, *form.shape), endpoint=True)
+        self.ballots = rng.integers(-form.largest, form.largest, size=(plan.clients, *form.shape), endpoint=True)
         self.exchange = Exchange(plan, form, "run/1")
         self.seen: dict[str, dict[int, list[np.ndarray]]] = {}
         self.asked: dict[str, dict[int, list[np.ndarray]]] = {}
 
-    def holder(self, agent: int, session: str | None = None, request: str = "run/1") -> Holder:
-        mark = FileMark(self.folder / "marks" / str(agent))
-        return Holder(self.plan, agent, self.folder / str(agent), request, session or self.exchange.session, mark)
+    def holder(self, client_id: int, session: str | None = None, request: str = "run/1") -> Holder:
+        mark = FileMark(self.folder / "marks" / str(client_id))
+        return Holder(
+            self.plan, client_id, self.folder / str(client_id), request, session or self.exchange.session, mark
+        )
 
-    def tell(self, agent: int, stage: str, arrays: list[np.ndarray], session: str | None = None) -> list[np.ndarray]:
-        return self.holder(agent, session).answer(stage, arrays, self.form, lambda request: self.ballots[agent])
+    def tell(
+        self, client_id: int, stage: str, arrays: list[np.ndarray], session: str | None = None
+    ) -> list[np.ndarray]:
+        return self.holder(client_id, session).answer(stage, arrays, self.form, lambda request: self.ballots[client_id])
 
     def step(self, gone: tuple[int, ...] = ()) -> None:
         exchange, stage = self.exchange, self.exchange.stage
-        parties = range(self.plan.parties) if stage == KEYS else exchange.parties
+        clients = range(self.plan.clients) if stage == KEYS else exchange.clients
         self.asked[stage] = {
-            agent: [np.arange(3)] if stage == KEYS else exchange.ask(agent) for agent in parties if agent not in gone
+            client_id: [np.arange(3)] if stage == KEYS else exchange.ask(client_id)
+            for client_id in clients
+            if client_id not in gone
         }
-        self.seen[stage] = {agent: self.tell(agent, stage, asked) for agent, asked in self.asked[stage].items()}
-        exchange.take({agent: exchange.read(agent, arrays) for agent, arrays in self.seen[stage].items()})
+        self.seen[stage] = {
+            client_id: self.tell(client_id, stage, asked) for client_id, asked in self.asked[stage].items()
+        }
+        exchange.take({client_id: exchange.read(client_id, arrays) for client_id, arrays in self.seen[stage].items()})
 
     def run(self, gone: dict[str, tuple[int, ...]]) -> np.ndarray:
         lost: tuple[int, ...] = ()
@@ -100,9 +108,9 @@ def test_the_sum_is_exact_whoever_drops_out(tmp_path: Path, draw: int) -> None:
     plan = (secagg.plan(12, 8) if draw % 2 else secagg.plan(12, 9, 2)) if draw < 16 else Plan(12, 9, 0, 6, 4)
     world = World(tmp_path, plan, seed=draw)
     order, stages = rng.permutation(12).tolist(), {stage: [] for stage in secagg.STAGES}
-    for agent in order[: plan.parties - plan.m_min]:
-        stages[secagg.STAGES[rng.integers(3)]].append(agent)
-    inside = sorted(set(range(12)) - {agent for gone in stages.values() for agent in gone})
+    for client_id in order[: plan.clients - plan.m_min]:
+        stages[secagg.STAGES[rng.integers(3)]].append(client_id)
+    inside = sorted(set(range(12)) - {client_id for gone in stages.values() for client_id in gone})
     if draw < 16:  # then everybody holds everybody's shares, and the threshold is all that must be left
         helpers = int(rng.integers(plan.threshold, len(inside) + 1))
         late = rng.permutation(inside).tolist()[helpers:]
@@ -116,7 +124,7 @@ def test_the_sum_is_exact_whoever_drops_out(tmp_path: Path, draw: int) -> None:
 @pytest.mark.parametrize("stage", [KEYS, SHARES, MASKED])
 def test_fewer_than_m_min_is_a_clear_abort_at_every_stage(tmp_path: Path, stage: str) -> None:
     world = World(tmp_path, secagg.plan(6, 5))
-    with pytest.raises(SecaggError, match="4 parties are left, min_agents asks for 5"):
+    with pytest.raises(SecaggError, match="4 clients are left, min_clients asks for 5"):
         world.run({stage: (0, 3)})
     assert world.exchange.total is None
 
@@ -124,20 +132,20 @@ def test_fewer_than_m_min_is_a_clear_abort_at_every_stage(tmp_path: Path, stage:
 def test_fewer_helpers_than_the_threshold_open_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, secagg.plan(6, 5))
     assert world.plan.threshold == 4
-    with pytest.raises(SecaggError, match=r"3 parties told their share of agent 0's secret, 4 are needed"):
+    with pytest.raises(SecaggError, match=r"3 clients told their share of client 0's secret, 4 are needed"):
         world.run({UNMASK: (0, 1, 2)})
     assert world.exchange.total is None
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(2, 5), st.integers(0, 2**40), st.integers(1, 30), st.integers(0, 1000))
-def test_any_integers_in_range_add_up_exactly(tmp_path_factory, parties, largest, size, seed) -> None:
-    world = World(tmp_path_factory.mktemp("w"), secagg.plan(parties, parties), Form((size,), largest), seed)
+def test_any_integers_in_range_add_up_exactly(tmp_path_factory, clients, largest, size, seed) -> None:
+    world = World(tmp_path_factory.mktemp("w"), secagg.plan(clients, clients), Form((size,), largest), seed)
     world.ballots[:, 0] = largest if seed % 2 else -largest  # the sums that the modulus has to hold
     assert np.array_equal(world.run({}), world.ballots.sum(axis=0))
 
 
-def test_the_modulus_is_as_small_as_agents_times_range_allow() -> None:
+def test_the_modulus_is_as_small_as_clients_times_range_allow() -> None:
     plan = Plan(100, 90, 0, 22, 12)
     assert [plan.bits(Form((1,), largest)) for largest in (0, 1, 5, 6)] == [1, 8, 10, 11]
     assert plan.bits(Form((1,), 2**55)) == 63
@@ -161,22 +169,22 @@ def test_with_all_that_it_is_told_the_server_cannot_read_a_ballot(tmp_path: Path
     world = World(tmp_path, secagg.plan(6, 5), Form((400, 10), 50))
     world.run({MASKED: (2,)})
     exchange, bits, size = world.exchange, world.exchange.bits, world.form.size
-    for agent in exchange.inside:
-        sent = secagg.unpack_labels(world.seen[MASKED][agent][0], size, 2**bits)
-        seed = exchange._restored(agent, world.seen[UNMASK])
-        bare = (sent - secagg.mask(secagg.derive(seed, "own mask", exchange.session, agent), size, bits)) % 2**bits
-        # and the masks that it shares with agent 2, whose key was opened
+    for client_id in exchange.inside:
+        sent = secagg.unpack_labels(world.seen[MASKED][client_id][0], size, 2**bits)
+        seed = exchange._restored(client_id, world.seen[UNMASK])
+        bare = (sent - secagg.mask(secagg.derive(seed, "own mask", exchange.session, client_id), size, bits)) % 2**bits
+        # and the masks that it shares with client 2, whose key was opened
         key = secagg.private_key(exchange._restored(2, world.seen[UNMASK]), exchange.session)
-        pair = secagg.agreed(key, exchange._keys[agent][1].tobytes())
-        bare = (bare - secagg.pair_mask(pair, exchange._sharing, agent, 2, size, bits).astype(np.int64)) % 2**bits
-        plain = world.ballots[agent].ravel() % 2**bits
+        pair = secagg.agreed(key, exchange._keys[client_id][1].tobytes())
+        bare = (bare - secagg.pair_mask(pair, exchange._sharing, client_id, 2, size, bits).astype(np.int64)) % 2**bits
+        plain = world.ballots[client_id].ravel() % 2**bits
         assert not looks_random(plain, bits)
         assert looks_random(sent, bits) and looks_random(bare, bits) and looks_random((bare - plain) % 2**bits, bits)
         assert abs(np.corrcoef(bare, plain)[0, 1]) < 0.1
 
 
 def test_a_ballot_that_comes_too_late_stays_shut(tmp_path: Path) -> None:
-    """The key of a party that fell away is opened; its own mask then still covers what it sends late."""
+    """The key of a client that fell away is opened; its own mask then still covers what it sends late."""
     world = World(tmp_path, secagg.plan(6, 5), Form((400, 10), 50))
     world.step(), world.step()
     late = world.tell(2, MASKED, world.exchange.ask(2))
@@ -193,15 +201,15 @@ def test_a_ballot_that_comes_too_late_stays_shut(tmp_path: Path) -> None:
     assert np.array_equal((bare - own) % 2**bits, world.ballots[2].ravel() % 2**bits)  # only with its seed, on its disk
 
 
-# the attacks that a party must refuse
+# the attacks that a client must refuse
 
 
-def test_a_party_never_tells_both_kinds_of_share_of_one_peer(tmp_path: Path) -> None:
+def test_a_client_never_tells_both_kinds_of_share_of_one_peer(tmp_path: Path) -> None:
     world = World(tmp_path, secagg.plan(6, 4))
     for _ in range(3):
         world.step()
     lists = [np.array([0, 1, 2, 3, 4], dtype="<i4")], [np.array([0, 1, 2, 3, 5], dtype="<i4")]
-    signed = [world.tell(agent, CONFIRM, lists[0])[0] for agent in range(4)]
+    signed = [world.tell(client_id, CONFIRM, lists[0])[0] for client_id in range(4)]
     with pytest.raises(SecaggError, match="another 'confirm' message was answered before"):
         world.tell(0, CONFIRM, lists[1])
     told = world.tell(0, UNMASK, [secagg.numbers([0, 1, 2, 3]), np.stack(signed)])[0]
@@ -217,7 +225,7 @@ def test_a_party_never_tells_both_kinds_of_share_of_one_peer(tmp_path: Path) -> 
 
 
 def test_a_request_is_opened_once_whatever_the_session(tmp_path: Path) -> None:
-    """Two sums that differ by one party would tell that party's ballot."""
+    """Two sums that differ by one client would tell that client's ballot."""
     world = World(tmp_path, secagg.plan(4, 3))
     world.run({})
     with pytest.raises(SecaggError, match="opened before") as caught:
@@ -226,15 +234,15 @@ def test_a_request_is_opened_once_whatever_the_session(tmp_path: Path) -> None:
     assert world.holder(0, "another", "run/2").answer(KEYS, [np.arange(3)], FORM, lambda _: world.ballots[0])
 
 
-def test_a_party_that_has_signed_a_list_takes_part_in_no_other_session(tmp_path: Path) -> None:
-    """Else a server could have one half of the parties tell in one session, the other half in another."""
+def test_a_client_that_has_signed_a_list_takes_part_in_no_other_session(tmp_path: Path) -> None:
+    """Else a server could have one half of the clients tell in one session, the other half in another."""
     world = World(tmp_path, secagg.plan(4, 3))
     for _ in range(4):
         world.step()
     first, world.exchange = world.exchange, Exchange(world.plan, FORM, "run/1")
-    for agent in range(4):
+    for client_id in range(4):
         with pytest.raises(SecaggError, match="opened before"):
-            world.tell(agent, KEYS, [np.arange(3)])
+            world.tell(client_id, KEYS, [np.arange(3)])
     world.exchange = first
     world.step()
     assert np.array_equal(world.exchange.total, world.ballots.sum(axis=0))
@@ -293,31 +301,31 @@ def test_keys_are_fresh_for_every_session_and_request(tmp_path: Path) -> None:
     ("stage", "change", "words"),
     [
         (SHARES, lambda a: [a[0], np.stack([a[1][0], a[1][2], *a[1][2:]])], "two public keys are the same"),
-        (SHARES, lambda a: [a[0][:4], a[1][:4]], "4 parties are listed, min_agents asks for 5"),
+        (SHARES, lambda a: [a[0][:4], a[1][:4]], "4 clients are listed, min_clients asks for 5"),
         (SHARES, lambda a: [np.array([0, 1, 2, 3, 4, 9]), a[1]], "none of this run"),
         (SHARES, lambda a: [np.array([-1, 0, 1, 2, 3, 4]), a[1]], "none of this run"),
-        (SHARES, lambda a: [a[0][1:], a[1][1:]], "without this party"),
+        (SHARES, lambda a: [a[0][1:], a[1][1:]], "without this client"),
         (SHARES, lambda a: [a[0], a[1][[1, 0, 2, 3, 4, 5]]], "has other keys for it"),
         (SHARES, lambda a: [a[0][[0, 2, 1, 3, 4, 5]], a[1]], "each once and in order"),
         (SHARES, lambda a: [np.array([0, 1, 2, 3, 4, 4]), a[1]], "each once and in order"),
         (SHARES, lambda a: [a[0], a[1][:, :2]], "keys must come"),
         (MASKED, lambda a: [a[0], a[1][::-1].copy()], "damaged, not from it"),
         (MASKED, lambda a: [a[0], a[1] ^ np.uint8(1)], "damaged, not from it"),
-        (MASKED, lambda a: [a[0][:4], a[1][:3]], "4 parties are listed, min_agents asks for 5"),
+        (MASKED, lambda a: [a[0][:4], a[1][:3]], "4 clients are listed, min_clients asks for 5"),
         (MASKED, lambda a: [a[0], a[1][:4]], "from each neighbour"),
         (MASKED, lambda a: [a[0][:5], a[1]], "from each neighbour"),
-        (MASKED, lambda a: [a[0][1:], a[1]], "without this party"),
+        (MASKED, lambda a: [a[0][1:], a[1]], "without this client"),
         (MASKED, lambda a: [np.array([0, 1, 2, 3, 4, 9]), a[1]], "not there before"),
-        (CONFIRM, lambda a: [np.array([1, 2, 3, 4, 5])], "without this party"),
-        (CONFIRM, lambda a: [np.array([0, 1, 2, 3])], "4 parties are listed, min_agents asks for 5"),
+        (CONFIRM, lambda a: [np.array([1, 2, 3, 4, 5])], "without this client"),
+        (CONFIRM, lambda a: [np.array([0, 1, 2, 3])], "4 clients are listed, min_clients asks for 5"),
         (CONFIRM, lambda a: [np.array([0, 11, 12, 13, 14])], "not there before"),
         (CONFIRM, lambda a: [np.array([0, 1, 2, 3, 4, 4])], "each once and in order"),
         (CONFIRM, lambda a: [], "expected the list"),
-        (UNMASK, lambda a: [a[0][:3], a[1][:3]], "3 parties have signed .* not 4"),
-        (UNMASK, lambda a: [a[0], a[1] ^ np.uint8(1)], "0 parties have signed .* not 4"),
-        (UNMASK, lambda a: [a[0], a[1][[1, 0, 3, 2, 5, 4]]], "0 parties have signed .* not 4"),
+        (UNMASK, lambda a: [a[0][:3], a[1][:3]], "3 clients have signed .* not 4"),
+        (UNMASK, lambda a: [a[0], a[1] ^ np.uint8(1)], "0 clients have signed .* not 4"),
+        (UNMASK, lambda a: [a[0], a[1][[1, 0, 3, 2, 5, 4]]], "0 clients have signed .* not 4"),
         (UNMASK, lambda a: [np.array([0, 0, 0, 0]), a[1][[0, 0, 0, 0]]], "each once and in order"),
-        (UNMASK, lambda a: [np.array([0, 1, 2, 9]), a[1][:4]], "3 parties have signed .* not 4"),
+        (UNMASK, lambda a: [np.array([0, 1, 2, 9]), a[1][:4]], "3 clients have signed .* not 4"),
         (UNMASK, lambda a: [a[0]], "expected signers"),
     ],
 )
@@ -378,7 +386,10 @@ def test_a_share_that_does_not_fit_is_an_error_not_a_wrong_sum(tmp_path: Path) -
         world = World(tmp_path / words, secagg.plan(6, 5))
         for lost in ((), (), gone, gone):
             world.step(lost)
-        answers = {agent: world.tell(agent, UNMASK, world.exchange.ask(agent)) for agent in world.exchange.parties}
+        answers = {
+            client_id: world.tell(client_id, UNMASK, world.exchange.ask(client_id))
+            for client_id in world.exchange.clients
+        }
         answers[0] = [answers[0][0] ^ np.uint8(1)]
         with pytest.raises(SecaggError, match=f"{words} do not fit together"):
             world.exchange.take(answers)
@@ -398,46 +409,49 @@ def circle_world(folder: Path, steps: int) -> World:
 
 
 def test_the_server_seats_nobody(tmp_path: Path) -> None:
-    """A clique of one party and colluders is no roster; and neighbours are what the roster's keys say."""
+    """A clique of one client and colluders is no roster; and neighbours are what the roster's keys say."""
     world = circle_world(tmp_path, 1)
     roster, keys = world.exchange.ask(0)
-    with pytest.raises(SecaggError, match="7 parties are listed, min_agents asks for 15"):
+    with pytest.raises(SecaggError, match="7 clients are listed, min_clients asks for 15"):
         world.tell(0, SHARES, [roster[:7], keys[:7]])
     world.step()
     view = secagg.view_of(world.exchange.session, "run/1", CIRCLE, roster.tolist(), keys)
-    for agent in range(17):
-        peers = secagg.near(secagg.seats(view, roster.tolist()), agent, 6)
-        assert secagg.read_arrays(next((tmp_path / str(agent)).glob("*.npz")))["peers"].tolist() == peers
-        assert world.seen[SHARES][agent][1].shape == (6, secagg.SEALED)
+    for client_id in range(17):
+        peers = secagg.near(secagg.seats(view, roster.tolist()), client_id, 6)
+        assert secagg.read_arrays(next((tmp_path / str(client_id)).glob("*.npz")))["peers"].tolist() == peers
+        assert world.seen[SHARES][client_id][1].shape == (6, secagg.SEALED)
 
 
 def test_two_lists_open_neither_for_no_list_has_a_quorum(tmp_path: Path) -> None:
-    """Half are told that agent 0 is in the sum, half that it is not; agent 1, a colluder, signs both lists."""
+    """Half are told that client 0 is in the sum, half that it is not; client 1, a colluder, signs both lists."""
     world = circle_world(tmp_path, 3)
-    lists, honest = (list(range(17)), list(range(1, 17))), [agent for agent in range(17) if agent != 1]
+    lists, honest = (list(range(17)), list(range(1, 17))), [client_id for client_id in range(17) if client_id != 1]
     state = secagg.read_arrays(next((tmp_path / "1").glob("*.npz")))
     key, signed = secagg.signing_key(state["signing"].tobytes(), world.exchange.session), []
     for half, inside in zip((honest[:8], honest[8:]), lists, strict=True):
-        signatures = {agent: world.tell(agent, CONFIRM, [secagg.numbers(inside)])[0] for agent in half}
+        signatures = {client_id: world.tell(client_id, CONFIRM, [secagg.numbers(inside)])[0] for client_id in half}
         statement = secagg.chained(str(state["sharing"]), secagg.numbers(inside))
         signed.append({**signatures, 1: secagg._bytes(key.sign(secagg._statement(statement)))})
     assert [len(one) for one in signed] == [9, 9] and CIRCLE.quorum == 10
     for half, own, other in zip((honest[:8], honest[8:]), signed, reversed(signed), strict=True):
         for shown in (own, {**other, **own}):
             signers = sorted(shown)
-            for agent in half:
-                with pytest.raises(SecaggError, match="9 parties have signed the list that this one was shown, not 10"):
+            for client_id in half:
+                with pytest.raises(SecaggError, match="9 clients have signed the list that this one was shown, not 10"):
                     world.tell(
-                        agent, UNMASK, [secagg.numbers(signers), np.stack([shown[signer] for signer in signers])]
+                        client_id, UNMASK, [secagg.numbers(signers), np.stack([shown[signer] for signer in signers])]
                     )
 
 
-def test_parties_that_were_shown_two_rosters_share_nothing(tmp_path: Path) -> None:
+def test_clients_that_were_shown_two_rosters_share_nothing(tmp_path: Path) -> None:
     world = circle_world(tmp_path, 1)
     roster, keys = world.exchange.ask(0)
     strange = keys.copy()
-    strange[16] = secagg._bytes(os.urandom(96)).reshape(3, 32)  # the server poses as agent 16
-    told = {agent: world.tell(agent, SHARES, [roster, strange if agent < 8 else keys]) for agent in range(16)}
+    strange[16] = secagg._bytes(os.urandom(96)).reshape(3, 32)  # the server poses as client 16
+    told = {
+        client_id: world.tell(client_id, SHARES, [roster, strange if client_id < 8 else keys])
+        for client_id in range(16)
+    }
     with pytest.raises(SecaggError, match="other keys for it"):
         world.tell(16, SHARES, [roster, strange])
     told[16] = world.tell(16, SHARES, [roster, keys])
@@ -445,74 +459,74 @@ def test_parties_that_were_shown_two_rosters_share_nothing(tmp_path: Path) -> No
         secagg.seats(secagg.view_of(world.exchange.session, "run/1", CIRCLE, roster.tolist(), shown), roster.tolist())
         for shown in (strange, keys)
     ]
-    for agent in range(8):  # gets from all its neighbours what they have sealed for it, if anything
-        peers, sealed = secagg.near(circles[0], agent, 6), []
+    for client_id in range(8):  # gets from all its neighbours what they have sealed for it, if anything
+        peers, sealed = secagg.near(circles[0], client_id, 6), []
         for peer in peers:
             theirs = secagg.near(circles[peer >= 8], peer, 6)
-            sealed.append(told[peer][1][theirs.index(agent) if agent in theirs else 0])
+            sealed.append(told[peer][1][theirs.index(client_id) if client_id in theirs else 0])
         if all(peer < 8 for peer in peers):
             continue
         with pytest.raises(SecaggError, match="made for another roster"):
-            world.tell(agent, MASKED, [roster, np.stack(sealed)])
+            world.tell(client_id, MASKED, [roster, np.stack(sealed)])
 
 
 def test_integers_for_one_request_enter_no_sum_of_another(tmp_path: Path) -> None:
-    """A party whose ballot was opened without its help is asked again, the others under another name."""
+    """A client whose ballot was opened without its help is asked again, the others under another name."""
     world = World(tmp_path, secagg.plan(5, 4))
     for lost in ((), (), (), (0,), (0,)):
         world.step(lost)
     assert 0 in world.exchange.inside and world.holder(0).mark.opened("run/1") is None
     second = Exchange(world.plan, FORM, "run/2")
-    names = {agent: "run/1" if agent == 0 else "run/2" for agent in range(5)}
+    names = {client_id: "run/1" if client_id == 0 else "run/2" for client_id in range(5)}
     for stage in (KEYS, SHARES):
         second.take(
             {
-                agent: world.holder(agent, second.session, names[agent]).answer(
-                    stage, [] if stage == KEYS else second.ask(agent), FORM, lambda _: world.ballots[0]
+                client_id: world.holder(client_id, second.session, names[client_id]).answer(
+                    stage, [] if stage == KEYS else second.ask(client_id), FORM, lambda _: world.ballots[0]
                 )
-                for agent in range(5)
+                for client_id in range(5)
             }
         )
-    for agent in range(5):
+    for client_id in range(5):
         with pytest.raises(SecaggError, match="made for another roster"):
-            world.holder(agent, second.session, names[agent]).answer(
-                MASKED, second.ask(agent), FORM, lambda _: world.ballots[0]
+            world.holder(client_id, second.session, names[client_id]).answer(
+                MASKED, second.ask(client_id), FORM, lambda _: world.ballots[0]
             )
 
 
-def test_masks_of_parties_that_were_told_of_other_sharers_do_not_cancel(tmp_path: Path) -> None:
+def test_masks_of_clients_that_were_told_of_other_sharers_do_not_cancel(tmp_path: Path) -> None:
     """Two neighbours are told that the other has gone, so neither masks for the other; the sum stays shut by that."""
     world = circle_world(tmp_path, 2)
     exchange = world.exchange
     one, other = 0, exchange._neighbours[0][0]
     told = {}
-    for agent in range(17):
-        sharers, sealed = exchange.ask(agent)
-        if agent in (one, other):
-            hidden = other if agent == one else one
-            sealed = np.delete(sealed, exchange._near(agent, exchange._sharers).index(hidden), axis=0)
+    for client_id in range(17):
+        sharers, sealed = exchange.ask(client_id)
+        if client_id in (one, other):
+            hidden = other if client_id == one else one
+            sealed = np.delete(sealed, exchange._near(client_id, exchange._sharers).index(hidden), axis=0)
             sharers = np.delete(sharers, hidden)
-        told[agent] = world.tell(agent, MASKED, [sharers, sealed])
-    exchange.take({agent: exchange.read(agent, arrays) for agent, arrays in told.items()})
-    for agent in (one, other):
+        told[client_id] = world.tell(client_id, MASKED, [sharers, sealed])
+    exchange.take({client_id: exchange.read(client_id, arrays) for client_id, arrays in told.items()})
+    for client_id in (one, other):
         with pytest.raises(SecaggError, match="not there before"):
-            world.tell(agent, CONFIRM, exchange.ask(agent))
+            world.tell(client_id, CONFIRM, exchange.ask(client_id))
     world.step((one, other)), world.step((one, other))
     modulus = 2**exchange.bits
     left = (exchange.total - world.ballots.sum(axis=0)) % modulus
     assert looks_random(left, exchange.bits)
 
 
-def test_a_party_whose_neighbours_the_server_calls_missing_is_not_bared(tmp_path: Path) -> None:
-    """Beyond the bounds of any plan: six of sixteen missing, all the neighbours of agent 0."""
+def test_a_client_whose_neighbours_the_server_calls_missing_is_not_bared(tmp_path: Path) -> None:
+    """Beyond the bounds of any plan: six of sixteen missing, all the neighbours of client 0."""
     loose = Plan(16, 10, 1, 6, 5)
     world = World(tmp_path, loose)
     for _ in range(2):
         world.step()
     world.step(tuple(world.exchange._neighbours[0]))
-    for agent in world.exchange.parties:
-        with pytest.raises(SecaggError, match=r"of this party's neighbours|next to each other on the circle"):
-            world.tell(agent, CONFIRM, world.exchange.ask(agent))
+    for client_id in world.exchange.clients:
+        with pytest.raises(SecaggError, match=r"of this client's neighbours|next to each other on the circle"):
+            world.tell(client_id, CONFIRM, world.exchange.ask(client_id))
 
 
 # keys on disk
@@ -580,27 +594,27 @@ def connected(near: dict[int, list[int]], among: set[int]) -> bool:
     reached, front = set(), [min(among)]
     while front:
         reached |= set(front)
-        front = [peer for agent in front for peer in near[agent] if peer in among and peer not in reached]
+        front = [peer for client_id in front for peer in near[client_id] if peer in among and peer not in reached]
     return reached == among
 
 
 def test_the_graph_is_connected_even_and_drawn_from_what_all_were_shown() -> None:
     for n, k in ((100, 22), (23, 22), (7, 2), (2, 20)):
         order = secagg.seats("view", list(range(n)))
-        near = {agent: secagg.near(order, agent, k) for agent in order}
+        near = {client_id: secagg.near(order, client_id, k) for client_id in order}
         assert sorted(order) == list(range(n)) and order == secagg.seats("view", list(range(n)))
-        assert all(agent in near[peer] for agent in near for peer in near[agent])
+        assert all(client_id in near[peer] for client_id in near for peer in near[client_id])
         assert {len(peers) for peers in near.values()} == {min(k, n - 1)}
         assert connected(near, set(order))
     assert secagg.seats("view", list(range(100))) != secagg.seats("another", list(range(100)))
-    # every party is as likely to sit beside a given one
+    # every client is as likely to sit beside a given one
     beside = [secagg.near(secagg.seats(str(draw), list(range(9))), 0, 2) for draw in range(2000)]
     assert stats.chisquare(np.bincount(np.ravel(beside), minlength=9)[1:]).pvalue > 1e-6
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_honest_parties_of_a_sum_hang_together_wherever_colluders_sit_and_whoever_is_missing(data) -> None:
+def test_honest_clients_of_a_sum_hang_together_wherever_colluders_sit_and_whoever_is_missing(data) -> None:
     n, t, half = data.draw(st.integers(9, 30)), data.draw(st.integers(0, 3)), data.draw(st.integers(1, 6))
     plan = Plan(n, 2, t, 2 * half, half + 1)
     order, gone = list(range(n)), data.draw(st.sets(st.integers(0, n - 1), max_size=n - 2))
@@ -610,7 +624,9 @@ def test_honest_parties_of_a_sum_hang_together_wherever_colluders_sit_and_whoeve
     inside = sorted(set(order) - gone)
     colluders = set(data.draw(st.permutations(inside))[:t])
     if len(inside) > t and secagg.unbroken(order, inside, plan):
-        assert connected({agent: secagg.near(order, agent, 2 * half) for agent in order}, set(inside) - colluders)
+        assert connected(
+            {client_id: secagg.near(order, client_id, 2 * half) for client_id in order}, set(inside) - colluders
+        )
 
 
 def test_a_gap_on_the_circle_is_seen() -> None:
@@ -622,13 +638,13 @@ def test_a_gap_on_the_circle_is_seen() -> None:
     assert secagg.unbroken(order, [0, 29], Plan(30, 20, 1, 29, 16))  # everybody is next to everybody
 
 
-def test_plans_are_small_safe_and_complete_for_few_parties() -> None:
+def test_plans_are_small_safe_and_complete_for_few_clients() -> None:
     assert secagg.plan(3, 2) == Plan(3, 2, 0, 2, 2)
     assert secagg.plan(10, 9) == Plan(10, 9, 0, 9, 6)
     assert secagg.plan(10, 9, 3) == Plan(10, 9, 3, 9, 7)
     for n, m, t in ((50, 45, 5), (100, 90, 5), (100, 90, 10), (500, 450, 25), (500, 450, 50), (1000, 900, 50)):
         chosen = secagg.plan(n, m, t)
-        # all colluders may sit beside one party, and the missing beside another
+        # all colluders may sit beside one client, and the missing beside another
         assert 2 * chosen.threshold > chosen.neighbours + 1 + t and chosen.neighbours // 2 > t
         assert m >= chosen.quorum and 2 * chosen.quorum > n + t
         assert chosen.neighbours < n and secagg.stuck(n, m, t, chosen.neighbours, chosen.threshold) <= secagg.STUCK
@@ -657,13 +673,13 @@ def test_the_chance_of_being_stuck_is_what_a_simulation_finds() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"parties": 1, "m_min": 1}, "agents=1 is too few"),
-        ({"parties": 10, "m_min": 4}, "min_agents must be at least 6"),
-        ({"parties": 10, "m_min": 9, "colluders": 8}, "min_agents must be at least 10"),
-        ({"parties": 10, "m_min": 9, "threshold": 5}, "share_threshold=5"),
-        ({"parties": 10, "m_min": 9, "threshold": 11}, "share_threshold=11"),
-        ({"parties": 100, "m_min": 90, "neighbours": 7}, "mask_neighbours=7 is odd"),
-        ({"parties": 100, "m_min": 90, "neighbours": 4}, "mask_neighbours=4"),
+        ({"clients": 1, "m_min": 1}, "clients=1 is too few"),
+        ({"clients": 10, "m_min": 4}, "min_clients must be at least 6"),
+        ({"clients": 10, "m_min": 9, "colluders": 8}, "min_clients must be at least 10"),
+        ({"clients": 10, "m_min": 9, "threshold": 5}, "share_threshold=5"),
+        ({"clients": 10, "m_min": 9, "threshold": 11}, "share_threshold=11"),
+        ({"clients": 100, "m_min": 90, "neighbours": 7}, "mask_neighbours=7 is odd"),
+        ({"clients": 100, "m_min": 90, "neighbours": 4}, "mask_neighbours=4"),
     ],
 )
 def test_settings_under_which_nothing_is_safe_are_refused(given, words) -> None:

@@ -1,4 +1,4 @@
-"""Partitions of the private records over agents: one scheme per file, each a pure function of its arguments."""
+"""Partitions of the private records over clients: one scheme per file, each a pure function of its arguments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ import numpy as np
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Indices
 from fedballot.datasets.partitions.by_group import by_group
-from fedballot.datasets.partitions.classes_per_agent import classes_per_agent
+from fedballot.datasets.partitions.classes_per_client import classes_per_client
 from fedballot.datasets.partitions.dirichlet import dirichlet
 from fedballot.datasets.partitions.iid import iid
-from fedballot.datasets.partitions.subclass_per_agent import subclass_per_agent
+from fedballot.datasets.partitions.subclass_per_client import subclass_per_client
 
-__all__ = ["PARTITIONS", "by_group", "classes_per_agent", "dirichlet", "iid", "partition", "subclass_per_agent"]
+__all__ = ["PARTITIONS", "by_group", "classes_per_client", "dirichlet", "iid", "partition", "subclass_per_client"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,19 +22,19 @@ class Request:
 
     y: Indices
     groups: Indices | None
-    n_agents: int
+    n_clients: int
     alpha: float
     min_size: int
-    classes_per_agent: int
+    classes_per_client: int
     rng: np.random.Generator
 
 
 PARTITIONS: dict[str, Callable[[Request], list[Indices]]] = {
-    "iid": lambda r: iid(len(r.y), r.n_agents, r.rng),
-    "dirichlet": lambda r: dirichlet(r.y, r.n_agents, r.alpha, r.min_size, r.rng),
-    "classes-per-agent": lambda r: classes_per_agent(r.y, r.n_agents, r.classes_per_agent, r.rng),
-    "by-group": lambda r: by_group(r.groups, r.n_agents),
-    "subclass-per-agent": lambda r: subclass_per_agent(r.y, r.groups, r.n_agents, r.rng),
+    "iid": lambda r: iid(len(r.y), r.n_clients, r.rng),
+    "dirichlet": lambda r: dirichlet(r.y, r.n_clients, r.alpha, r.min_size, r.rng),
+    "classes-per-client": lambda r: classes_per_client(r.y, r.n_clients, r.classes_per_client, r.rng),
+    "by-group": lambda r: by_group(r.groups, r.n_clients),
+    "subclass-per-client": lambda r: subclass_per_client(r.y, r.groups, r.n_clients, r.rng),
 }
 
 
@@ -42,45 +42,45 @@ def partition(
     scheme: str,
     y: Indices,
     groups: Indices | None,
-    n_agents: int,
+    n_clients: int,
     *,
     alpha: float,
     min_size: int,
-    classes_per_agent: int,
+    classes_per_client: int,
     rng: np.random.Generator,
 ) -> list[Indices]:
-    """Deal all records out to agents.
+    """Deal all records out to clients.
 
     Parameters
     ----------
     scheme : a key of `PARTITIONS`.
     y : int64 (n,), class indices.
-    groups : int64 (n,) natural ids, or None; used by "by-group" and, as subclasses, by "subclass-per-agent".
-    n_agents : number of agents, at least 1.
+    groups : int64 (n,) natural ids, or None; used by "by-group" and, as subclasses, by "subclass-per-client".
+    n_clients : number of clients, at least 1.
     alpha : Dirichlet concentration; used by "dirichlet".
-    min_size : smallest number of records of an agent; "dirichlet" moves records to reach it, the others fail.
-    classes_per_agent : used by "classes-per-agent".
+    min_size : smallest number of records of a client; "dirichlet" moves records to reach it, the others fail.
+    classes_per_client : used by "classes-per-client".
 
     Returns
     -------
-    `n_agents` disjoint sorted int64 index arrays that cover all records.
+    `n_clients` disjoint sorted int64 index arrays that cover all records.
 
     Raises
     ------
     SettingsError
-        Unknown scheme, a setting out of range, or an agent below `min_size`.
+        Unknown scheme, a setting out of range, or a client below `min_size`.
     """
     if scheme not in PARTITIONS:
         raise SettingsError(f"partition: {scheme!r}; expected one of {', '.join(PARTITIONS)}")
-    if n_agents < 1:
-        raise SettingsError(f"agents: {n_agents}; expected at least 1")
+    if n_clients < 1:
+        raise SettingsError(f"clients: {n_clients}; expected at least 1")
     if min_size < 0:
         raise SettingsError(f"min_size: {min_size}; expected 0 or more")
-    parts = PARTITIONS[scheme](Request(y, groups, n_agents, alpha, min_size, classes_per_agent, rng))
-    smallest = min(range(n_agents), key=lambda agent: len(parts[agent]))
+    parts = PARTITIONS[scheme](Request(y, groups, n_clients, alpha, min_size, classes_per_client, rng))
+    smallest = min(range(n_clients), key=lambda client_id: len(parts[client_id]))
     if len(parts[smallest]) < min_size:
         raise SettingsError(
-            f"min_size: agent {smallest} has {len(parts[smallest])} of {len(y)} private records under {scheme!r} "
-            f"with {n_agents} agents, less than min_size={min_size}; lower min_size or agents"
+            f"min_size: client {smallest} has {len(parts[smallest])} of {len(y)} private records under {scheme!r} "
+            f"with {n_clients} clients, less than min_size={min_size}; lower min_size or clients"
         )
     return parts

@@ -1,4 +1,4 @@
-"""One agent per natural group: writer, site, file, domain."""
+"""One client per natural group: writer, site, file, domain."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Indices
 
 
-def by_group(groups: Indices | None, n_agents: int) -> list[Indices]:
-    """Agent `i` gets all records of the i-th smallest group id.
+def by_group(groups: Indices | None, n_clients: int) -> list[Indices]:
+    """Client `i` gets all records of the i-th smallest group id.
 
     Parameters
     ----------
@@ -15,12 +15,12 @@ def by_group(groups: Indices | None, n_agents: int) -> list[Indices]:
 
     Returns
     -------
-    `n_agents` disjoint sorted int64 index arrays that cover all records.
+    `n_clients` disjoint sorted int64 index arrays that cover all records.
 
     Raises
     ------
     SettingsError
-        No groups, or another number of groups than agents.
+        No groups, or another number of groups than clients.
     """
     if groups is None:
         raise SettingsError(
@@ -28,10 +28,10 @@ def by_group(groups: Indices | None, n_agents: int) -> list[Indices]:
             "such as 'sites/*.csv', or a set with domains); this one has none"
         )
     ids, inverse = np.unique(groups, return_inverse=True)
-    if len(ids) != n_agents:
+    if len(ids) != n_clients:
         raise SettingsError(
-            f"agents: {n_agents}, but the private records come from {len(ids)} groups and 'by-group' makes each "
-            f"group one agent; set agents={len(ids)}"
+            f"clients: {n_clients}, but the private records come from {len(ids)} groups and 'by-group' makes each "
+            f"group one client; set clients={len(ids)}"
         )
-    ends = np.cumsum(np.bincount(inverse, minlength=n_agents))[:-1]
+    ends = np.cumsum(np.bincount(inverse, minlength=n_clients))[:-1]
     return np.split(np.argsort(inverse, kind="stable"), ends)

@@ -1,4 +1,4 @@
-"""A user's own data: one file, an image folder, or a pattern of files where each file is one party."""
+"""A user's own data: one file, an image folder, or a pattern of files where each file is one client."""
 
 import glob
 from collections.abc import Callable
@@ -44,13 +44,13 @@ def load_path(name: str) -> Source:
     """
     path = with_home(name).absolute()
     if path.exists():
-        return _assemble(str(path.resolve()), [path], [read_raw(path)], one_party_each=False)
+        return _assemble(str(path.resolve()), [path], [read_raw(path)], one_client_each=False)
     if not glob.has_magic(name):
         raise DataError(f"{path}: no such file or folder; expected a {KINDS}")
     paths = [Path(found) for found in sorted(glob.glob(str(path), recursive=True))]
     if not paths:
         raise DataError(f"{path}: no file matches this pattern; expected at least one")
-    return _assemble(str(path), paths, [read_raw(found) for found in paths], one_party_each=True)
+    return _assemble(str(path), paths, [read_raw(found) for found in paths], one_client_each=True)
 
 
 def read_raw(path: Path, person: str = "") -> Raw:
@@ -82,8 +82,8 @@ def _read(path: Path, person: str) -> Raw:
     return READERS[path.suffix.lower()](path)
 
 
-def _assemble(name: str, paths: list[Path], raws: list[Raw], one_party_each: bool) -> Source:
-    if one_party_each:
+def _assemble(name: str, paths: list[Path], raws: list[Raw], one_client_each: bool) -> Source:
+    if one_client_each:
         _check_alike(paths, raws)
     x = raws[0].x if len(raws) == 1 else np.concatenate([raw.x for raw in raws])
     n = len(x)
@@ -98,7 +98,7 @@ def _assemble(name: str, paths: list[Path], raws: list[Raw], one_party_each: boo
             f"{name}: key y_test: row {unseen[0]} has the label {classes[y[n + unseen[0]]]!r}, which no row of y_train "
             "has; expected the classes of the training rows"
         )
-    groups, group_names = _groups(paths, raws, one_party_each)
+    groups, group_names = _groups(paths, raws, one_client_each)
     return Source(
         name,
         classes,
@@ -109,8 +109,8 @@ def _assemble(name: str, paths: list[Path], raws: list[Raw], one_party_each: boo
     )
 
 
-def _groups(paths: list[Path], raws: list[Raw], one_party_each: bool) -> tuple[Indices | None, tuple[str, ...]]:
-    if one_party_each:
+def _groups(paths: list[Path], raws: list[Raw], one_client_each: bool) -> tuple[Indices | None, tuple[str, ...]]:
+    if one_client_each:
         parents = [str(path.parent) for path in paths]
         same_folder = len(set(parents)) == 1
         names = tuple(path.stem if same_folder else str(path) for path in paths)
@@ -122,7 +122,9 @@ def _check_alike(paths: list[Path], raws: list[Raw]) -> None:
     first = raws[0]
     for path, raw in zip(paths, raws, strict=True):
         if raw.groups is not None or raw.test is not None:
-            raise DataError(f"{path}: holds groups or a test split of its own, but each file of a pattern is one party")
+            raise DataError(
+                f"{path}: holds groups or a test split of its own, but each file of a pattern is one client"
+            )
         if raw.x.shape[1:] != first.x.shape[1:] or raw.x.dtype != first.x.dtype:
             raise DataError(
                 f"{path}: rows of shape {raw.x.shape[1:]} and dtype {raw.x.dtype}, but {paths[0]} has "

@@ -86,7 +86,7 @@ def _text(cell: str, where: str) -> str:
         raise DataError(f"{where}: empty; expected an integer or text")
     if not _DECIMAL.fullmatch(text):
         return text
-    # 1.0 in one party's file and 1 in another's are one class; 1.5 is a measurement, not a class
+    # 1.0 in one client's file and 1 in another's are one class; 1.5 is a measurement, not a class
     whole, _, rest = text.partition(".")
     if rest.strip("0"):
         raise DataError(f"{where}: {text!r}; expected an integer or text")

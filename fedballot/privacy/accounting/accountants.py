@@ -5,7 +5,7 @@ exactly, anything else by an accountant that is named, "pld" (privacy loss distr
 nobody mixes figures of both by accident. `Filter` says what a ledger with a fixed budget may still release when each
 cost may be chosen after the releases before it were seen.
 
-dp-accounting is imported where it is used: exact accounting, which most parties need alone, starts in half the time.
+dp-accounting is imported where it is used: exact accounting, which most clients need alone, starts in half the time.
 """
 
 import math
@@ -392,7 +392,7 @@ def _only_gaussian(costs: Sequence[Cost]) -> GaussianCost:
     raise SettingsError(f'accountant = "exact" adds Gaussian noise only, not {names}: choose "pld" or "rdp".')
 
 
-@lru_cache(maxsize=1024)  # seconds each, and many parties of a process ask the same
+@lru_cache(maxsize=1024)  # seconds each, and many clients of a process ask the same
 def _pld(costs: tuple[Cost, ...], delta: float) -> float:
     """Compose privacy loss distributions; dp-accounting's own accountant is avoided, for it rescales by adjacency.
 

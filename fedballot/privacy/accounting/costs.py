@@ -25,7 +25,7 @@ def check_records(records_per_person: int) -> None:
 
 
 def shares_that_came(arrived: int | None, contributors: int, colluders: int) -> int:
-    """Return how many secret noise shares are in a sum of `arrived` parties (None: those agreed on).
+    """Return how many secret noise shares are in a sum of `arrived` clients (None: those agreed on).
 
     Raises
     ------
@@ -33,7 +33,7 @@ def shares_that_came(arrived: int | None, contributors: int, colluders: int) -> 
         If fewer arrived than were agreed on.
     """
     if arrived is not None and arrived < contributors:
-        raise SettingsError(f"arrived = {arrived}: a sum of fewer than {contributors} agents must not be opened.")
+        raise SettingsError(f"arrived = {arrived}: a sum of fewer than {contributors} clients must not be opened.")
     return (arrived or contributors) - colluders
 
 

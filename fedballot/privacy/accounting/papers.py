@@ -14,19 +14,21 @@ from fedballot.privacy.guarantee import Unit
 def votes_rho(unit: Unit, queries: int, sigma: float, k: int | None = None) -> float:
     """Return rho, Renyi DP being alpha * rho, of `queries` noisy votes: Theorem 3.
 
-    Agent Q/(2 sigma^2), record Q/sigma^2, with kNN Q/(k sigma^2). All hold; the last is loose by a factor k.
+    Client Q/(2 sigma^2), record Q/sigma^2, with kNN Q/(k sigma^2). All hold; the last is loose by a factor k.
     """
-    if unit == "agent":
+    if unit == "client":
         return queries / (2 * sigma**2)
     return queries / ((k or 1) * sigma**2)
 
 
-def votes_data_dependent(alpha: float, agents: int, margin: float, sigma: float, classes: int, s: float = 1.0) -> float:
+def votes_data_dependent(
+    alpha: float, clients: int, margin: float, sigma: float, classes: int, s: float = 1.0
+) -> float:
     """Return the data-dependent Renyi bound of Theorem 5, with sigma and s the right way up; it does NOT hold.
 
     Counterexample: votes 40:10 against 41:10, sigma 2, alpha 32 have divergence 1.92, the formula says 1.3e-4.
     """
-    gap = agents**2 * margin**2 / sigma**2
+    gap = clients**2 * margin**2 / sigma**2
     exponent = (2 * alpha - 1) * s**2 / (2 * sigma**2) - gap / 16 + math.log(classes)
     return classes * math.exp(-gap / 8) + math.log1p(math.exp(exponent)) / (alpha - 1)
 

@@ -56,7 +56,7 @@ LAYERS = {
 
 
 def audit_votes(noisy: NoisyVotes, delta: float, noise: NoiseSource, runs: int = 20_000) -> list[Finding]:
-    """Audit noisy votes at agent level; power needs an epsilon of about 1 for one query, see `audit`.
+    """Audit noisy votes at client level; power needs an epsilon of about 1 for one query, see `audit`.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ def audit_head(head: PrivateHead, delta: float, noise: NoiseSource, runs: int = 
 
 
 def audit_logits(noisy: NoisyLogits, delta: float, noise: NoiseSource, runs: int = 20_000) -> list[Finding]:
-    """Audit the noisy sum of logits at agent level; as in `audit_votes`, every query is a run with one query."""
+    """Audit the noisy sum of logits at client level; as in `audit_votes`, every query is a run with one query."""
     many = replace(noisy, queries=runs, classes=2)
     claim = replace(noisy, queries=1, classes=2).mechanism.epsilon(delta)
 
     def seen(answered: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Sums of the first logit; one agent answers with all of the bound there, or leaves the query blank."""
+        """Sums of the first logit; one client answers with all of the bound there, or leaves the query blank."""
         release = replace(many, queries=len(answered))
         answers = np.zeros((noisy.contributors - noisy.colluders, len(answered), 2))
         answers[0, answered, 0] = noisy.bound
@@ -181,7 +181,7 @@ def _with_queries(noisy: NoisyVotes, queries: int) -> NoisyVotes:
 
 
 def _sum_of_shares(noisy: NoisyVotes, votes: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:
-    """One agent's votes in a sum over all honest agents, the others blank."""
+    """One client's votes in a sum over all honest clients, the others blank."""
     total = noisy.release(votes, noise).astype(np.int64)
     for _ in range(noisy.honest - 1):
         total += noisy.release(np.zeros_like(votes), noise)
@@ -189,7 +189,7 @@ def _sum_of_shares(noisy: NoisyVotes, votes: NDArray[np.int64], noise: NoiseSour
 
 
 def _votes_in_one_run(noisy: NoisyVotes, delta: float, noise: NoiseSource, canaries: int = CANARIES) -> Finding:
-    """Each canary is an agent that votes on a query of its own, or not, by a fair coin."""
+    """Each canary is a client that votes on a query of its own, or not, by a fair coin."""
     many = _with_queries(noisy, canaries)
     coins = _coins(canaries, noise)
     votes = np.zeros((canaries, 2), dtype=np.int64)

@@ -100,7 +100,7 @@ class Heads:
         Parameters
         ----------
         metrics
-            Of an answer; one without a head (a simulated party's) changes nothing.
+            Of an answer; one without a head (a simulated client's) changes nothing.
         sent
             What the server knew when it asked.
         """

@@ -1,4 +1,4 @@
-"""A party's privacy ledger: what was spent about one population, on its own disk, and what it got for it.
+"""A client's privacy ledger: what was spent about one population, on its own disk, and what it got for it.
 
 A charge is on disk before its release exists, and a release is on disk before anybody sees it. So a crash can waste
 budget but never hide spending, and asking twice returns what was said the first time instead of a second draw. A
@@ -66,7 +66,7 @@ class Account:
 
     Parameters
     ----------
-    party, population : str
+    client, population : str
         Names; `population` says whose data these are, in whatever version: one ledger is about one population.
     unit, adjacency : str
         As in `Guarantee`.
@@ -76,7 +76,7 @@ class Account:
         Of which a filter is known: whoever asks chooses each request in the light of earlier answers.
     """
 
-    party: str
+    client: str
     population: str
     unit: Unit
     adjacency: Adjacency
@@ -178,7 +178,7 @@ class Ledger:
     Raises
     ------
     SettingsError
-        If the ledger is about another party, population, unit, adjacency, budget or accountant.
+        If the ledger is about another client, population, unit, adjacency, budget or accountant.
     DataError
         If the file is torn or edited, or of another format.
     """
@@ -202,7 +202,7 @@ class Ledger:
             if getattr(known, name) != value:
                 raise SettingsError(
                     f"{self.path}: {name} is {getattr(known, name)!r} in this ledger, not {value!r}. One ledger is "
-                    "about one party's use of one population's data; change the budget with set_budget."
+                    "about one client's use of one population's data; change the budget with set_budget."
                 )
 
     @property
@@ -472,12 +472,12 @@ class Ledger:
             self._append(self._read(), {"kind": "data", **asdict(version), "note": note})
 
     def opened(self, request: str) -> str | None:
-        """Return the session in which this party helped to open the sum of a request, or None."""
+        """Return the session in which this client helped to open the sum of a request, or None."""
         found = [line for line in self._read() if line["kind"] == "opened" and line["request"] == request]
         return str(found[0]["session"]) if found else None
 
     def open(self, request: str, session: str) -> None:
-        """Note that this party helps to open the sum of a request, once and for all.
+        """Note that this client helps to open the sum of a request, once and for all.
 
         Raises
         ------

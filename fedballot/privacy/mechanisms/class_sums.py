@@ -1,4 +1,4 @@
-"""Noisy class sums: everything a linear head needs from a party, in one release of counts and feature sums per class.
+"""Noisy class sums: everything a linear head needs from a client, in one release of counts and feature sums per class.
 
 A record with class y and embedding z, |z| <= 1, adds the vector (b, sqrt(1 - b^2) z) to block y. Replacing a record,
 the number of records being public, moves the sum by at most sqrt(2). Across classes, two blocks change by vectors of
@@ -44,14 +44,14 @@ class ClassSums:
     Parameters
     ----------
     classes, features : int
-        C and d; `classes` is the global label set, also for a party that holds one class.
+        C and d; `classes` is the global label set, also for a client that holds one class.
     sigma : float
         Noise on each coordinate of the release, in units of a record's vector.
     signed : bool
         Whether embeddings may have negative coordinates.
     contributors, colluders : int
-        As in `NoisyVector`, where only the sum over parties is opened: contributors - colluders shares of the noise
-        are sure to be in it and secret. With 1 and 0 a party's release has all its noise itself.
+        As in `NoisyVector`, where only the sum over clients is opened: contributors - colluders shares of the noise
+        are sure to be in it and secret. With 1 and 0 a client's release has all its noise itself.
     """
 
     classes: int
@@ -126,7 +126,7 @@ class ClassSums:
         return np.asarray(np.sqrt(np.r_[self.share, np.full(self.features, 1 - self.share)]))
 
     def steps(self, embedded: NDArray[np.floating], labels: NDArray[np.integer], noise: NoiseSource) -> Steps:
-        """A party's counts and sums with its share of the noise, in grid steps, int64 (C, 1 + d).
+        """A client's counts and sums with its share of the noise, in grid steps, int64 (C, 1 + d).
 
         Raises
         ------
@@ -145,11 +145,11 @@ class ClassSums:
         return mechanism.noisy(total, noise)
 
     def read(self, steps: Steps) -> Floats:
-        """Counts and sums, float64 (C, 1 + d), of one party's grid steps or of the sum of several."""
+        """Counts and sums, float64 (C, 1 + d), of one client's grid steps or of the sum of several."""
         return np.asarray(steps * self.mechanism.grid / self.scale, dtype=np.float64)
 
     def largest(self, records: int) -> int:
-        """Largest magnitude of a grid step of a party with at most this many records; see `largest_draw`."""
+        """Largest magnitude of a grid step of a client with at most this many records; see `largest_draw`."""
         return math.ceil(records / self.mechanism.grid) + self.mechanism.largest
 
     def release(
@@ -185,14 +185,14 @@ class ClassSums:
         largest: int | None = None,
         records_per_person: int | None = None,
     ) -> list[Guarantee]:
-        """What a sum over parties promises; without secure aggregation, the server's own view of one party too.
+        """What a sum over clients promises; without secure aggregation, the server's own view of one client too.
 
-        `arrived`: how many shares of noise are in the opened sum. `records`, `largest`: how many records all parties
+        `arrived`: how many shares of noise are in the opened sum. `records`, `largest`: how many records all clients
         hold, and the largest of them. None where that is not known.
         """
         came = shares_that_came(arrived, self.contributors, self.colluders)
         found = Guarantee(
-            mechanism="class counts and sums of all parties, with Gaussian noise of which each adds a share",
+            mechanism="class counts and sums of all clients, with Gaussian noise of which each adds a share",
             unit="record",
             adjacency="replace-one",
             epsilon=replace(self.cost(), shares=came).epsilon(delta),
@@ -202,11 +202,11 @@ class ClassSums:
             status="seeded" if seeded else "proved",
             accountant="exact (sum of discrete Gaussians)",
             n=records,
-            composition="one release; landmarks, extractor and the largest number of records of a party are public",
+            composition="one release; landmarks, extractor and the largest number of records of a client are public",
         )
         rows = [found]
         if not secure:
-            words = "one party's own class counts and sums, with its share of the noise"
+            words = "one client's own class counts and sums, with its share of the noise"
             alone = replace(self.cost(), shares=1).epsilon(delta)
             rows.append(replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF, n=largest))
         if records_per_person is not None:

@@ -29,7 +29,7 @@ from fedballot.privacy.noise.randomness import NoiseSource
 
 @dataclass(frozen=True)
 class NoisyLogits:
-    """One release of the summed logits of all queries; agent level, zero-out: sensitivity B sqrt(Q).
+    """One release of the summed logits of all queries; client level, zero-out: sensitivity B sqrt(Q).
 
     Parameters
     ----------
@@ -65,15 +65,15 @@ class NoisyLogits:
         """Return B sqrt(Q)."""
         return self.bound * math.sqrt(self.queries)
 
-    def cost(self, unit: Unit = "agent") -> IntegerCost:
+    def cost(self, unit: Unit = "client") -> IntegerCost:
         """Return what the release costs towards whoever sees the sum.
 
-        Replacing a record, or all records of a person, may turn every row of its agent round: 2 B sqrt(Q).
+        Replacing a record, or all records of a person, may turn every row of its client round: 2 B sqrt(Q).
         """
-        return self.mechanism.cost() if unit == "agent" else self.mechanism.cost(2 * self.sensitivity)
+        return self.mechanism.cost() if unit == "client" else self.mechanism.cost(2 * self.sensitivity)
 
     def cost_alone(self) -> IntegerCost:
-        """Return what replacing all logits of an agent costs towards whoever sees them with the agent's noise only."""
+        """Return what replacing all logits of a client costs towards whoever sees them with the client's noise only."""
         return replace(self.mechanism.cost(2 * self.sensitivity), shares=1)
 
     def guarantees(
@@ -83,7 +83,7 @@ class NoisyLogits:
         secure: bool = False,
         arrived: int | None = None,
         seeded: bool = False,
-        agents: int | None = None,
+        clients: int | None = None,
         records_per_person: int | None = None,
     ) -> list[Guarantee]:
         """Return every statement that a report has to make about this release, see `NoisyVotes.guarantees`.
@@ -91,8 +91,8 @@ class NoisyLogits:
         Returns
         -------
         list of Guarantee
-            Agent level for the sum; without secure aggregation, agent level for the server's own view. A record is
-            protected as its agent is: nothing bounds how far one training record moves a logit.
+            Client level for the sum; without secure aggregation, client level for the server's own view. A record is
+            protected as its client is: nothing bounds how far one training record moves a logit.
         """
         status: Status = "seeded" if seeded else "proved"
         came = shares_that_came(arrived, self.contributors, self.colluders)
@@ -100,7 +100,7 @@ class NoisyLogits:
         found = [
             Guarantee(
                 mechanism=f"noisy sum of logits, each row cut to norm {self.bound:g}",
-                unit="agent",
+                unit="client",
                 adjacency="zero-out",
                 epsilon=replace(self.cost(), shares=came).epsilon(delta),
                 delta=delta,
@@ -108,7 +108,7 @@ class NoisyLogits:
                 trust=secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR,
                 status=status,
                 accountant="exact (sum of discrete Gaussians)",
-                n=agents,
+                n=clients,
                 composition=f"one release of {self.queries} queries{more}",
             )
         ]

@@ -1,4 +1,4 @@
-"""Noisy votes: agents answer public queries with one-hot ballots, and only noisy counts per class are released.
+"""Noisy votes: clients answer public queries with one-hot ballots, and only noisy counts per class are released.
 
 Source: "Voting-based approaches for differentially private federated learning", Algorithms 1 and 2 and Theorem 3, with
 integer noise, and with exact accounting in place of Renyi bounds.
@@ -37,17 +37,17 @@ class NoisyVotes:
     queries : int
         Q, the number of public queries.
     max_votes : int
-        M: an agent answers at most M of them and leaves the others blank, 0 < M <= Q.
+        M: a client answers at most M of them and leaves the others blank, 0 < M <= Q.
     sigma : float
-        Standard deviation of the noise on the *sum*, per query and class, in ballots (one ballot = one agent's full
+        Standard deviation of the noise on the *sum*, per query and class, in ballots (one ballot = one client's full
         vote on one query; for kNN, k neighbours make one ballot).
     contributors : int
-        Agents whose answers are guaranteed to be in the sum; a run with fewer must be aborted.
+        Clients whose answers are guaranteed to be in the sum; a run with fewer must be aborted.
     colluders : int
         Contributors that may take their own noise off again.
     k : int, optional
-        Private-kNN-FL: public number of neighbours of each agent; votes are then counts that add up to k for every
-        query, or to n for an agent with n < k records, so that replacing a record moves one count by one at most
+        Private-kNN-FL: public number of neighbours of each client; votes are then counts that add up to k for every
+        query, or to n for a client with n < k records, so that replacing a record moves one count by one at most
         (max_votes = queries, for a choice of queries would hang on single records).
 
     Raises
@@ -92,7 +92,7 @@ class NoisyVotes:
 
     @property
     def share_variance(self) -> Fraction:
-        """Parameter s^2 of each agent's discrete Gaussian share, in counts: (ballot sigma)^2 / honest, rounded up."""
+        """Parameter s^2 of each client's discrete Gaussian share, in counts: (ballot sigma)^2 / honest, rounded up."""
         return representable_variance(self.ballot * self.sigma / math.sqrt(self.honest))
 
     @property
@@ -102,7 +102,7 @@ class NoisyVotes:
 
     @property
     def largest(self) -> int:
-        """Largest magnitude of an agent's integers, see `largest_draw`."""
+        """Largest magnitude of a client's integers, see `largest_draw`."""
         return self.ballot + largest_draw(self.share_variance)
 
     def swaps(self, unit: Unit, records_per_person: int = 1) -> int:
@@ -111,41 +111,41 @@ class NoisyVotes:
         All of them, in counts; but with kNN a record swaps one neighbour, and a person's b records at most b.
         """
         check_records(records_per_person)
-        if self.k is None or unit == "agent":
+        if self.k is None or unit == "client":
             return self.ballot
         return min(records_per_person if unit == "person" else 1, self.k)
 
     def sensitivity(self, unit: Unit, records_per_person: int = 1) -> float:
         """Return the L2 sensitivity of the sum in ballots.
 
-        Agent (zero-out): sqrt(M). Record (replace-one): sqrt(2 M), for one record may change every vote of its agent,
+        Client (zero-out): sqrt(M). Record (replace-one): sqrt(2 M), for one record may change every vote of its client,
         and all records of a person can do no more. With kNN sqrt(2 M)/k for a record, for it can swap one neighbour per
         query, and min(b, k) times that for a person's b records: in each query at most so many votes leave one class
         for another.
         """
-        if unit == "agent":
+        if unit == "client":
             return math.sqrt(self.max_votes)
         return self.swaps(unit, records_per_person) * math.sqrt(2 * self.max_votes) / self.ballot
 
-    def cost(self, unit: Unit = "agent", records_per_person: int = 1) -> IntegerCost:
+    def cost(self, unit: Unit = "client", records_per_person: int = 1) -> IntegerCost:
         """Return what the release costs towards whoever sees the sum.
 
         Parameters
         ----------
-        unit : {"agent", "record", "person"}
+        unit : {"client", "record", "person"}
         records_per_person : int
             b, of the unit "person": a public bound on the records of one person at a site.
         """
-        if unit != "agent":
+        if unit != "client":
             return self._replaced(self.swaps(unit, records_per_person), self.honest)
         cells = self.max_votes * self.ballot
         reach = self.ballot * self.sensitivity(unit)
         return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.ballot == 1)
 
-    def cost_alone(self, unit: Unit = "agent", records_per_person: int = 1) -> IntegerCost:
-        """Return what a replacement costs towards whoever sees an agent's answers with that agent's noise only.
+    def cost_alone(self, unit: Unit = "client", records_per_person: int = 1) -> IntegerCost:
+        """Return what a replacement costs towards whoever sees a client's answers with that client's noise only.
 
-        All of the agent's answers may change, also with one record; but for kNN a record swaps one neighbour per query.
+        All of the client's answers may change, also with one record; but for kNN a record swaps one neighbour a query.
         """
         return self._replaced(self.swaps(unit, records_per_person), 1)
 
@@ -154,7 +154,7 @@ class NoisyVotes:
         reach = swaps * math.sqrt(2 * self.max_votes)
         return IntegerCost(reach, cells, self.share_sigma, shares, unit_shifts=swaps == 1)
 
-    def epsilon(self, delta: float, unit: Unit = "agent", records_per_person: int = 1) -> float:
+    def epsilon(self, delta: float, unit: Unit = "client", records_per_person: int = 1) -> float:
         """Return epsilon for whoever sees the sum: exact for integer noise, and never below the continuous value."""
         return self.cost(unit, records_per_person).epsilon(delta)
 
@@ -165,7 +165,7 @@ class NoisyVotes:
         secure: bool = False,
         arrived: int | None = None,
         seeded: bool = False,
-        agents: int | None = None,
+        clients: int | None = None,
         records: int | None = None,
         largest: int | None = None,
         records_per_person: int | None = None,
@@ -178,18 +178,18 @@ class NoisyVotes:
         secure : bool
             Whether the sum is formed by secure aggregation, so that the server sees nothing but the sum.
         arrived : int, optional
-            Agents whose noise is in the sum: at least `contributors`, and with more the epsilon of the sum is smaller.
+            Clients whose noise is in the sum: at least `contributors`, and with more the epsilon of the sum is smaller.
         seeded : bool
             Whether any noise came from a seed.
-        agents, records, largest : int, optional
-            Numbers of agents, of all their records, and of the records of the largest agent, where they are known.
+        clients, records, largest : int, optional
+            Numbers of clients, of all their records, and of the records of the largest client, where they are known.
         records_per_person : int, optional
             A public bound on the records of one person at a site: the guarantees for a person are added at the end.
 
         Returns
         -------
         list of Guarantee
-            Agent level and record level for the sum; without secure aggregation, agent level for the server's own view,
+            Client level and record level for the sum; without secure aggregation, client level for the server's view,
             with kNN also record level; then the paper's Theorem 3 for both levels with its Renyi conversion.
         """
         proved: Status = "seeded" if seeded else "proved"
@@ -200,31 +200,31 @@ class NoisyVotes:
         if came > self.honest:
             releases += f", with the noise of {arrived} participants"
         trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
-        agent = Guarantee(
+        client_id = Guarantee(
             mechanism=name,
-            unit="agent",
+            unit="client",
             adjacency="zero-out",
-            epsilon=replace(self.cost("agent"), shares=came).epsilon(delta),
+            epsilon=replace(self.cost("client"), shares=came).epsilon(delta),
             delta=delta,
             view="server's view" if secure else "output only",
             trust=trust,
             status=proved,
             accountant="exact (sum of discrete Gaussians)",
-            n=agents,
+            n=clients,
             composition=releases,
         )
         record = replace(
-            agent,
+            client_id,
             unit="record",
             adjacency="replace-one",
             epsilon=replace(self.cost("record"), shares=came).epsilon(delta),
             n=records,
         )
-        found = [agent, record]
+        found = [client_id, record]
         if not secure:
             found.append(
                 replace(
-                    agent,
+                    client_id,
                     adjacency="replace-one",
                     epsilon=self.cost_alone().epsilon(delta),
                     view="server's view",
@@ -236,7 +236,7 @@ class NoisyVotes:
                 found.append(
                     replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=largest)
                 )
-        for exact in (agent, record):
+        for exact in (client_id, record):
             rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
             found.append(
                 replace(
@@ -275,7 +275,7 @@ class NoisyVotes:
         contributors: int,
         colluders: int = 0,
         k: int | None = None,
-        unit: Unit = "agent",
+        unit: Unit = "client",
         records_per_person: int = 1,
     ) -> "NoisyVotes":
         """Return the mechanism with the smallest sigma whose reported epsilon is at most the target.
@@ -307,7 +307,7 @@ class NoisyVotes:
         return replace(start, sigma=high)
 
     def release(self, votes: NDArray[np.integer], noise: NoiseSource) -> NDArray[np.int32]:
-        """Add one agent's noise share to its votes.
+        """Add one client's noise share to its votes.
 
         Parameters
         ----------
@@ -352,12 +352,12 @@ class NoisyVotes:
 
 
 def limit_votes(scores: NDArray[np.floating], max_votes: int, n_classes: int) -> NDArray[np.int8]:
-    """Turn an agent's scores into at most `max_votes` one-hot ballots, its most confident ones.
+    """Turn a client's scores into at most `max_votes` one-hot ballots, its most confident ones.
 
     Parameters
     ----------
     scores : ndarray of float, shape (Q, n_classes) or (Q, n_classes + 1)
-        Logits or probabilities; a last extra column is "unknown", and the agent abstains where it wins.
+        Logits or probabilities; a last extra column is "unknown", and the client abstains where it wins.
     max_votes : int
         Ballots kept: those with the largest margin between best and second best score, ties by query index.
     n_classes : int

@@ -127,8 +127,8 @@ def _exp_fraction(numerators: AnyInts, denominators: AnyInts, source: NoiseSourc
     return odd
 
 
-def secret_noise(seed: int | None, agent: int, stream: int = 0) -> NoiseSource:
+def secret_noise(seed: int | None, client_id: int, stream: int = 0) -> NoiseSource:
     """Randomness from the operating system, unless the settings seed it."""
     if seed is None:
         return os_noise()
-    return seeded_noise(int(np.random.SeedSequence([seed, agent, stream]).generate_state(1)[0]))
+    return seeded_noise(int(np.random.SeedSequence([seed, client_id, stream]).generate_state(1)[0]))

@@ -1,16 +1,16 @@
-"""Secure aggregation: the server learns the sum of the parties' integers modulo a power of two, and nothing else.
+"""Secure aggregation: the server learns the sum of the clients' integers modulo a power of two, and nothing else.
 
 Source: Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine learning", Figure 4, with its
 consistency check for a server that lies, on a sparse graph as in Bell et al. 2020, "Secure single-server aggregation
-with (poly)logarithmic overhead". Five exchanges: keys, shares, masked, confirm, unmask. A party adds two kinds of masks
-to its integers: one from a seed of its own, and one for each neighbour, which the neighbour takes off again. It gives
-every neighbour a share of its seed and of its key. When the sum's parties are listed, each signs the list that it was
-shown, and tells nothing before more than half have signed the same. Then holders tell the seed's share of a party
+with (poly)logarithmic overhead". Five exchanges: keys, shares, masked, confirm, unmask. A client adds two kinds of
+masks to its integers: one from a seed of its own, and one for each neighbour, which the neighbour takes off again. It gives
+every neighbour a share of its seed and of its key. When the sum's clients are listed, each signs the list that it was
+shown, and tells nothing before more than half have signed the same. Then holders tell the seed's share of a client
 whose integers are in the sum, and the key's share of one that fell away in between; never both, which together would
 open its integers.
 
-What was shown to a party is bound into what it makes of it: the roster with all keys into the keys of sealed shares,
-the list of those who shared into the pairs' masks, and both with the sum's list into the signature. So parties to whom
+What was shown to a client is bound into what it makes of it: the roster with all keys into the keys of sealed shares,
+the list of those who shared into the pairs' masks, and both with the sum's list into the signature. So clients to whom
 the server tells different stories cannot open anything together. Key agreement, ciphers, signatures and secret sharing
 come from `cryptography` and `pycryptodome`. No Flower, no global state.
 """
@@ -54,7 +54,7 @@ KEYS, SHARES, MASKED, CONFIRM, UNMASK = STAGES = ("keys", "shares", "masked", "c
 SECRET = 16  # bytes of a shared secret: one block of pycryptodome's Shamir
 NONCE, SEALED = 12, 12 + 2 * SECRET + 16  # bytes: nonce, two shares, tag
 SIGNATURE = 64  # bytes
-STUCK = 2.0**-20  # chance that parties missing at random may have of leaving the sum shut
+STUCK = 2.0**-20  # chance that clients missing at random may have of leaving the sum shut
 FEWEST = 20  # neighbours, however few would be safe: who is not counted as a colluder may turn out to be one
 OPENED = "the sum of this request was opened before; ask anew, in a new run"
 ABANDONED_S = 24 * 3600.0  # after which the keys of an exchange that never ended are deleted
@@ -70,7 +70,7 @@ class SecaggError(FedballotError):
 
 @dataclass(frozen=True)
 class Form:
-    """What a party's integers look like: their shape, and the largest magnitude of any of them."""
+    """What a client's integers look like: their shape, and the largest magnitude of any of them."""
 
     shape: tuple[int, ...]
     largest: int
@@ -82,18 +82,18 @@ class Form:
 
 @dataclass(frozen=True)
 class Plan:
-    """Who must be there and who holds shares; the same for all parties, and computed by each from the settings.
+    """Who must be there and who holds shares; the same for all clients, and computed by each from the settings.
 
     Parameters
     ----------
-    parties : most that can take part, n.
+    clients : most that can take part, n.
     m_min : fewest whose sum may be opened.
-    colluders : parties that may pool what they hold with the server, t.
-    neighbours : of each party, k.
+    colluders : clients that may pool what they hold with the server, t.
+    neighbours : of each client, k.
     threshold : shares that open a secret, of the k + 1 that exist (its owner keeps one).
     """
 
-    parties: int
+    clients: int
     m_min: int
     colluders: int
     neighbours: int
@@ -101,58 +101,58 @@ class Plan:
 
     @property
     def quorum(self) -> int:
-        """Signatures that make a list the only one: two such lists would share an honest party, who signs once."""
-        return (self.parties + self.colluders) // 2 + 1
+        """Signatures that make a list the only one: two such lists would share an honest client, who signs once."""
+        return (self.clients + self.colluders) // 2 + 1
 
     def bits(self, form: Form) -> int:
-        """Width of the modulus: 2^bits holds every sum of ``parties`` such arrays, with its sign.
+        """Width of the modulus: 2^bits holds every sum of ``clients`` such arrays, with its sign.
 
         Raises
         ------
         SettingsError
             If 63 bits are too few.
         """
-        bits = (2 * self.parties * form.largest + 1).bit_length()
+        bits = (2 * self.clients * form.largest + 1).bit_length()
         if bits > 63:
             raise SettingsError(
-                f"secure aggregation: sums of {self.parties} integers up to {form.largest} need {bits} bits, more than "
+                f"secure aggregation: sums of {self.clients} integers up to {form.largest} need {bits} bits, more than "
                 "63; use a coarser grid or more noise"
             )
         return bits
 
 
-def betrays(parties: int, m_min: int, colluders: int, neighbours: int, threshold: int) -> bool:
+def betrays(clients: int, m_min: int, colluders: int, neighbours: int, threshold: int) -> bool:
     """Whether t colluders could open more than the one sum, wherever they sit and whoever is said to be missing.
 
-    Both kinds of share of one party come together to the threshold s if 2 s <= k + 1 + t: the honest holders tell one
-    kind each, the colluders both. And on the circle the honest parties of a sum may fall apart unless k/2 > t, for
-    only then can more than t of every k/2 in a row be in the sum (`unbroken`). Every party holds to both, so these are
+    Both kinds of share of one client come together to the threshold s if 2 s <= k + 1 + t: the honest holders tell one
+    kind each, the colluders both. And on the circle the honest clients of a sum may fall apart unless k/2 > t, for
+    only then can more than t of every k/2 in a row be in the sum (`unbroken`). Every client holds to both, so these are
     no chances: `m_min` and the circle's order play no part.
     """
-    apart = neighbours + 1 < parties and neighbours // 2 <= colluders
+    apart = neighbours + 1 < clients and neighbours // 2 <= colluders
     return apart or 2 * threshold <= neighbours + 1 + colluders
 
 
-def stuck(parties: int, m_min: int, colluders: int, neighbours: int, threshold: int) -> float:
-    """Chance that parties missing at random leave the sum shut.
+def stuck(clients: int, m_min: int, colluders: int, neighbours: int, threshold: int) -> float:
+    """Chance that clients missing at random leave the sum shut.
 
-    It is if fewer than the threshold of some party's k + 1 holders are left, or too few of k/2 in a row on the circle
+    It is if fewer than the threshold of some client's k + 1 holders are left, or too few of k/2 in a row on the circle
     (`unbroken`). In the complete graph the first is certain or impossible, and there is no circle.
     """
-    missing, half = parties - m_min, neighbours // 2
-    if m_min < Plan(parties, m_min, colluders, neighbours, threshold).quorum or threshold > neighbours + 1:
+    missing, half = clients - m_min, neighbours // 2
+    if m_min < Plan(clients, m_min, colluders, neighbours, threshold).quorum or threshold > neighbours + 1:
         return 1.0
-    if neighbours + 1 >= parties:
+    if neighbours + 1 >= clients:
         return float(m_min < threshold)
     from scipy.stats import hypergeom  # half a second, which complete graphs do without
 
-    holders = hypergeom.sf(neighbours + 1 - threshold, parties - 1, missing, neighbours)
-    row = hypergeom.sf(half - colluders - 1, parties, missing, half)
-    return parties * float(holders + row)
+    holders = hypergeom.sf(neighbours + 1 - threshold, clients - 1, missing, neighbours)
+    row = hypergeom.sf(half - colluders - 1, clients, missing, half)
+    return clients * float(holders + row)
 
 
 @lru_cache(maxsize=64)
-def plan(parties: int, m_min: int, colluders: int = 0, neighbours: int = 0, threshold: int = 0) -> Plan:
+def plan(clients: int, m_min: int, colluders: int = 0, neighbours: int = 0, threshold: int = 0) -> Plan:
     """The smallest graph and threshold that are safe and rarely stuck (`STUCK`); those given are checked instead.
 
     Raises
@@ -160,16 +160,16 @@ def plan(parties: int, m_min: int, colluders: int = 0, neighbours: int = 0, thre
     SettingsError
         If nothing fits, naming the setting.
     """
-    if parties < 2:
+    if clients < 2:
         raise SettingsError(
-            f"secure_aggregation=true adds up the ballots of several agents; agents={parties} is too few"
+            f"secure_aggregation=true adds up the ballots of several clients; clients={clients} is too few"
         )
-    everybody = parties - 1
+    everybody = clients - 1
     if neighbours and neighbours < everybody and neighbours % 2:
         raise SettingsError(f"mask_neighbours={neighbours} is odd: take an even number, or 0 to have it chosen")
     graphs = [min(neighbours, everybody)] if neighbours else [*range(FEWEST, everybody, 2), everybody]
     for k in graphs:
-        found = Plan(parties, m_min, colluders, k, threshold or (k + 1 + colluders) // 2 + 1)
+        found = Plan(clients, m_min, colluders, k, threshold or (k + 1 + colluders) // 2 + 1)
         if not betrays(*astuple(found)) and stuck(*astuple(found)) <= STUCK:
             return found
     given = "".join(
@@ -177,11 +177,11 @@ def plan(parties: int, m_min: int, colluders: int = 0, neighbours: int = 0, thre
         for name, value in (("mask_neighbours", neighbours), ("share_threshold", threshold))
         if value
     )
-    least = (parties + colluders) // 2 + 1
+    least = (clients + colluders) // 2 + 1
     raise SettingsError(
-        f"secure aggregation with {given}agents={parties}, min_agents={m_min}, colluders={colluders}: no shares that "
-        f"{m_min} parties can put together are safe from {colluders} colluders; with all agents as neighbours "
-        f"min_agents must be at least {least}" + (", and 0 has the others chosen" if given else "")
+        f"secure aggregation with {given}clients={clients}, min_clients={m_min}, colluders={colluders}: no shares that "
+        f"{m_min} clients can put together are safe from {colluders} colluders; with all clients as neighbours "
+        f"min_clients must be at least {least}" + (", and 0 has the others chosen" if given else "")
     )
 
 
@@ -219,7 +219,7 @@ def _width(bits: int) -> int:
 
 
 def pair_mask(secret: bytes, sharing: str, own: int, other: int, size: int, bits: int) -> npt.NDArray[Any]:
-    """What party ``own`` adds for ``other``, who adds the same with the other sign if it was shown the same so far."""
+    """What client ``own`` adds for ``other``, who adds the same with the other sign if it was shown the same so far."""
     low, high = sorted((own, other))
     values = mask(derive(secret, "mask", sharing, low, high), size, bits)
     return values if own == low else -values
@@ -231,7 +231,7 @@ def chained(before: str, *arrays: npt.NDArray[Any]) -> str:
 
 
 def signing_key(seed: bytes, session: str) -> Ed25519PrivateKey:
-    """The key with which a party signs the one list of a session."""
+    """The key with which a client signs the one list of a session."""
     return Ed25519PrivateKey.from_private_bytes(derive(seed, "signing", session))
 
 
@@ -248,9 +248,9 @@ def _statement(statement: str) -> bytes:
     return f"fedballot/sum/{statement}".encode()
 
 
-def commitment(seed: bytes, session: str, agent: int) -> bytes:
+def commitment(seed: bytes, session: str, client_id: int) -> bytes:
     """By which a restored seed is known to be the right one."""
-    return derive(seed, "commitment", session, agent)
+    return derive(seed, "commitment", session, client_id)
 
 
 def split(secret: bytes, threshold: int, holders: int) -> list[bytes]:
@@ -277,35 +277,35 @@ def _digest(arrays: Arrays) -> npt.NDArray[np.uint8]:
     return _bytes(found.digest())
 
 
-def numbers(agents: list[int]) -> npt.NDArray[np.int32]:
+def numbers(clients: list[int]) -> npt.NDArray[np.int32]:
     """Parties as they are sent and digested."""
-    return np.array(agents, dtype="<i4")
+    return np.array(clients, dtype="<i4")
 
 
 # the circle
 
 
 def seats(view: str, roster: list[int]) -> list[int]:
-    """The parties' order on the circle: by a hash of the roster with all keys, so nobody seats anybody.
+    """The clients' order on the circle: by a hash of the roster with all keys, so nobody seats anybody.
 
     Who makes keys last can try many; so nothing but the chance of being `stuck` rests on the order.
     """
-    return sorted(roster, key=lambda agent: hashlib.sha256(f"{view}/seat/{agent}".encode()).digest())
+    return sorted(roster, key=lambda client_id: hashlib.sha256(f"{view}/seat/{client_id}".encode()).digest())
 
 
-def near(order: list[int], agent: int, neighbours: int) -> list[int]:
-    """A party's neighbours: those up to k/2 places away on the circle, or all if there are no more; sorted."""
+def near(order: list[int], client_id: int, neighbours: int) -> list[int]:
+    """A client's neighbours: those up to k/2 places away on the circle, or all if there are no more; sorted."""
     n = len(order)
     if neighbours >= n - 1:
-        return sorted(peer for peer in order if peer != agent)
-    place = order.index(agent)
+        return sorted(peer for peer in order if peer != client_id)
+    place = order.index(client_id)
     return sorted(order[(place + step) % n] for step in range(-(neighbours // 2), neighbours // 2 + 1) if step)
 
 
 def unbroken(order: list[int], inside: list[int], plan: Plan) -> bool:
     """Whether more than t of every k/2 in a row on the circle are in the sum: an honest one next to each honest one.
 
-    Then neither colluders nor missing parties cut the honest ones of the sum into pieces that could be opened alone.
+    Then neither colluders nor missing clients cut the honest ones of the sum into pieces that could be opened alone.
     """
     n, half = len(order), plan.neighbours // 2
     if plan.neighbours >= n - 1:
@@ -314,44 +314,44 @@ def unbroken(order: list[int], inside: list[int], plan: Plan) -> bool:
     return bool(np.convolve(there, np.ones(half, dtype=int), "valid").min() > plan.colluders)
 
 
-# the party
+# the client
 
 
 class Mark(Protocol):
-    """Where a party keeps which requests' sums it has helped to open: one place for all requests, never set back."""
+    """Where a client keeps which requests' sums it has helped to open: one place for all requests, never set back."""
 
     def opened(self, request: str) -> str | None:
-        """The session in which this party helped to open the request's sum, or None."""
+        """The session in which this client helped to open the request's sum, or None."""
 
     def open(self, request: str, session: str) -> None:
         """Set the mark, on disk when this returns; again with the same session changes nothing."""
 
 
 class Holder:
-    """One party's side of the exchanges about one request.
+    """One client's side of the exchanges about one request.
 
     Its keys and shares are on disk between messages (mode 0600), so that a process may end after any of them. The same
     question gets the same bytes, another one in its place is refused. After the last answer only that answer is kept.
-    A request is opened in one session only, for two sums that differ by one party would tell that party's integers: the
-    mark is set before the signature leaves, without which no sum is opened.
+    A request is opened in one session only, for two sums that differ by one client would tell that client's integers:
+    the mark is set before the signature leaves, without which no sum is opened.
 
     Parameters
     ----------
     plan : Plan
-    agent : int
+    client : int
     folder : Path
-        Of the party's own.
+        Of the client's own.
     request : str
-        What the integers answer; the party's integers must always be the same for it. All parties of a sum must have
+        What the integers answer; the client's integers must always be the same for it. All clients of a sum must have
         the same.
     session : str
         Names the server's attempt; every attempt has keys of its own.
     mark : Mark
-        The party's own.
+        The client's own.
     """
 
-    def __init__(self, plan: Plan, agent: int, folder: Path, request: str, session: str, mark: Mark) -> None:
-        self.plan, self.agent, self.request, self.session = plan, agent, request, session
+    def __init__(self, plan: Plan, client_id: int, folder: Path, request: str, session: str, mark: Mark) -> None:
+        self.plan, self.client_id, self.request, self.session = plan, client_id, request, session
         self.folder, self.mark = folder, mark
         name = hashlib.sha256(request.encode()).hexdigest()[:32]
         self._going, self._opened = folder / f"{name}.going.npz", folder / f"{name}.opened.npz"
@@ -365,12 +365,12 @@ class Holder:
         stage : one of `STAGES`.
         arrays : of the message; with the first, the request itself.
         form : of the integers.
-        integers : gives the party's integers for the request's arrays; called for the masked stage only.
+        integers : gives the client's integers for the request's arrays; called for the masked stage only.
 
         Raises
         ------
         SecaggError
-            If the message does not fit what was asked before, or would betray this party or another.
+            If the message does not fit what was asked before, or would betray this client or another.
         """
         with self._locked():
             self._load(stage)
@@ -405,7 +405,7 @@ class Holder:
         if path == self._opened:
             raise SecaggError("opened", OPENED)
         if stage != KEYS:
-            raise SecaggError("stage", f"a {stage!r} message of an exchange that this party has no keys for")
+            raise SecaggError("stage", f"a {stage!r} message of an exchange that this client has no keys for")
         for old in self.folder.glob("*.going.npz"):
             if time.time() - old.stat().st_mtime > ABANDONED_S:
                 old.unlink()
@@ -433,7 +433,7 @@ class Holder:
         self._state |= {name: _bytes(os.urandom(SECRET)) for name in ("sealing", "masking", "signing")}
 
     def _public(self) -> npt.NDArray[np.uint8]:
-        """This party's keys, uint8 (3, 32)."""
+        """This client's keys, uint8 (3, 32)."""
         seeds = [self._state[name].tobytes() for name in ("sealing", "masking", "signing")]
         pair = [private_key(seed, self.session).public_key().public_bytes_raw() for seed in seeds[:2]]
         return _bytes(b"".join([*pair, signing_key(seeds[2], self.session).public_key().public_bytes_raw()])).reshape(
@@ -442,13 +442,13 @@ class Holder:
 
     def _share(self, arrays: Arrays) -> None:
         roster, keys = _roster(arrays, self.plan)
-        if self.agent not in roster or not np.array_equal(keys[roster.index(self.agent)], self._public()):
-            raise SecaggError("keys", "the roster is without this party, or has other keys for it")
+        if self.client_id not in roster or not np.array_equal(keys[roster.index(self.client_id)], self._public()):
+            raise SecaggError("keys", "the roster is without this client, or has other keys for it")
         view = view_of(self.session, self.request, self.plan, roster, keys)
-        peers = near(seats(view, roster), self.agent, self.plan.neighbours)
+        peers = near(seats(view, roster), self.client_id, self.plan.neighbours)
         peer_keys = keys[np.searchsorted(roster, peers)]
         sealing = private_key(self._state["sealing"].tobytes(), self.session)
-        seed, holders = os.urandom(SECRET), sorted([self.agent, *peers])
+        seed, holders = os.urandom(SECRET), sorted([self.client_id, *peers])
         parts = [
             first + second
             for first, second in zip(
@@ -460,7 +460,7 @@ class Holder:
         sealed = []
         for peer, key in zip(peers, peer_keys, strict=True):
             nonce = os.urandom(NONCE)
-            cipher = ChaCha20Poly1305(derive(agreed(sealing, key[0].tobytes()), "share", view, self.agent, peer))
+            cipher = ChaCha20Poly1305(derive(agreed(sealing, key[0].tobytes()), "share", view, self.client_id, peer))
             sealed.append(nonce + cipher.encrypt(nonce, parts[holders.index(peer)], None))
         self._state |= {
             "seed": _bytes(seed),
@@ -469,7 +469,7 @@ class Holder:
             "signers": keys[:, 2],
             "peers": np.array(peers),
             "peer keys": peer_keys,
-            "own shares": _bytes(parts[holders.index(self.agent)]),
+            "own shares": _bytes(parts[holders.index(self.client_id)]),
             "sealed": _bytes(b"".join(sealed)).reshape(len(peers), SEALED),
         }
 
@@ -477,7 +477,7 @@ class Holder:
         known, view = self._state["peers"].tolist(), str(self._state["view"])
         if len(arrays) != 2:
             raise SecaggError("stage", "shares must come as the list of senders and what they sealed")
-        sharers, sealed_shares = _agents(arrays[0]), arrays[1]
+        sharers, sealed_shares = _clients(arrays[0]), arrays[1]
         self._among(sharers, self._state["roster"].tolist())
         senders = [peer for peer in known if peer in set(sharers)]
         if sealed_shares.dtype != np.uint8 or sealed_shares.shape != (len(senders), SEALED):
@@ -488,13 +488,13 @@ class Holder:
         shares = []
         for sender, sealed in zip(senders, sealed_shares, strict=True):
             key = agreed(sealing, self._state["peer keys"][known.index(sender)][0].tobytes())
-            cipher, content = ChaCha20Poly1305(derive(key, "share", view, sender, self.agent)), sealed.tobytes()
+            cipher, content = ChaCha20Poly1305(derive(key, "share", view, sender, self.client_id)), sealed.tobytes()
             try:
                 shares.append(cipher.decrypt(content[:NONCE], content[NONCE:], None))
             except InvalidTag as error:
                 raise SecaggError(
                     "shares",
-                    f"the share from agent {sender} is damaged, not from it, or made for another roster or request",
+                    f"the share from client {sender} is damaged, not from it, or made for another roster or request",
                 ) from error
         self._state |= {
             "sharers": numbers(sharers),
@@ -503,35 +503,37 @@ class Holder:
             "shares": _bytes(b"".join(shares)).reshape(-1, 2 * SECRET),
         }
 
-    def _among(self, agents: list[int], others: list[int]) -> None:
-        """Refuse lists that leave out this party, are too short, or name others than were there before."""
-        if self.agent not in agents:
-            raise SecaggError("stage", "the list is without this party, which has answered")
-        if len(agents) < self.plan.m_min:
-            raise SecaggError("dropouts", f"{len(agents)} parties are listed, min_agents asks for {self.plan.m_min}")
-        if not set(agents) <= set(others):
-            raise SecaggError("stage", "the list names a party that was not there before")
+    def _among(self, clients: list[int], others: list[int]) -> None:
+        """Refuse lists that leave out this client, are too short, or name others than were there before."""
+        if self.client_id not in clients:
+            raise SecaggError("stage", "the list is without this client, which has answered")
+        if len(clients) < self.plan.m_min:
+            raise SecaggError("dropouts", f"{len(clients)} clients are listed, min_clients asks for {self.plan.m_min}")
+        if not set(clients) <= set(others):
+            raise SecaggError("stage", "the list names a client that was not there before")
 
     def _confirm(self, arrays: Arrays) -> None:
         """Check the one list of those whose integers are in the sum, and mark the request as opened by it."""
         if len(arrays) != 1:
-            raise SecaggError("stage", "expected the list of parties in the sum")
-        state, inside = self._state, _agents(arrays[0])
+            raise SecaggError("stage", "expected the list of clients in the sum")
+        state, inside = self._state, _clients(arrays[0])
         self._among(inside, state["sharers"].tolist())
-        if len({self.agent, *state["senders"].tolist()} & set(inside)) < self.plan.threshold:
-            raise SecaggError("dropouts", f"fewer than {self.plan.threshold} of this party's neighbours are in the sum")
+        if len({self.client_id, *state["senders"].tolist()} & set(inside)) < self.plan.threshold:
+            raise SecaggError(
+                "dropouts", f"fewer than {self.plan.threshold} of this client's neighbours are in the sum"
+            )
         if not unbroken(seats(str(state["view"]), state["roster"].tolist()), inside, self.plan):
             raise SecaggError("dropouts", "too many who sit next to each other on the circle are not in the sum")
         self.mark.open(self.request, self.session)
         state |= {"inside": numbers(inside), "statement": np.array(chained(str(state["sharing"]), numbers(inside)))}
 
     def _open(self, arrays: Arrays) -> None:
-        """Choose one kind of share for each party by the list, if more than half have signed the same one."""
+        """Choose one kind of share for each client by the list, if more than half have signed the same one."""
         if len(arrays) != 2 or arrays[1].dtype != np.uint8 or arrays[1].shape != (len(arrays[0]), SIGNATURE):
             raise SecaggError("stage", "expected signers and their signatures")
-        state, signers = self._state, _agents(arrays[0])
+        state, signers = self._state, _clients(arrays[0])
         if self.mark.opened(self.request) != self.session:
-            raise SecaggError("opened", "this party's mark of the request is gone; nothing is told without it")
+            raise SecaggError("opened", "this client's mark of the request is gone; nothing is told without it")
         roster, good = state["roster"].tolist(), 0
         for signer, signature in zip(signers, arrays[1], strict=True):
             if signer in roster:
@@ -541,14 +543,16 @@ class Holder:
                 break
         else:
             raise SecaggError(
-                "dropouts", f"{good} parties have signed the list that this one was shown, not {self.plan.quorum}"
+                "dropouts", f"{good} clients have signed the list that this one was shown, not {self.plan.quorum}"
             )
         inside, senders = set(state["inside"].tolist()), state["senders"].tolist()
-        held = sorted([self.agent, *senders])
+        held = sorted([self.client_id, *senders])
         told = []
-        for party in held:
-            both = self._state["own shares"] if party == self.agent else self._state["shares"][senders.index(party)]
-            told.append(both[:SECRET] if party in inside else both[SECRET:])
+        for client in held:
+            both = (
+                self._state["own shares"] if client == self.client_id else self._state["shares"][senders.index(client)]
+            )
+            told.append(both[:SECRET] if client in inside else both[SECRET:])
         # all else is deleted: nothing else can be told of this request again
         asked = {name: value for name, value in self._state.items() if name.startswith("asked ")}
         self._state = {"session": np.array(self.session), "told": np.stack(told), **asked}
@@ -559,7 +563,7 @@ class Holder:
         if stage == KEYS:
             return [self._public()]
         if stage == SHARES:
-            return [_bytes(commitment(state["seed"].tobytes(), self.session, self.agent)), state["sealed"]]
+            return [_bytes(commitment(state["seed"].tobytes(), self.session, self.client_id)), state["sealed"]]
         if stage == CONFIRM:
             key = signing_key(state["signing"].tobytes(), self.session)
             return [_bytes(key.sign(_statement(str(state["statement"]))))]
@@ -571,16 +575,16 @@ class Holder:
     def _masked(self, values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint8]:
         state, known = self._state, self._state["peers"].tolist()
         masking = private_key(state["masking"].tobytes(), self.session)
-        total = mask(derive(state["seed"].tobytes(), "own mask", self.session, self.agent), values.size, bits)
+        total = mask(derive(state["seed"].tobytes(), "own mask", self.session, self.client_id), values.size, bits)
         total = total + values.ravel().astype(total.dtype)
         for sender in state["senders"].tolist():
             secret = agreed(masking, state["peer keys"][known.index(sender)][1].tobytes())
-            total += pair_mask(secret, str(state["sharing"]), self.agent, sender, values.size, bits)
+            total += pair_mask(secret, str(state["sharing"]), self.client_id, sender, values.size, bits)
         return pack_labels(total & total.dtype.type(2**bits - 1), 2**bits)
 
 
 def checked(values: Integers, form: Form) -> npt.NDArray[np.int64]:
-    """A party's integers, if they are what the sum's modulus was chosen for.
+    """A client's integers, if they are what the sum's modulus was chosen for.
 
     Raises
     ------
@@ -594,31 +598,31 @@ def checked(values: Integers, form: Form) -> npt.NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-def _agents(array: npt.NDArray[Any]) -> list[int]:
+def _clients(array: npt.NDArray[Any]) -> list[int]:
     """Parties' numbers, each once, in order: so that one list has one digest."""
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or (array[1:] <= array[:-1]).any():
-        raise SecaggError("stage", "expected numbers of parties, each once and in order")
-    return [int(agent) for agent in array]
+        raise SecaggError("stage", "expected numbers of clients, each once and in order")
+    return [int(client_id) for client_id in array]
 
 
 def _roster(arrays: Arrays, plan: Plan) -> tuple[list[int], npt.NDArray[np.uint8]]:
     """All who take part and their public keys, uint8 (n, 3, 32), all different."""
     if len(arrays) != 2 or arrays[1].dtype != np.uint8 or arrays[1].shape != (len(arrays[0]), 3, 32):
         raise SecaggError("stage", "keys must come as the roster and three keys of each")
-    roster, keys = _agents(arrays[0]), arrays[1]
-    if not all(0 <= agent < plan.parties for agent in roster):
-        raise SecaggError("stage", "the roster names a party that is none of this run")
+    roster, keys = _clients(arrays[0]), arrays[1]
+    if not all(0 <= client_id < plan.clients for client_id in roster):
+        raise SecaggError("stage", "the roster names a client that is none of this run")
     if len(roster) < plan.m_min:
-        raise SecaggError("dropouts", f"{len(roster)} parties are listed, min_agents asks for {plan.m_min}")
+        raise SecaggError("dropouts", f"{len(roster)} clients are listed, min_clients asks for {plan.m_min}")
     if len({key.tobytes() for key in keys.reshape(-1, 32)}) != 3 * len(roster):
         raise SecaggError("keys", "two public keys are the same")
     return roster, keys
 
 
 def view_of(session: str, request: str, plan: Plan, roster: list[int], keys: npt.NDArray[np.uint8]) -> str:
-    """What a party was shown before it shared anything; all that depends on it fits only with the same view.
+    """What a client was shown before it shared anything; all that depends on it fits only with the same view.
 
-    The request is part of it: else a party's integers for one request could enter the sums of two, once each.
+    The request is part of it: else a client's integers for one request could enter the sums of two, once each.
     """
     return chained(repr((session, request, plan)), numbers(roster), keys)
 
@@ -627,16 +631,16 @@ def view_of(session: str, request: str, plan: Plan, roster: list[int], keys: npt
 
 
 class Exchange:
-    """The server's side: what each party is asked, and the sum.
+    """The server's side: what each client is asked, and the sum.
 
-    Use: for each stage, send `ask(agent)` to all `parties`, `read` each answer, then `take` those that are good.
+    Use: for each stage, send `ask(client)` to all `clients`, `read` each answer, then `take` those that are good.
 
     Parameters
     ----------
     plan : Plan
     form : Form
     request : str
-        As the parties' :class:`Holder` has it.
+        As the clients' :class:`Holder` has it.
     """
 
     def __init__(self, plan: Plan, form: Form, request: str) -> None:
@@ -644,11 +648,11 @@ class Exchange:
         self.bits = plan.bits(form)
         self.session = secrets.token_hex(16)
         self.stage = KEYS
-        self.parties: list[int] = []  # who is still there
+        self.clients: list[int] = []  # who is still there
         self.inside: list[int] = []  # whose integers are in the sum
         self.total: npt.NDArray[np.int64] | None = None
         self._sharers: list[int] = []
-        self._view = self._sharing = ""  # as the parties have them
+        self._view = self._sharing = ""  # as the clients have them
         self._keys: dict[int, npt.NDArray[Any]] = {}
         self._shown: Arrays = []  # the roster and all keys
         self._signed: Arrays = []  # who has signed the list, and the signatures
@@ -657,24 +661,24 @@ class Exchange:
         self._sealed: dict[int, npt.NDArray[Any]] = {}
         self._sum = np.zeros(form.size, dtype=f"<u{_width(self.bits)}")
 
-    def ask(self, agent: int) -> Arrays:
-        """What goes to a party in this stage; in the first, the request itself goes, the same to all."""
+    def ask(self, client_id: int) -> Arrays:
+        """What goes to a client in this stage; in the first, the request itself goes, the same to all."""
         if self.stage == SHARES:
             return self._shown
         if self.stage == MASKED:
-            senders = self._near(agent, self._sharers)
-            sealed = [self._sealed[peer][self._neighbours[peer].index(agent)] for peer in senders]
+            senders = self._near(client_id, self._sharers)
+            sealed = [self._sealed[peer][self._neighbours[peer].index(client_id)] for peer in senders]
             return [numbers(self._sharers), np.array(sealed, dtype=np.uint8).reshape(-1, SEALED)]
         if self.stage == CONFIRM:
             return [numbers(self.inside)]
         return self._signed
 
-    def _near(self, agent: int, among: list[int]) -> list[int]:
-        """The party's neighbours among these, sorted."""
-        return sorted(set(self._neighbours[agent]).intersection(among))
+    def _near(self, client_id: int, among: list[int]) -> list[int]:
+        """The client's neighbours among these, sorted."""
+        return sorted(set(self._neighbours[client_id]).intersection(among))
 
-    def read(self, agent: int, arrays: Arrays) -> Arrays:
-        """A party's answer in this stage.
+    def read(self, client_id: int, arrays: Arrays) -> Arrays:
+        """A client's answer in this stage.
 
         Raises
         ------
@@ -683,13 +687,13 @@ class Exchange:
         """
         wanted: list[tuple[int, ...]] = [(3, 32)]
         if self.stage == SHARES:
-            wanted = [(32,), (len(self._neighbours[agent]), SEALED)]
+            wanted = [(32,), (len(self._neighbours[client_id]), SEALED)]
         elif self.stage == MASKED:
             wanted = [(-(-self.form.size * self.bits // 8),)]
         elif self.stage == CONFIRM:
             wanted = [(SIGNATURE,)]
         elif self.stage == UNMASK:
-            wanted = [(1 + len(self._near(agent, self._sharers)), SECRET)]
+            wanted = [(1 + len(self._near(client_id, self._sharers)), SECRET)]
         if len(arrays) != len(wanted):
             raise WireError("count", f"expected {len(wanted)} arrays, got {len(arrays)}")
         for array, shape in zip(arrays, wanted, strict=True):
@@ -708,62 +712,62 @@ class Exchange:
             If too few have answered, or shares do not fit.
         """
         if self.stage not in (CONFIRM, UNMASK) and len(answers) < self.plan.m_min:
-            raise SecaggError("dropouts", f"{len(answers)} parties are left, min_agents asks for {self.plan.m_min}")
+            raise SecaggError("dropouts", f"{len(answers)} clients are left, min_clients asks for {self.plan.m_min}")
         if self.stage == CONFIRM and len(answers) < self.plan.quorum:
-            raise SecaggError("dropouts", f"{len(answers)} parties confirmed the sum, {self.plan.quorum} are needed")
-        self.parties = sorted(answers)
+            raise SecaggError("dropouts", f"{len(answers)} clients confirmed the sum, {self.plan.quorum} are needed")
+        self.clients = sorted(answers)
         if self.stage == KEYS:
-            self._keys = {agent: arrays[0] for agent, arrays in answers.items()}
-            self._shown = [numbers(self.parties), np.stack([self._keys[agent] for agent in self.parties])]
-            self._view = view_of(self.session, self.request, self.plan, self.parties, self._shown[1])
-            order = seats(self._view, self.parties)
-            self._neighbours = {agent: near(order, agent, self.plan.neighbours) for agent in self.parties}
+            self._keys = {client_id: arrays[0] for client_id, arrays in answers.items()}
+            self._shown = [numbers(self.clients), np.stack([self._keys[client_id] for client_id in self.clients])]
+            self._view = view_of(self.session, self.request, self.plan, self.clients, self._shown[1])
+            order = seats(self._view, self.clients)
+            self._neighbours = {client_id: near(order, client_id, self.plan.neighbours) for client_id in self.clients}
         elif self.stage == SHARES:
-            self._sharers = self.parties
+            self._sharers = self.clients
             self._sharing = chained(self._view, numbers(self._sharers))
-            self._commitments = {agent: arrays[0].tobytes() for agent, arrays in answers.items()}
-            self._sealed = {agent: arrays[1] for agent, arrays in answers.items()}
+            self._commitments = {client_id: arrays[0].tobytes() for client_id, arrays in answers.items()}
+            self._sealed = {client_id: arrays[1] for client_id, arrays in answers.items()}
         elif self.stage == MASKED:
-            self.inside = self.parties
+            self.inside = self.clients
             for arrays in answers.values():
                 self._sum += unpack_labels(arrays[0], self.form.size, 2**self.bits).astype(self._sum.dtype)
         elif self.stage == CONFIRM:
-            self._signed = [numbers(self.parties), np.stack([answers[agent][0] for agent in self.parties])]
+            self._signed = [numbers(self.clients), np.stack([answers[client_id][0] for client_id in self.clients])]
         else:
             self._open(answers)
             return
         self.stage = STAGES[STAGES.index(self.stage) + 1]
 
     def _open(self, answers: Mapping[int, Arrays]) -> None:
-        """Take off each party's own mask, and the pairs' masks that a missing party has left behind."""
-        for agent in self._sharers:
-            secret = self._restored(agent, answers)
-            if agent in self.inside:
-                if commitment(secret, self.session, agent) != self._commitments[agent]:
-                    raise SecaggError("shares", f"the shares of agent {agent}'s seed do not fit together")
-                key = derive(secret, "own mask", self.session, agent)
+        """Take off each client's own mask, and the pairs' masks that a missing client has left behind."""
+        for client_id in self._sharers:
+            secret = self._restored(client_id, answers)
+            if client_id in self.inside:
+                if commitment(secret, self.session, client_id) != self._commitments[client_id]:
+                    raise SecaggError("shares", f"the shares of client {client_id}'s seed do not fit together")
+                key = derive(secret, "own mask", self.session, client_id)
                 self._sum -= mask(key, self.form.size, self.bits)
                 continue
             masking = private_key(secret, self.session)
-            if masking.public_key().public_bytes_raw() != self._keys[agent][1].tobytes():
-                raise SecaggError("shares", f"the shares of agent {agent}'s key do not fit together")
-            for peer in self._near(agent, self.inside):
+            if masking.public_key().public_bytes_raw() != self._keys[client_id][1].tobytes():
+                raise SecaggError("shares", f"the shares of client {client_id}'s key do not fit together")
+            for peer in self._near(client_id, self.inside):
                 pair = agreed(masking, self._keys[peer][1].tobytes())
-                self._sum -= pair_mask(pair, self._sharing, peer, agent, self.form.size, self.bits)
+                self._sum -= pair_mask(pair, self._sharing, peer, client_id, self.form.size, self.bits)
         modulus = 2**self.bits
         values = (self._sum & self._sum.dtype.type(modulus - 1)).astype(np.int64)
         self.total = np.where(values >= modulus // 2, values - modulus, values).reshape(self.form.shape)
 
-    def _restored(self, agent: int, answers: Mapping[int, Arrays]) -> bytes:
-        holders = sorted([agent, *self._neighbours[agent]])
+    def _restored(self, client_id: int, answers: Mapping[int, Arrays]) -> bytes:
+        holders = sorted([client_id, *self._neighbours[client_id]])
         shares = {}
         for number, holder in enumerate(holders, start=1):
             if holder in answers:
                 held = sorted([holder, *self._near(holder, self._sharers)])
-                shares[number] = answers[holder][0][held.index(agent)].tobytes()
+                shares[number] = answers[holder][0][held.index(client_id)].tobytes()
         if len(shares) < self.plan.threshold:
             raise SecaggError(
                 "dropouts",
-                f"{len(shares)} parties told their share of agent {agent}'s secret, {self.plan.threshold} are needed",
+                f"{len(shares)} clients told their share of client {client_id}'s secret, of {self.plan.threshold}",
             )
         return join(shares, self.plan.threshold)

@@ -20,19 +20,21 @@ MNIST_Y = np.repeat(np.arange(10), [5923, 6742, 5958, 6131, 5842, 5421, 5918, 62
     st.floats(0, 1),
     st.integers(0, 9),
 )
-def test_disjoint_complete_and_min_size(labels: list[int], n_agents: int, alpha: float, fill: float, seed: int) -> None:
-    y, min_size = np.array(labels), int(fill * len(labels) / n_agents)
-    parts = dirichlet(y, n_agents, alpha, min_size, np.random.default_rng(seed))
-    assert len(parts) == n_agents
+def test_disjoint_complete_and_min_size(
+    labels: list[int], n_clients: int, alpha: float, fill: float, seed: int
+) -> None:
+    y, min_size = np.array(labels), int(fill * len(labels) / n_clients)
+    parts = dirichlet(y, n_clients, alpha, min_size, np.random.default_rng(seed))
+    assert len(parts) == n_clients
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(y)))
     assert min(len(part) for part in parts) >= min_size
     assert all(part.dtype == np.int64 and (np.diff(part) > 0).all() for part in parts)
 
 
-@pytest.mark.parametrize(("n_agents", "alpha", "min_size"), [(200, 0.01, 10), (200, 0.01, 300), (1000, 0.1, 10)])
-def test_extreme_skew_on_mnist_is_fast(n_agents: int, alpha: float, min_size: int) -> None:
+@pytest.mark.parametrize(("n_clients", "alpha", "min_size"), [(200, 0.01, 10), (200, 0.01, 300), (1000, 0.1, 10)])
+def test_extreme_skew_on_mnist_is_fast(n_clients: int, alpha: float, min_size: int) -> None:
     start = time.perf_counter()
-    parts = dirichlet(MNIST_Y, n_agents, alpha, min_size, np.random.default_rng(0))
+    parts = dirichlet(MNIST_Y, n_clients, alpha, min_size, np.random.default_rng(0))
     assert time.perf_counter() - start < 2
     sizes = np.array([len(part) for part in parts])
     assert sizes.min() >= min_size and sizes.sum() == 60000
@@ -53,7 +55,7 @@ def test_filling_up_keeps_the_skew() -> None:
 
 
 def test_no_min_size_changes_nothing_else() -> None:
-    """Filling up draws nothing: an agent above min_size that gives nothing keeps its records."""
+    """Filling up draws nothing: a client above min_size that gives nothing keeps its records."""
     free = dirichlet(MNIST_Y, 20, 1.0, 0, np.random.default_rng(3))
     bound = dirichlet(MNIST_Y, 20, 1.0, min(map(len, free)), np.random.default_rng(3))
     for a, b in zip(free, bound, strict=True):
@@ -67,5 +69,5 @@ def test_bad_alpha(alpha: float) -> None:
 
 
 def test_impossible_min_size_gives_the_numbers() -> None:
-    with pytest.raises(SettingsError, match=r"min_size: 4 x 30 agents = 120, .* 100 "):
+    with pytest.raises(SettingsError, match=r"min_size: 4 x 30 clients = 120, .* 100 "):
         dirichlet(np.zeros(100, np.int64), 30, 1.0, 4, np.random.default_rng(0))

@@ -6,9 +6,9 @@ from fedballot.datasets.partitions import iid
 
 
 @given(st.integers(0, 300), st.integers(1, 50), st.integers(0, 9))
-def test_disjoint_complete_and_even(n: int, n_agents: int, seed: int) -> None:
-    parts = iid(n, n_agents, np.random.default_rng(seed))
-    assert len(parts) == n_agents
+def test_disjoint_complete_and_even(n: int, n_clients: int, seed: int) -> None:
+    parts = iid(n, n_clients, np.random.default_rng(seed))
+    assert len(parts) == n_clients
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
     sizes = [len(part) for part in parts]
     assert max(sizes) - min(sizes) <= 1

@@ -22,7 +22,7 @@ def test_one_csv(tmp_path: Path) -> None:
     assert source.group_names == ("n", "s")
 
 
-def test_each_file_of_a_pattern_is_a_party(tmp_path: Path) -> None:
+def test_each_file_of_a_pattern_is_a_client(tmp_path: Path) -> None:
     write(tmp_path / "sites" / "b.csv", "a,label\n3,yes\n")
     write(tmp_path / "sites" / "a.csv", "a,label\n1,no\n2,no\n")
     source = load_path(str(tmp_path / "sites" / "*.csv"))
@@ -32,14 +32,14 @@ def test_each_file_of_a_pattern_is_a_party(tmp_path: Path) -> None:
     assert source.train.y.tolist() == [0, 0, 1]
 
 
-def test_parties_in_folders_of_their_own(tmp_path: Path) -> None:
+def test_clients_in_folders_of_their_own(tmp_path: Path) -> None:
     for site in ("north", "south"):
         write(tmp_path / site / "data.csv", "a,label\n1,0\n2,1\n")
     source = load_path(str(tmp_path / "*" / "data.csv"))
     assert len(set(source.group_names)) == 2 and "north" in source.group_names[0]
 
 
-def test_image_folders_as_parties(tmp_path: Path) -> None:
+def test_image_folders_as_clients(tmp_path: Path) -> None:
     for site in ("north", "south"):
         for kind in ("cat", "dog"):
             (tmp_path / site / kind).mkdir(parents=True)

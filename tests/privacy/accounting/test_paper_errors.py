@@ -39,9 +39,9 @@ def test_noise_saved_against_fedauxfdp(epsilon: float, saved: float) -> None:
     assert 1 - ours / papers.fedaux_sigma(10, 0.01, 2500, epsilon, 1e-5) == pytest.approx(saved, abs=0.001)
 
 
-def test_noise_of_15_on_votes_of_three_agents_is_close_to_guessing() -> None:
+def test_noise_of_15_on_votes_of_three_clients_is_close_to_guessing() -> None:
     tally = np.random.default_rng(0).normal(0, 15, (200_000, 10))
-    tally[:, 0] += 3  # all agents agree
+    tally[:, 0] += 3  # all clients agree
     assert np.mean(tally.argmax(axis=1) == 0) == pytest.approx(0.134, abs=0.004)
 
 
@@ -57,7 +57,7 @@ def test_the_page_names_every_mechanism_and_every_word_of_a_guarantee() -> None:
     assert not missing
     words = [
         "record",
-        "agent",
+        "client",
         "add-remove",
         "replace-one",
         "zero-out",

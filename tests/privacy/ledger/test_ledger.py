@@ -137,7 +137,7 @@ def test_overspending_is_refused_before_anything_is_drawn(ledger: Ledger) -> Non
 
 def test_a_release_solved_for_the_budget_fits_it_exactly(tmp_path: Path) -> None:
     noisy = NoisyVotes.solve(4.3, 1e-3, queries=300, max_votes=165, contributors=100)
-    ledger = Ledger(tmp_path, Account("a", "d", "agent", "zero-out", 4.3, 1e-3))
+    ledger = Ledger(tmp_path, Account("a", "d", "client", "zero-out", 4.3, 1e-3))
     votes = np.zeros((300, 10), int)
     ledger.release(
         "votes", {"votes": noisy.cost()}, lambda: {"votes": noisy.release(votes, os_noise())}, digest="asked"
@@ -160,9 +160,9 @@ def test_budget_can_be_changed_on_the_record(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"party": "hospital b"},
+        {"client": "hospital b"},
         {"population": "sha256:9999"},
-        {"unit": "agent"},
+        {"unit": "client"},
         {"adjacency": "zero-out"},
         {"epsilon": 2.0},
         {"delta": 1e-6},
@@ -444,7 +444,14 @@ def test_a_sum_is_opened_in_one_session_once_and_for_all(ledger: Ledger) -> None
 def test_a_ledger_of_another_format_is_refused_in_words(tmp_path: Path) -> None:
     """One as the first format was written: `data` for `population`, one cost for a charge, no digest."""
     bodies = [
-        {"kind": "open", "party": "a", "data": "sha256:1", "unit": "record", "adjacency": "replace-one", "epsilon": 1.0}
+        {
+            "kind": "open",
+            "client": "a",
+            "data": "sha256:1",
+            "unit": "record",
+            "adjacency": "replace-one",
+            "epsilon": 1.0,
+        }
         | {"delta": 1e-5, "accountant": "exact"},
         {"kind": "charge", "request": "round 1", "cost": to_plain(COST)},
     ]
@@ -462,7 +469,7 @@ def test_a_ledger_of_another_format_is_refused_in_words(tmp_path: Path) -> None:
 
 def write(folder: Path, name: str, charges: int, seen: Path) -> None:
     """What each writer does: release after release, telling what it got only once it has it."""
-    ledger = Ledger(folder, Account("party", "population", "record", "replace-one", 50.0, 1e-5))
+    ledger = Ledger(folder, Account("client", "population", "record", "replace-one", 50.0, 1e-5))
     with seen.open("ab", buffering=0) as told:
         for number in range(charges):
             request = f"{name} {number}"

@@ -19,7 +19,7 @@ COST = GaussianCost(0.1)
 COSTS: dict[str, Cost] = {"votes": COST}
 PROMISE = Guarantee(
     mechanism="noise",
-    unit="agent",
+    unit="client",
     adjacency="zero-out",
     epsilon=gaussian.epsilon(0.1, DELTA),
     delta=DELTA,
@@ -33,7 +33,7 @@ NAME = "run/1"
 
 def ledger(folder: Path, number: int, costs: dict[str, Cost] = COSTS, requests: tuple[str, ...] = (NAME,)) -> Path:
     """The folder of a client's ledger that was charged so for each request."""
-    made = Ledger(folder / str(number), Account("a", "b", "agent", "zero-out", 9.0, DELTA))
+    made = Ledger(folder / str(number), Account("a", "b", "client", "zero-out", 9.0, DELTA))
     for request in requests:
         made.release(request, costs, lambda: {part: np.ones(1) for part in costs}, digest="asked")
     return folder / str(number)

@@ -270,7 +270,7 @@ def test_what_is_no_head_is_named(ledger: Ledger, tmp_path: Path, head: str) -> 
 
 
 def test_a_sum_that_may_have_been_opened_in_lost_lines_stays_shut(ledger: Ledger, tmp_path: Path) -> None:
-    """Else two sums of the same ballot differ by the other parties' only."""
+    """Else two sums of the same ballot differ by the other clients' only."""
     ledger.copy_to(tmp_path / "backup")
     ledger.open("1", "session")
     shutil.rmtree(ledger.folder)

@@ -91,7 +91,7 @@ def test_release_is_projected_and_has_the_declared_noise(digits) -> None:
 
 @pytest.mark.parametrize("n", [1, 3, 20, 60, 100, 120, 141, 142, 300])
 @pytest.mark.parametrize("lam", [1e-3, 0.01, 1.0])
-def test_a_party_of_any_size_gets_its_certificate(digits, n: int, lam: float) -> None:
+def test_a_client_of_any_size_gets_its_certificate(digits, n: int, lam: float) -> None:
     x, y = digits
     for start in range(0, 300, 75):
         rows = slice(start, start + n)

@@ -56,9 +56,9 @@ def test_neighbours_that_a_person_swaps(k: int, b: int) -> None:
 def test_votes_of_a_person_cost_what_those_of_a_record_do_unless_neighbours_vote() -> None:
     plain = NoisyVotes(30, 20, 9.0, 4)
     assert plain.cost("person", 7) == plain.cost("record")
-    assert plain.cost_alone("person", 7) == plain.cost_alone("record") == plain.cost_alone("agent")
+    assert plain.cost_alone("person", 7) == plain.cost_alone("record") == plain.cost_alone("client")
     knn = NoisyVotes(30, 30, 9.0, 4, k=5)
-    assert knn.cost("person", 1) == knn.cost("record") and knn.cost_alone("person", 9) == knn.cost_alone("agent")
+    assert knn.cost("person", 1) == knn.cost("record") and knn.cost_alone("person", 9) == knn.cost_alone("client")
     values = [knn.epsilon(DELTA, "person", b) for b in (1, 2, 4, 5, 6)]
     assert values == sorted(values) and values[3] == values[4]
     solved = NoisyVotes.solve(
@@ -192,7 +192,7 @@ def test_subsampled_persons_at_the_limits() -> None:
         SubsampledGaussian(1000, 10, 1.0, 1.0, 10, 100).cost(2)
 
 
-def test_logits_of_a_person_are_those_of_the_agent_turned_round() -> None:
+def test_logits_of_a_person_are_those_of_the_client_turned_round() -> None:
     noisy = NoisyLogits(10, 4, 1.0, 20.0, 5)
     assert noisy.cost("person") == noisy.cost("record")
     assert noisy.cost("person").sensitivity == pytest.approx(2 * noisy.cost().sensitivity, rel=2e-3)

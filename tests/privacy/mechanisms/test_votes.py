@@ -21,7 +21,7 @@ PAPER = NoisyVotes(queries=500, max_votes=500, sigma=25, contributors=100)
 
 
 @pytest.mark.parametrize("epsilon", [4.3, 1.0, 0.5, 0.25])
-@pytest.mark.parametrize("unit", ["agent", "record"])
+@pytest.mark.parametrize("unit", ["client", "record"])
 def test_solve_takes_the_smallest_noise_that_fits(epsilon: float, unit: str) -> None:
     shape = {"queries": 3000, "max_votes": 1650, "contributors": 100}
     found = NoisyVotes.solve(epsilon, 1e-3, unit=unit, **shape)
@@ -37,12 +37,12 @@ def test_solve_stops_at_the_smallest_share() -> None:
 
 @given(st.integers(1, 40), st.integers(1, 10), st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
-def test_no_two_agents_or_records_are_further_apart_than_the_sensitivity(queries: int, cap: int, seed: int) -> None:
+def test_no_two_clients_or_records_are_further_apart_than_the_sensitivity(queries: int, cap: int, seed: int) -> None:
     cap = min(cap, queries)
     rng = np.random.default_rng(seed)
     one, other = (limit_votes(rng.normal(size=(queries, 5)), cap, 4).astype(int) for _ in range(2))
     noisy = NoisyVotes(queries, cap, 10.0, 4)
-    assert np.linalg.norm(one) <= noisy.sensitivity("agent") + 1e-12
+    assert np.linalg.norm(one) <= noisy.sensitivity("client") + 1e-12
     assert np.linalg.norm(one - other) <= noisy.sensitivity("record") + 1e-12
 
 
@@ -53,15 +53,15 @@ def test_shares_add_up_to_sigma_for_the_guaranteed_honest() -> None:
 
 
 def test_every_statement_is_made() -> None:
-    agent, record, server, paper_agent, paper_record = PAPER.guarantees(1e-5, agents=100, records=600)
-    assert (agent.unit, agent.adjacency, agent.view) == ("agent", "zero-out", "output only")
+    client_id, record, server, paper_client, paper_record = PAPER.guarantees(1e-5, clients=100, records=600)
+    assert (client_id.unit, client_id.adjacency, client_id.view) == ("client", "zero-out", "output only")
     assert (record.unit, record.adjacency) == ("record", "replace-one")
     assert (server.view, server.trust.kind, server.adjacency) == ("server's view", "self", "replace-one")
-    assert agent.epsilon < record.epsilon < server.epsilon
+    assert client_id.epsilon < record.epsilon < server.epsilon
     assert server.epsilon == pytest.approx(133.086, abs=0.02)
-    assert paper_agent.status == paper_record.status == "paper's claim"
-    assert paper_agent.epsilon > agent.epsilon and paper_record.epsilon > record.epsilon
-    assert record.n == 600 and agent.n == 100
+    assert paper_client.status == paper_record.status == "paper's claim"
+    assert paper_client.epsilon > client_id.epsilon and paper_record.epsilon > record.epsilon
+    assert record.n == 600 and client_id.n == 100
 
 
 def test_secure_aggregation_narrows_what_the_server_sees() -> None:
@@ -74,14 +74,14 @@ def test_seeded_noise_is_stamped() -> None:
     assert {g.status for g in PAPER.guarantees(1e-5, seeded=True)} == {"seeded"}
 
 
-def test_neighbours_protect_records_more_than_agents() -> None:
+def test_neighbours_protect_records_more_than_clients() -> None:
     noisy = NoisyVotes(206, 206, 15, contributors=3, k=5)
-    assert noisy.epsilon(1e-4, "record") < noisy.epsilon(1e-4, "agent")
+    assert noisy.epsilon(1e-4, "record") < noisy.epsilon(1e-4, "client")
     assert noisy.epsilon(1e-4, "record") == pytest.approx(
         gaussian.epsilon(math.sqrt(2 * 206) / (5 * 15), 1e-4), rel=1e-4
     )
     exact = gaussian.epsilon(math.sqrt(206) / 15, 1e-4)
-    assert exact <= noisy.epsilon(1e-4, "agent") <= exact * 1.001
+    assert exact <= noisy.epsilon(1e-4, "client") <= exact * 1.001
 
 
 @pytest.mark.parametrize("k", [None, 5])
@@ -171,19 +171,19 @@ def test_more_noise_than_agreed_makes_epsilon_smaller_and_less_is_refused() -> N
     """Golden: N=100, sigma=25, Q=500, delta=1e-5; 70 agreed on, then 70 or 100 in the sum."""
     votes = NoisyVotes(queries=500, max_votes=500, sigma=25.0, contributors=70)
     agreed, more = (votes.guarantees(1e-5, secure=True, arrived=arrived)[0] for arrived in (70, 100))
-    assert agreed.epsilon == votes.epsilon(1e-5, "agent") == pytest.approx(3.85, rel=0.01)
+    assert agreed.epsilon == votes.epsilon(1e-5, "client") == pytest.approx(3.85, rel=0.01)
     whole = NoisyVotes(queries=500, max_votes=500, sigma=25.0 * math.sqrt(100 / 70), contributors=100)
-    assert more.epsilon == pytest.approx(whole.epsilon(1e-5, "agent"), rel=1e-4) and more.epsilon < agreed.epsilon
+    assert more.epsilon == pytest.approx(whole.epsilon(1e-5, "client"), rel=1e-4) and more.epsilon < agreed.epsilon
     assert str(more.trust) == "secure aggregation (m_min=70, t=0)" and "noise of 100 participants" in more.composition
     # calibrated for 100 of whom 70 came: what the golden table warns of
     short = NoisyVotes(queries=500, max_votes=500, sigma=25.0, contributors=100)
     assert short.cost().epsilon(1e-5) < 4.7 < dataclasses.replace(short.cost(), shares=70).epsilon(1e-5) < 4.8
-    with pytest.raises(SettingsError, match="a sum of fewer than 100 agents must not be opened"):
+    with pytest.raises(SettingsError, match="a sum of fewer than 100 clients must not be opened"):
         short.guarantees(1e-5, secure=True, arrived=70)
 
 
 def worlds(queries: int, classes: int, cap: int, k: int | None) -> list[np.ndarray]:
-    """All votes that an agent can cast; for kNN, with k records or more."""
+    """All votes that a client can cast; for kNN, with k records or more."""
     if k is None:
         rows = [np.zeros(classes, int), *np.eye(classes, dtype=int)]
     else:
@@ -193,11 +193,11 @@ def worlds(queries: int, classes: int, cap: int, k: int | None) -> list[np.ndarr
 
 
 @pytest.mark.parametrize(("queries", "cap", "k"), [(3, 2, None), (2, 2, None), (2, 2, 3)])
-@pytest.mark.parametrize("unit", ["agent", "record"])
+@pytest.mark.parametrize("unit", ["client", "record"])
 def test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds(queries, cap, k, unit) -> None:
     noisy = NoisyVotes(queries, cap, 20.0, 4, k=k)
     one = np.array(worlds(queries, 3, cap, k))
-    other = np.zeros_like(one[:1]) if unit == "agent" else one
+    other = np.zeros_like(one[:1]) if unit == "client" else one
     moved = (one[:, None] - other[None]).reshape(-1, queries * 3)
     everything = (one[:, None] - one[None]).reshape(-1, queries * 3)
     if k and unit == "record":  # one neighbour of each query makes room for another
@@ -209,7 +209,7 @@ def test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds(queries, cap, k
     assert noisy.cost(unit).sensitivity == pytest.approx(noisy.ballot * noisy.sensitivity(unit))
     assert noisy.cost_alone().shares == noisy.cost_alone("record").shares == 1
     assert noisy.cost_alone("record").sensitivity == pytest.approx(np.linalg.norm(moved, axis=1).max()) or (
-        unit == "agent"
+        unit == "client"
     )
 
 
@@ -240,7 +240,7 @@ def test_colluders_are_no_part_of_what_a_guarantee_counts() -> None:
     votes = NoisyVotes(500, 500, 25.0, 70, 10)
     assert votes.guarantees(1e-5)[0].epsilon == votes.epsilon(1e-5)
     more = votes.guarantees(1e-5, secure=True, arrived=80)
-    for unit, found in zip(("agent", "record"), more[:2], strict=True):
+    for unit, found in zip(("client", "record"), more[:2], strict=True):
         assert found.epsilon == dataclasses.replace(votes.cost(unit), shares=70).epsilon(1e-5)
     for arrived in (69, 60):
         with pytest.raises(SettingsError, match="must not be opened"):

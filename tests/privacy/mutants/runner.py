@@ -1,6 +1,6 @@
 """Mutation testing: change one line of the source in memory, and see the named tests fail.
 
-A worker has the third-party packages imported, but nothing of fedballot. For each mutant it forks; in the fork, an
+A worker has the third-client packages imported, but nothing of fedballot. For each mutant it forks; in the fork, an
 import hook compiles the changed source of one module, and pytest runs the killers. No file on disk is touched.
 `python -m tests.privacy.mutants.runner` prints the table of all mutants.
 """
@@ -343,9 +343,9 @@ class _Loader(SourceFileLoader):
 
 def _print_table() -> int:
     """Run all mutants on two workers of each kind; 1 if one lived."""
-    from tests.privacy.mutants import table, table_parties
+    from tests.privacy.mutants import table, table_clients
 
-    mutants = (*table.MUTANTS, *table_parties.MUTANTS)
+    mutants = (*table.MUTANTS, *table_clients.MUTANTS)
     began, lived = time.monotonic(), 0
     for torch in (False, True):
         chosen = [mutant for mutant in mutants if mutant.torch == torch]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.privacy.mutants import table_parties
+from tests.privacy.mutants import table_clients
 from tests.privacy.mutants.runner import Mutant, Workers, check_killers
 from tests.privacy.mutants.table import MUTANTS
 
@@ -19,7 +19,7 @@ def test_all_killers_pass_on_the_true_source(workers: Workers) -> None:
 
 
 def test_no_mutant_is_there_twice() -> None:
-    found = (*MUTANTS, *table_parties.MUTANTS)
+    found = (*MUTANTS, *table_clients.MUTANTS)
     assert len({(m.file, m.within, m.line, m.change) for m in found}) == len({str(m) for m in found}) == len(found)
 
 

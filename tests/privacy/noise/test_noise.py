@@ -173,10 +173,10 @@ def test_long_bernoulli_reads_on_where_the_digits_are_equal() -> None:
     assert drawn.tolist() == [False] and not words
 
 
-def test_secret_noise_is_the_operating_systems_and_a_seeded_one_is_the_agents_own() -> None:
+def test_secret_noise_is_the_operating_systems_and_a_seeded_one_is_the_clients_own() -> None:
     secret = [secret_noise(None, 3) for _ in range(2)]
     assert all(source.private for source in secret)
     assert not np.array_equal(*(source.words(8) for source in secret))
-    seeded = [secret_noise(5, agent, stream) for agent, stream in ((3, 0), (4, 0), (3, 1))]
+    seeded = [secret_noise(5, client_id, stream) for client_id, stream in ((3, 0), (4, 0), (3, 1))]
     assert not any(source.private for source in seeded)
     assert len({source.words(8).tobytes() for source in seeded}) == 3

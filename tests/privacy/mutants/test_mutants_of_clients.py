@@ -1,9 +1,9 @@
-"""As test_mutants.py, for what parties, sites and servers do; a file of its own, so that two workers share it all."""
+"""As test_mutants.py, for what clients, sites and servers do; a file of its own, so that two workers share it all."""
 
 import pytest
 
 from tests.privacy.mutants.runner import Mutant, Workers, check_killers
-from tests.privacy.mutants.table_parties import MUTANTS
+from tests.privacy.mutants.table_clients import MUTANTS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

@@ -1,4 +1,4 @@
-"""Mutants of what parties, sites and servers do with the mechanisms: who is charged, what is drawn, what leaves."""
+"""Mutants of what clients, sites and servers do with the mechanisms: who is charged, what is drawn, what leaves."""
 
 from tests.privacy.mutants.runner import Mutant
 
@@ -12,7 +12,7 @@ SITE = "deploy/test_site_side.py::"
 SUMMED = "strategies/test_summed.py::"
 TIME = "deploy/test_time_limit.py::"
 
-NOISE = LEAVES + "test_each_agent_adds_all_of_its_noise_to_what_its_cost_speaks_of"
+NOISE = LEAVES + "test_each_client_adds_all_of_its_noise_to_what_its_cost_speaks_of"
 QUESTION = CHARGING + "test_whatever_differs_is_another_question"
 RULES = SITE + "test_each_rule_refuses_by_itself_what_passes_without_it"
 
@@ -20,7 +20,7 @@ MUTANTS = (
     # what every client inherits
     Mutant(
         "clients/base.py",
-        "PartyClient.charged",
+        "BallotClient.charged",
         "lambda: self.drawn(question, parts),",
         "dict(self.drawn(question, parts)).copy,",
         "records are read before the charge",
@@ -31,7 +31,7 @@ MUTANTS = (
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.charged",
+        "BallotClient.charged",
         "self.refuse_uncharged(uncharged)",
         "pass",
         "a part without a charge leaves beside one that has it",
@@ -39,7 +39,7 @@ MUTANTS = (
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.charged",
+        "BallotClient.charged",
         "uncharged=uncharged,",
         "uncharged=[*uncharged, *()] and [],",
         "what leaves without a charge is not noted",
@@ -47,15 +47,15 @@ MUTANTS = (
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.charged",
-        'seeded=getattr(self.party.settings, "noise_seed", None) is not None,',
+        "BallotClient.charged",
+        'seeded=getattr(self.workspace.settings, "noise_seed", None) is not None,',
         "seeded=False,",
         "seeded noise is charged as if it protected somebody",
-        (CHARGING + "test_seeded_noise_is_each_agents_own_and_the_ledger_says_that_it_protects_nobody",),
+        (CHARGING + "test_seeded_noise_is_each_clients_own_and_the_ledger_says_that_it_protects_nobody",),
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.release",
+        "BallotClient.release",
         'self.refuse_uncharged(("the answer",))',
         "pass",
         "a method without a guarantee answers at a site",
@@ -63,9 +63,9 @@ MUTANTS = (
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.refuse_uncharged",
-        "if names and self.party.ledger is not None:",
-        "if len(names) > 1 and self.party.ledger is not None:",
+        "BallotClient.refuse_uncharged",
+        "if names and self.workspace.ledger is not None:",
+        "if len(names) > 1 and self.workspace.ledger is not None:",
         "one part may leave uncharged",
         (
             CHARGING + "test_a_part_that_costs_nothing_does_not_leave_a_site_beside_one_that_is_paid_for",
@@ -74,7 +74,7 @@ MUTANTS = (
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.drawn",
+        "BallotClient.drawn",
         "return self.noisy(question, parts, self.blank(question))",
         "return {name: np.atleast_1d(part) for name, part in self.blank(question).items()}",
         "a blank answer has no noise",
@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.drawn",
+        "BallotClient.drawn",
         "if not all(part.cost for part in parts.values()):",
         "if True:",
         "a failure that may depend on records is a refusal",
@@ -93,15 +93,15 @@ MUTANTS = (
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.drawn",
-        "with self.party.limit():",
+        "BallotClient.drawn",
+        "with self.workspace.limit():",
         "with nullcontext():",
         "no end to work that takes too long",
         (CHARGING + "test_work_that_takes_too_long_is_answered_blank",),
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.asked",
+        "BallotClient.asked",
         'return Asked(request_name(config), f"{self.settings_digest(config)}.{arrays_digest(arrays)}")',
         'return Asked(request_name(config), f"{self.settings_digest(config)}.")',
         "the digest leaves arrays out",
@@ -126,42 +126,42 @@ MUTANTS = (
     *(
         Mutant(
             "clients/base.py",
-            "PartyClient.settings_digest",
-            'known = [*kind, settings, party.data.public_fingerprint, party.version, config.get("round")]',
+            "BallotClient.settings_digest",
+            'known = [*kind, settings, workspace.data.public_fingerprint, workspace.version, config.get("round")]',
             f"known = [{', '.join(part for part in PARTS if part != left_out)}]",
             f"the digest leaves {words} out",
             (f"{QUESTION}[{case}]",),
         )
         for PARTS in [
-            ("*kind", "settings", "party.data.public_fingerprint", "party.version", 'config.get("round")'),
+            ("*kind", "settings", "workspace.data.public_fingerprint", "workspace.version", 'config.get("round")'),
         ]
         for left_out, words, case in (
             ("*kind", "the method", "another method"),
             ("settings", "settings", "other settings"),
-            ("party.data.public_fingerprint", "the public set", "another public set"),
-            ("party.version", "the version of the records", "other records"),
+            ("workspace.data.public_fingerprint", "the public set", "another public set"),
+            ("workspace.version", "the version of the records", "other records"),
             ('config.get("round")', "the round", "another round"),
         )
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.noise",
-        'return secret_noise(getattr(self.party.settings, "noise_seed", None), self.party.agent)',
-        'return secret_noise(getattr(self.party.settings, "noise_seed", None), 0)',
-        "all agents draw the same seeded noise",
-        (CHARGING + "test_seeded_noise_is_each_agents_own_and_the_ledger_says_that_it_protects_nobody",),
+        "BallotClient.noise",
+        'return secret_noise(getattr(self.workspace.settings, "noise_seed", None), self.workspace.client_id)',
+        'return secret_noise(getattr(self.workspace.settings, "noise_seed", None), 0)',
+        "all clients draw the same seeded noise",
+        (CHARGING + "test_seeded_noise_is_each_clients_own_and_the_ledger_says_that_it_protects_nobody",),
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.fit",
-        "if self.trusts_server and self.party.masks_only:",
+        "BallotClient.fit",
+        "if self.trusts_server and self.workspace.masks_only:",
         "if False:",
         "what needs a trusted server leaves a site that trusts masks only",
         (CHARGING + "test_what_needs_a_trusted_server_does_not_leave_a_site_that_trusts_masks_only[True-True-policy]",),
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.fit",
+        "BallotClient.fit",
         "if expected != own:",
         "if False:",
         "another public set is answered about",
@@ -169,15 +169,15 @@ MUTANTS = (
     ),
     Mutant(
         "clients/base.py",
-        "PartyClient.fit",
-        'detail = f"{type(error).__name__}; the party\'s own folder says more"',
+        "BallotClient.fit",
+        'detail = f"{type(error).__name__}; the client\'s own folder says more"',
         "detail = str(error)",
-        "an error's text leaves the party",
+        "an error's text leaves the workspace",
         (CHARGING + "test_an_error_before_the_charge_tells_its_type_only",),
     ),
     Mutant(
         "clients/base.py",
-        "Party.open_ledger",
+        "Workspace.open_ledger",
         "if (kept.unit, kept.adjacency) not in ((terms.unit, terms.adjacency), *terms.also):",
         "if kept.unit not in (terms.unit, *(unit for unit, _ in terms.also)):",
         "costs of another adjacency are added",
@@ -185,7 +185,7 @@ MUTANTS = (
     ),
     Mutant(
         "clients/base.py",
-        "Party.open_ledger",
+        "Workspace.open_ledger",
         "if (kept.unit, kept.adjacency) not in ((terms.unit, terms.adjacency), *terms.also):",
         "if kept.adjacency not in (terms.adjacency, *(adjacency for _, adjacency in terms.also)):",
         "costs of another unit are added",
@@ -195,7 +195,7 @@ MUTANTS = (
     Mutant(
         "clients/summed.py",
         "SummedClient.trusts_server",
-        "return not self.party.settings.secure_aggregation",
+        "return not self.workspace.settings.secure_aggregation",
         "return False",
         "ballots leave in the clear where masks are asked for",
         (LEAVES + "test_answers_that_only_their_sum_protects_do_not_leave_a_site_in_the_clear[pate-fl-given1]",),
@@ -236,16 +236,16 @@ MUTANTS = (
     Mutant(
         "clients/pate.py",
         "PateClient.votes",
-        "return limit_votes(logits, self.party.settings.max_votes, n_classes=len(self.party.data.classes))",
-        "return limit_votes(logits, self.party.settings.max_votes + 1, n_classes=len(self.party.data.classes))",
+        "return limit_votes(logits, self.workspace.settings.max_votes, n_classes=len(self.workspace.data.classes))",
+        "return limit_votes(logits, self.workspace.settings.max_votes + 1, n_classes=len(self.workspace.data.classes))",
         "the cap on votes is off by one",
         (LEAVES + "test_a_teacher_votes_on_as_many_queries_as_it_may_and_no_more",),
     ),
     Mutant(
         "clients/pate.py",
         "PateClient.votes",
-        "return limit_votes(logits, self.party.settings.max_votes, n_classes=len(self.party.data.classes))",
-        "return limit_votes(logits, len(logits), n_classes=len(self.party.data.classes))",
+        "return limit_votes(logits, self.workspace.settings.max_votes, n_classes=len(self.workspace.data.classes))",
+        "return limit_votes(logits, len(logits), n_classes=len(self.workspace.data.classes))",
         "the cap on votes is ignored",
         (LEAVES + "test_a_teacher_votes_on_as_many_queries_as_it_may_and_no_more",),
     ),
@@ -260,26 +260,26 @@ MUTANTS = (
     Mutant(
         "clients/voting.py",
         "VotingClient.parts",
-        'return {"votes": Part(noisy.cost(unit, self.party.counted(unit)), noisy.release)}',
-        'return {"votes": Part(noisy.cost(unit, self.party.counted(unit)), lambda votes, _: np.asarray(votes))}',
+        'return {"votes": Part(noisy.cost(unit, self.workspace.counted(unit)), noisy.release)}',
+        'return {"votes": Part(noisy.cost(unit, self.workspace.counted(unit)), lambda votes, _: np.asarray(votes))}',
         "votes are charged, and leave without noise",
         (NOISE + "[votes-0]", NOISE + "[neighbours-2]"),
     ),
     Mutant(
         "clients/voting.py",
         "VotingClient.parts",
-        'return {"votes": Part(noisy.cost(unit, self.party.counted(unit)), noisy.release)}',
-        'return {"votes": Part(noisy.cost("record", self.party.counted(unit)), noisy.release)}',
-        "an agent's ledger is charged what a record costs",
+        'return {"votes": Part(noisy.cost(unit, self.workspace.counted(unit)), noisy.release)}',
+        'return {"votes": Part(noisy.cost("record", self.workspace.counted(unit)), noisy.release)}',
+        "an client_id's ledger is charged what a record costs",
         (LEAVES + "test_votes_are_charged_by_the_ledgers_own_unit",),
     ),
     Mutant(
         "clients/private_knn.py",
         "KnnClient._counts",
-        "found = nearest(features, self.extractor.transform(x), min(self.party.settings.k, len(labels)))",
-        "found = nearest(features, self.extractor.transform(x), self.party.settings.k)",
-        "a party of few records fails",
-        (LEAVES + "test_a_party_with_fewer_records_than_neighbours_counts_them_all",),
+        "found = nearest(features, self.extractor.transform(x), min(self.workspace.settings.k, len(labels)))",
+        "found = nearest(features, self.extractor.transform(x), self.workspace.settings.k)",
+        "a workspace of few records fails",
+        (LEAVES + "test_a_client_with_fewer_records_than_neighbours_counts_them_all",),
     ),
     Mutant(
         "learners/neighbours.py",
@@ -303,14 +303,14 @@ MUTANTS = (
         "FedkdDpClient.parts",
         'return {"logits": Part(self.mechanism.cost(), self.mechanism.release)}',
         'return {"logits": Part(self.mechanism.cost(), lambda told, noise: self.mechanism.release(told, noise) if '
-        "self.party.agent != 2 else np.rint(np.zeros(np.shape(told))).astype(np.int64))}",
-        "one agent adds no noise",
+        "self.workspace.client_id != 2 else np.rint(np.zeros(np.shape(told))).astype(np.int64))}",
+        "one client_id adds no noise",
         (NOISE + "[logits-2]",),
     ),
     Mutant(
         "clients/fedmd_private.py",
         "LdpClient.parts",
-        "return np.asarray(noisy.release(bounded(logits, self.party.settings), noise) * grid, dtype=np.float32)",
+        "return np.asarray(noisy.release(bounded(logits, self.workspace.settings), noise) * grid, dtype=np.float32)",
         "return np.asarray(noisy.release(logits, noise) * grid, dtype=np.float32)",
         "logits are not bounded",
         (NOISE + "[predictions-0]",),
@@ -318,8 +318,8 @@ MUTANTS = (
     Mutant(
         "clients/fedmd_private.py",
         "LdpClient.parts",
-        "return np.asarray(noisy.release(bounded(logits, self.party.settings), noise) * grid, dtype=np.float32)",
-        "return np.asarray((bounded(logits, self.party.settings) + noisy.release(bounded(logits, self.party.settings), "
+        "return np.asarray(noisy.release(bounded(logits, self.workspace.settings), noise) * grid, dtype=np.float32)",
+        "return np.asarray((bounded(logits, self.workspace.settings) + noisy.release(bounded(logits, self.workspace.settings), "  # noqa: E501
         "noise) * grid) / 2, dtype=np.float32)",
         "half the noise",
         (NOISE + "[predictions-0]",),
@@ -327,10 +327,10 @@ MUTANTS = (
     Mutant(
         "clients/fedmd_private.py",
         "LdpClient.noise",
-        "return secret_noise(self.party.settings.noise_seed, self.party.agent, question.round)",
-        "return secret_noise(self.party.settings.noise_seed, self.party.agent)",
+        "return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, question.round)",
+        "return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id)",
         "one round's noise is used again",
-        (LEAVES + "test_every_part_agent_and_round_has_a_stream_of_seeded_noise_of_its_own",),
+        (LEAVES + "test_every_part_client_and_round_has_a_stream_of_seeded_noise_of_its_own",),
     ),
     Mutant(
         "clients/fedmd_private.py",
@@ -373,21 +373,21 @@ MUTANTS = (
         'stream = ("classes", "scores", "sums").index(part) if part in ("classes", "scores", "sums") else 0',
         "stream = 0",
         "class head and score head share their noise",
-        (LEAVES + "test_every_part_agent_and_round_has_a_stream_of_seeded_noise_of_its_own",),
+        (LEAVES + "test_every_part_client_and_round_has_a_stream_of_seeded_noise_of_its_own",),
     ),
     Mutant(
         "clients/private_heads.py",
         "HeadClient.noise",
-        "return secret_noise(self.party.settings.noise_seed, self.party.agent, stream)",
-        "return secret_noise(self.party.settings.noise_seed, 0, stream)",
-        "all agents draw the same seeded noise",
-        (LEAVES + "test_every_part_agent_and_round_has_a_stream_of_seeded_noise_of_its_own",),
+        "return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, stream)",
+        "return secret_noise(self.workspace.settings.noise_seed, 0, stream)",
+        "all clients draw the same seeded noise",
+        (LEAVES + "test_every_part_client_and_round_has_a_stream_of_seeded_noise_of_its_own",),
     ),
     Mutant(
         "clients/private_heads.py",
         "HeadClient.mechanisms",
-        "return head_mechanisms(self.party.settings, max(1, self.party.records), negatives, width, self.classes)",
-        "return head_mechanisms(self.party.settings, 2 * self.party.records, negatives, width, self.classes)",
+        "return head_mechanisms(self.workspace.settings, max(1, self.workspace.records), negatives, width, self.classes)",  # noqa: E501
+        "return head_mechanisms(self.workspace.settings, 2 * self.workspace.records, negatives, width, self.classes)",
         "noise for twice as many records",
         (NOISE + "[heads-0]", NOISE + "[head-2]"),
     ),
@@ -436,8 +436,8 @@ MUTANTS = (
     Mutant(
         "clients/fedaux_sum.py",
         "FedauxfdpSumClient.parts",
-        '"sums": Part(noisy.cost(self.party.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise))',
-        '"sums": Part(noisy.cost(self.party.counted(unit)), lambda own, noise: (noisy.steps(own[0], own[1], noise) + '
+        '"sums": Part(noisy.cost(self.workspace.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise))',
+        '"sums": Part(noisy.cost(self.workspace.counted(unit)), lambda own, noise: (noisy.steps(own[0], own[1], noise) + '  # noqa: E501
         "noisy.steps(own[0], own[1], noise)) // 2)",
         "the mean of two draws",
         (NOISE + "[shares of class sums-0]",),
@@ -446,45 +446,45 @@ MUTANTS = (
     Mutant(
         "clients/fedmd_private.py",
         "NfdpClient.sample",
-        "return ledger.sample(self.sampling, noise, cost, version=self.party.version)",
+        "return ledger.sample(self.sampling, noise, cost, version=self.workspace.version)",
         "return self.sampling.draw(noise)",
         "a sample is drawn each time, and not charged",
-        (LEAVES + "test_a_sample_is_drawn_once_charged_and_all_that_a_party_reads",),
+        (LEAVES + "test_a_sample_is_drawn_once_charged_and_all_that_a_client_reads",),
     ),
     Mutant(
         "clients/fedmd_private.py",
         "NfdpClient.own",
-        "party, drawn = self.party, self.sample()",
-        'party, drawn = self.party, self.sampling.draw(self.noise("sample", None))',
+        "workspace, drawn = self.workspace, self.sample()",
+        'workspace, drawn = self.workspace, self.sampling.draw(self.noise("sample", None))',
         "each round has a sample of its own",
-        (LEAVES + "test_a_sample_is_drawn_once_charged_and_all_that_a_party_reads",),
+        (LEAVES + "test_a_sample_is_drawn_once_charged_and_all_that_a_client_reads",),
     ),
     Mutant(
         "clients/fedmd_private.py",
         "NfdpClient.own",
-        "filled = drawn[drawn < party.records]",
-        "filled = np.arange(party.records)",
+        "filled = drawn[drawn < workspace.records]",
+        "filled = np.arange(workspace.records)",
         "all records are read",
         (
-            LEAVES + "test_a_sample_is_drawn_once_charged_and_all_that_a_party_reads",
-            LEAVES + "test_seats_of_a_small_party_stay_empty",
+            LEAVES + "test_a_sample_is_drawn_once_charged_and_all_that_a_client_reads",
+            LEAVES + "test_seats_of_a_small_client_stay_empty",
         ),
     ),
     Mutant(
         "clients/fedmd_private.py",
         "NfdpClient.own",
-        "filled = drawn[drawn < party.records]",
-        "filled = drawn % party.records",
+        "filled = drawn[drawn < workspace.records]",
+        "filled = drawn % workspace.records",
         "no seat stays empty",
-        (LEAVES + "test_seats_of_a_small_party_stay_empty",),
+        (LEAVES + "test_seats_of_a_small_client_stay_empty",),
     ),
     Mutant(
         "clients/fedmd_private.py",
         "NfdpClient.sampling",
-        "return NfdpSample(max(self.party.records, settings.min_size), settings.k, settings.replacement)",
-        "return NfdpSample(max(1, self.party.records), settings.k, settings.replacement)",
+        "return NfdpSample(max(self.workspace.records, settings.min_size), settings.k, settings.replacement)",
+        "return NfdpSample(max(1, self.workspace.records), settings.k, settings.replacement)",
         "there are no empty seats",
-        (LEAVES + "test_seats_of_a_small_party_stay_empty",),
+        (LEAVES + "test_seats_of_a_small_client_stay_empty",),
     ),
     Mutant(
         "clients/fedmd_private.py",
@@ -547,18 +547,18 @@ MUTANTS = (
     Mutant(
         "clients/weights_private.py",
         "DpFedsgdClient.train",
-        "noise = secret_noise(settings.noise_seed, self.party.agent, number)",
-        "noise = secret_noise(settings.noise_seed, self.party.agent)",
+        "noise = secret_noise(settings.noise_seed, self.workspace.client_id, number)",
+        "noise = secret_noise(settings.noise_seed, self.workspace.client_id)",
         "one round's noise is used again",
-        (LEAVES + "test_noise_of_rounds_and_agents_is_not_the_same",),
+        (LEAVES + "test_noise_of_rounds_and_clients_is_not_the_same",),
     ),
     Mutant(
         "clients/weights_private.py",
         "DpFedsgdClient.train",
-        "noise = secret_noise(settings.noise_seed, self.party.agent, number)",
+        "noise = secret_noise(settings.noise_seed, self.workspace.client_id, number)",
         "noise = secret_noise(settings.noise_seed, 0, number)",
-        "all agents draw the same seeded noise",
-        (LEAVES + "test_noise_of_rounds_and_agents_is_not_the_same",),
+        "all clients draw the same seeded noise",
+        (LEAVES + "test_noise_of_rounds_and_clients_is_not_the_same",),
     ),
     Mutant(
         "clients/weights_private.py",
@@ -582,8 +582,8 @@ MUTANTS = (
         "DpFedavgClient.parts",
         'return {"difference": Part(self.mechanism(question).cost_if_drawn(), lambda told, _: told)}',
         'return {"difference": Part(replace(self.mechanism(question), steps=1).cost(), lambda told, _: told)}',
-        "a drawn agent is charged at the amplified rate",
-        (LEAVES + "test_an_agent_that_is_drawn_is_charged_as_if_it_always_were",),
+        "a drawn client_id is charged at the amplified rate",
+        (LEAVES + "test_an_client_that_is_drawn_is_charged_as_if_it_always_were",),
     ),
     Mutant(
         "clients/weights_private.py",
@@ -600,7 +600,7 @@ MUTANTS = (
         "total += self.mechanism.in_steps(answer.ballot[None])[0]",
         "total += np.rint(answer.ballot / self.mechanism.grid).astype(np.int64)",
         "differences are not clipped",
-        (COHORTS + "test_no_agent_moves_a_sum_by_more_than_its_clip",),
+        (COHORTS + "test_no_client_moves_a_sum_by_more_than_its_clip",),
         torch=True,
     ),
     Mutant(
@@ -637,7 +637,7 @@ MUTANTS = (
         "return proxies",
         "all take part, accounted for as a cohort",
         (
-            COHORTS + "test_each_agent_is_asked_by_its_own_chance_and_each_round_anew",
+            COHORTS + "test_each_client_is_asked_by_its_own_chance_and_each_round_anew",
             COHORTS + "test_a_fixed_cohort_has_its_size_in_every_round",
         ),
         torch=True,
@@ -648,7 +648,7 @@ MUTANTS = (
         "drawn = self.mechanism.cohort(secret_noise(settings.noise_seed, server_round, COHORT))",
         "drawn = self.mechanism.cohort(secret_noise(settings.noise_seed, 1, COHORT))",
         "one cohort for all rounds",
-        (COHORTS + "test_each_agent_is_asked_by_its_own_chance_and_each_round_anew",),
+        (COHORTS + "test_each_client_is_asked_by_its_own_chance_and_each_round_anew",),
         torch=True,
     ),
     Mutant(
@@ -866,9 +866,9 @@ MUTANTS = (
                 "own records",
             ),
             (
-                '(settings.agents == site.sites, f"agents={settings.agents}, but this site joined a federation of '
+                '(settings.clients == site.sites, f"clients={settings.clients}, but this site joined a federation of '
                 '{site.sites}"),',
-                '(settings.agents <= site.sites + 1, f"agents={settings.agents}"),',
+                '(settings.clients <= site.sites + 1, f"clients={settings.clients}"),',
                 "a federation of another size",
                 "sites",
             ),
@@ -892,8 +892,8 @@ MUTANTS = (
                 "masks",
             ),
             (
-                "settings.required_agents >= allowed.least_agents,",
-                "settings.required_agents > 0,",
+                "settings.required_clients >= allowed.least_clients,",
+                "settings.required_clients > 0,",
                 "a sum of few",
                 "answers",
             ),
@@ -918,18 +918,18 @@ MUTANTS = (
     Mutant(
         "deploy/rules.py",
         "check_request",
-        '(not method.one_party, f"method {method.name!r} is one party\'s on its own: no site takes part in it"),',
+        '(not method.single_client, f"method {method.name!r} is one client\'s on its own: no site takes part in it"),',
         '(True, ""),',
-        "methods of one party",
-        (SITE + "test_a_method_of_one_party_is_refused",),
+        "methods of one workspace",
+        (SITE + "test_a_method_of_one_client_is_refused",),
     ),
     Mutant(
         "deploy/rules.py",
-        "party_settings",
+        "site_settings",
         'if field.metadata["reads"] in ("server", "machine")',
         'if field.metadata["reads"] == "machine"',
-        "what the server sets for itself reaches the party",
-        (SITE + "test_what_the_server_sets_for_itself_reaches_no_party",),
+        "what the server sets for itself reaches the workspace",
+        (SITE + "test_what_the_server_sets_for_itself_reaches_no_client",),
     ),
     # sites: ledger and client
     Mutant(
@@ -1014,7 +1014,7 @@ MUTANTS = (
     ),
     Mutant(
         "deploy/client.py",
-        "make_party",
+        "make_site_client",
         "if own.fingerprint != version.fingerprint:",
         "if False:",
         "records that changed behind the charge are read",
@@ -1023,11 +1023,11 @@ MUTANTS = (
     *(
         Mutant(
             "deploy/client.py",
-            "make_party",
+            "make_site_client",
             line,
             change,
             words,
-            (SITE + "test_a_party_is_told_what_its_site_is",),
+            (SITE + "test_a_client_is_told_what_its_site_is",),
         )
         for line, change, words in (
             ("ledger=ledger,", "", "a site's ledger is that of the run"),
