@@ -335,8 +335,8 @@ def adjacency_note(guarantees: Sequence[Mapping[str, Any]]) -> str:
                 return (
                     "The epsilon of a record is above that of a client since they compare other worlds, not since a "
                     "record is less private than all of its client's data: a client's answers are counted or left "
-                    "blank (zero-out), a record is the true one or any other (replace-one), and to replace is to blank one "
-                    "and put in another. A client that is replaced has an epsilon at least as large as a record's."
+                    "blank (zero-out), a record is the true one or any other (replace-one), and to replace is to blank "
+                    "one and put in another. A client that is replaced has an epsilon at least as large as a record's."
                 )
     return ""
 

@@ -62,7 +62,7 @@ MUTANTS = (
         "NoisyVotes.cost",
         'if unit != "client":',
         "if False:",
-        "a record is charged as an client_id is",
+        "a record is charged as a client is",
         (VOTES + "test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds[record-3-2-None]",),
     ),
     Mutant(
@@ -78,7 +78,7 @@ MUTANTS = (
         "NoisyVotes.cost",
         "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.ballot == 1)",
         "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=True)",
-        "k votes of an client_id move a count by 1",
+        "k votes of a client move a count by 1",
         (VOTES + "test_neighbours_protect_records_more_than_clients",),
     ),
     Mutant(

@@ -270,7 +270,7 @@ MUTANTS = (
         "VotingClient.parts",
         'return {"votes": Part(noisy.cost(unit, self.workspace.counted(unit)), noisy.release)}',
         'return {"votes": Part(noisy.cost("record", self.workspace.counted(unit)), noisy.release)}',
-        "an client_id's ledger is charged what a record costs",
+        "a client's ledger is charged what a record costs",
         (LEAVES + "test_votes_are_charged_by_the_ledgers_own_unit",),
     ),
     Mutant(
