@@ -4,8 +4,8 @@ Source: Bonawitz et al. 2017, "Practical secure aggregation for privacy-preservi
 consistency check for a server that lies, on a sparse graph as in Bell et al. 2020, "Secure single-server aggregation
 with (poly)logarithmic overhead". Five exchanges: keys, shares, masked, confirm, unmask. A client adds two kinds of
 masks to its integers: one from a seed of its own, and one for each neighbour, which the neighbour takes off again. It
-gives every neighbour a share of its seed and of its key. When the sum's clients are listed, each signs the list that it was
-shown, and tells nothing before more than half have signed the same. Then holders tell the seed's share of a client
+gives every neighbour a share of its seed and of its key. When the sum's clients are listed, each signs the list that it
+was shown, and tells nothing before more than half have signed the same. Then holders tell the seed's share of a client
 whose integers are in the sum, and the key's share of one that fell away in between; never both, which together would
 open its integers.
 
