@@ -14,7 +14,7 @@ from fedballot.strategies.base import BallotStrategy
 def server_fn(context: Context) -> ServerAppComponents:
     """The server of a run; the result goes to the run-config's ``out``."""
     method, settings, out = from_run_config(context.run_config)
-    folder = RunFolder.open(out, method.name, settings.to_dict(), resume=True)
+    folder = RunFolder.open(out, method.name, settings, resume=True)
     progress = FileProgress(folder.path / PROGRESS_FILE)
     components, _ = make_server(method, settings, folder, workers=method.nodes(settings), progress=progress)
     if components.server is not None and isinstance(components.server.strategy, BallotStrategy):

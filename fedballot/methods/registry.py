@@ -20,12 +20,13 @@ from fedballot.clients.private_heads import HeadClient
 from fedballot.clients.private_knn import KnnClient
 from fedballot.clients.weights import ProxClient, WeightsClient
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
+from fedballot.core.setting import unknown_name
 from fedballot.datasets.federation import FederatedData
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxfdpSumSettings, FedauxFSettings, FedauxSettings
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
 from fedballot.settings.heads import FeddSettings, HeadSettings
-from fedballot.settings.parts import CommonSettings, unknown_name
+from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import KnnSettings, PateSettings
 from fedballot.settings.weights import (
     DpFedavgSettings,
@@ -363,6 +364,11 @@ METHODS: dict[str, Method] = {
         ),
     )
 }
+
+
+def settings_types() -> dict[str, type[CommonSettings]]:
+    """The settings that each method takes."""
+    return {name: method.settings for name, method in METHODS.items()}
 
 
 def get_method(name: str) -> Method:

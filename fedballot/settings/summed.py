@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedballot.core.errors import SettingsError
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.core.setting import setting
+from fedballot.settings.parts import CommonSettings
 from fedballot.wire.secagg import protocol as secagg
 from fedballot.wire.secagg.protocol import Plan
 
@@ -37,9 +38,9 @@ class SummedSettings(CommonSettings):
 
     def check(self) -> None:
         super().check()
-        if self.colluders >= self.required_clients:
+        if self.colluders >= self.min_clients:
             raise SettingsError(
-                f"colluders={self.colluders} leaves no honest client among the {self.required_clients} that must answer"
+                f"colluders={self.colluders} leaves no honest client among the {self.min_clients} that must answer"
             )
         if self.secure_aggregation:
             _ = self.plan
@@ -47,6 +48,4 @@ class SummedSettings(CommonSettings):
     @property
     def plan(self) -> Plan:
         """Who must be there and who holds shares."""
-        return secagg.plan(
-            self.clients, self.required_clients, self.colluders, self.mask_neighbours, self.share_threshold
-        )
+        return secagg.plan(self.clients, self.min_clients, self.colluders, self.mask_neighbours, self.share_threshold)

@@ -283,7 +283,7 @@ class BallotStrategy(Strategy, Generic[S]):
     @property
     def required(self) -> int:
         """Good answers without which a round fails."""
-        return min(self.settings.required_clients, self.nodes)
+        return min(self.settings.min_clients, self.nodes)
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
         """No initial weights: predictions are shared, not parameters."""

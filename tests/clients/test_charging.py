@@ -17,12 +17,13 @@ import pytest
 from fedballot.clients.base import BallotClient, Part, Terms, Workspace
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import setting
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.privacy.accounting.costs import GaussianCost
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.noise.randomness import NoiseSource
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.settings.parts import CommonSettings
 
 COST = GaussianCost(0.1)
 TERMS = Terms("record", "replace-one", 1.0, 1e-5)

@@ -15,7 +15,7 @@ import pytest
 
 from fedballot.settings.fedmd import NfdpSettings
 from fedballot.core.files import read_arrays
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
 from tests.inprocess import run_here
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from fedballot.settings.voting import KnnSettings
 from fedballot.core.progress import Silent
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
 from fedballot.sim import simulate
 from tests.conftest import SMALL
 

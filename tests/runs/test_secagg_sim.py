@@ -20,7 +20,7 @@ from fedballot.core.files import read_arrays
 from fedballot.methods.registry import METHODS
 from fedballot.core.progress import Silent
 from fedballot.core.folders import RunFolder
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
 from fedballot.strategies.base import WatchedProxy
 from tests.conftest import SMALL
 
@@ -61,7 +61,7 @@ def run(tmp_path_factory):
         "secure_aggregation": True,
     }
     settings, out = build(PateSettings, SMALL, changes), tmp_path_factory.mktemp("runs") / "pate"
-    folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
+    folder = RunFolder.open(out, "pate-fl", settings, resume=False)
     components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WatchedProxy, "fit", fit)

@@ -17,8 +17,8 @@ from fedballot.clients.private_knn import KnnClient
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.runs.engine import BallotServer, federated_data
-from fedballot.settings.parts import build
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.strategies.pate import PateStrategy
 from fedballot.wire.secagg import protocol as secagg

@@ -892,8 +892,8 @@ MUTANTS = (
                 "masks",
             ),
             (
-                "settings.required_clients >= allowed.least_clients,",
-                "settings.required_clients > 0,",
+                "settings.min_clients >= allowed.least_clients,",
+                "settings.min_clients > 0,",
                 "a sum of few",
                 "answers",
             ),
