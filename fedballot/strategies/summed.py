@@ -15,10 +15,10 @@ from flwr.common import FitIns, FitRes, Parameters, Scalar, ndarrays_to_paramete
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.summed import SummedSettings
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, write_arrays
 from fedballot.distillation.aggregation import tally
+from fedballot.settings.summed import SummedSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, Tally, WatchedProxy
 from fedballot.wire.packing import WireError, payload_bytes
 from fedballot.wire.secagg import protocol as secagg

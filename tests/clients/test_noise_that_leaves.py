@@ -15,12 +15,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients import fedkd, voting
 from fedballot.clients.base import BallotClient, Workspace
-from fedballot.clients.fedaux import sums_mechanism
-from fedballot.clients.fedaux_sum import shared_mechanism
-from fedballot.clients.fedmd_private import NfdpClient, bounded, noisy_predictions
-from fedballot.clients.private_heads import class_mechanism, score_mechanism
+from fedballot.clients.fedmd_private import NfdpClient, bounded
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
 from fedballot.core.folders import ClientFolder
@@ -35,6 +31,10 @@ from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.privacy.noise.randomness import os_noise
+from fedballot.settings import fedkd, voting
+from fedballot.settings.fedaux import shared_mechanism, sums_mechanism
+from fedballot.settings.fedmd import noisy_predictions
+from fedballot.settings.heads import class_mechanism, score_mechanism
 from fedballot.settings.parts import CommonSettings, build
 
 CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3

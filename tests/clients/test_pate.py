@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.pate import PateClient, PateSettings
-from fedballot.clients.voting import mechanism
+from fedballot.clients.pate import PateClient
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import build
+from fedballot.settings.voting import PateSettings, mechanism
 from fedballot.wire.packing import unpack_integers, unpack_labels
 
 

@@ -11,8 +11,7 @@ from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.private_knn import KnnClient, KnnSettings
-from fedballot.clients.voting import mechanism
+from fedballot.clients.private_knn import KnnClient
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
@@ -22,6 +21,7 @@ from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import build
+from fedballot.settings.voting import KnnSettings, mechanism
 from fedballot.wire.packing import unpack_integers
 from tests.conftest import SMALL
 

@@ -12,14 +12,14 @@ from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, pa
 from flwr.server.client_proxy import ClientProxy
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.pate import PateClient, PateSettings
-from fedballot.clients.private_knn import KnnClient, KnnSettings
-from fedballot.clients.voting import mechanism
+from fedballot.clients.pate import PateClient
+from fedballot.clients.private_knn import KnnClient
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.runs.engine import BallotServer, federated_data
 from fedballot.settings.parts import build
+from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.strategies.pate import PateStrategy
 from fedballot.wire.secagg import protocol as secagg
 from tests.conftest import SMALL
