@@ -193,5 +193,5 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
         if exchange is None:
             return self.read(arrays)
         if exchange.stage != secagg.KEYS and self._cids.get(client_id) != cid:
-            raise WireError("client", f"client {client_id} was another client before")
+            raise WireError("client_id", f"client {client_id} was another client before")
         return exchange.read(client_id, arrays)

@@ -192,7 +192,7 @@ def test_an_empty_partition_is_answered_blank_and_charged(small, tmp_path):
     assert (out, metrics["refused"]) == ([], "empty")
 
 
-def test_an_client_with_one_class_still_answers_for_all_of_them(small, tmp_path):
+def test_a_client_with_one_class_still_answers_for_all_of_them(small, tmp_path):
     settings = build(
         PateSettings, small.to_dict(), {"partition": "classes-per-client", "classes_per_client": 1, "clients": 10}
     )

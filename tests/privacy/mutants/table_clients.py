@@ -583,7 +583,7 @@ MUTANTS = (
         'return {"difference": Part(self.mechanism(question).cost_if_drawn(), lambda told, _: told)}',
         'return {"difference": Part(replace(self.mechanism(question), steps=1).cost(), lambda told, _: told)}',
         "a drawn client_id is charged at the amplified rate",
-        (LEAVES + "test_an_client_that_is_drawn_is_charged_as_if_it_always_were",),
+        (LEAVES + "test_a_client_that_is_drawn_is_charged_as_if_it_always_were",),
     ),
     Mutant(
         "clients/weights_private.py",
