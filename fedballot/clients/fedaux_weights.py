@@ -14,7 +14,7 @@ from flwr.common import Scalar
 from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
 from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, fit_score_head
 from fedballot.clients.weights import Start, WeightsClient
-from fedballot.privacy.mechanisms.heads import PrivateHead
+from fedballot.privacy.mechanism import Composition
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.wire.packing import pack_halves
 
@@ -22,8 +22,8 @@ from fedballot.wire.packing import pack_halves
 class ScoreClient(HeadClient[FedauxSettings]):
     """The score head of a client, by itself."""
 
-    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
-        return {"scores": super().mechanisms(question)["scores"]}
+    def composition(self, question: HeadQuestion) -> Composition:
+        return self.workspace.settings.scores(self.facts(question))
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         return {

@@ -25,7 +25,7 @@ from fedballot.deploy.rules import check_request, check_weights, site_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
 from fedballot.deploy.time_limit import GRACE_S, time_limit
-from fedballot.methods.registry import Method
+from fedballot.methods.api import Method
 from fedballot.privacy.ledger.heads import SENT, SHOWN, TAG, heads_for, ledger_tag
 from fedballot.privacy.ledger.ledger import Version
 from fedballot.runs.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors

@@ -23,12 +23,13 @@ from fedballot.privacy.guarantee import (
     all_records,
     secure_aggregation,
 )
+from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.mechanisms.vectors import NoisyVector, clip_rows
 from fedballot.privacy.noise.randomness import NoiseSource
 
 
 @dataclass(frozen=True)
-class NoisyLogits:
+class NoisyLogits(Mechanism):
     """One release of the summed logits of all queries; client level, zero-out: sensitivity B sqrt(Q).
 
     Parameters
@@ -65,7 +66,7 @@ class NoisyLogits:
         """Return B sqrt(Q)."""
         return self.bound * math.sqrt(self.queries)
 
-    def cost(self, unit: Unit = "client") -> IntegerCost:
+    def cost(self, unit: Unit = "client", records_per_person: int = 1) -> IntegerCost:
         """Return what the release costs towards whoever sees the sum.
 
         Replacing a record, or all records of a person, may turn every row of its client round: 2 B sqrt(Q).

@@ -24,12 +24,13 @@ from fedballot.privacy.guarantee import (
     all_records,
     secure_aggregation,
 )
+from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.privacy.noise.samplers import discrete_gaussian, largest_draw, representable_variance
 
 
 @dataclass(frozen=True)
-class NoisyVotes:
+class NoisyVotes(Mechanism):
     """One release of the noisy vote counts of all queries.
 
     Parameters
