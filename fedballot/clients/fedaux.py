@@ -14,7 +14,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, Part, Refusal, Release, Terms
 from fedballot.clients.frozen import PublicFeatures
@@ -40,6 +39,7 @@ from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
 from fedballot.privacy.mechanisms.heads import PrivateHead
 from fedballot.settings.parts import setting
+from fedballot.wire.messages import Config
 
 LANDMARKS = 512  # of class sums, where the public pool is large enough
 PER_LANDMARK = 10  # least public records for a landmark
@@ -196,7 +196,7 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
     def landmarked(self) -> bool:
         return self.workspace.settings.with_landmarks
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
+    def question(self, arrays: Arrays, config: Config) -> HeadQuestion:
         asked = super().question(arrays, config)
         if self.workspace.settings.logistic:
             return asked

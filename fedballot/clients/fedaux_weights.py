@@ -10,14 +10,13 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from flwr.common import Scalar
-
 from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
 from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, HeadSettings, fit_score_head
 from fedballot.clients.weights import Start, WeightsClient, WeightsSettings
 from fedballot.core.errors import SettingsError
 from fedballot.privacy.mechanisms.heads import PrivateHead
 from fedballot.settings.parts import EXTRACTORS, setting
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_halves
 
 
@@ -84,7 +83,7 @@ class FedauxQuestion:
 class FedauxClient(WeightsClient[FedauxSettings]):
     """A client of FedAUX: it tells the difference of its weights, and its score head, which is paid for once."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+    def question(self, arrays: Arrays, config: Config) -> Any:
         if len(arrays) not in (1, 2):
             raise Refusal("request", "a request must hold the weights, and those of the extractor where there are any")
         scores = ScoreClient(self.workspace)

@@ -11,7 +11,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Part, Release, Terms, query_rows
 from fedballot.clients.summed import SummedClient, SummedSettings
@@ -22,6 +21,7 @@ from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.quantise import Quantiser
 from fedballot.settings.parts import CommonSettings, setting
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_labels, unpack_labels, unpack_singles
 from fedballot.wire.secagg.protocol import Form
 
@@ -189,7 +189,7 @@ class EnsembleClient(BallotClient[S], Generic[S]):
 
     _learner: Learner | None = None
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Indices:
+    def question(self, arrays: Arrays, config: Config) -> Indices:
         """The public rows asked about."""
         settings = self.workspace.settings
         check_images(self.workspace.data.public_x.shape[1:], settings.answers)

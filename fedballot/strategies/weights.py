@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.server.client_proxy import ClientProxy
 
 from fedballot.clients.weights import Floats, MomentumSettings, WeightsSettings, unpack_difference
 from fedballot.core.errors import SettingsError
@@ -23,6 +22,7 @@ from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.strategies.hooks import Name
 
 S = TypeVar("S", bound=WeightsSettings)
 LEARNER_STREAM, COHORT_STREAM = 5, 6  # of the run's seed
@@ -108,10 +108,10 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
 
     # what BallotStrategy asks for
 
-    def cohort(self, server_round: int, proxies: list[ClientProxy]) -> list[ClientProxy]:
-        size = min(self.settings.cohort_size, len(proxies))
-        order = np.random.default_rng([self.settings.seed, COHORT_STREAM, server_round]).permutation(len(proxies))
-        return [proxies[index] for index in np.sort(order[:size])]
+    def cohort(self, server_round: int, connected: list[Name]) -> list[Name]:
+        size = min(self.settings.cohort_size, len(connected))
+        order = np.random.default_rng([self.settings.seed, COHORT_STREAM, server_round]).permutation(len(connected))
+        return [connected[index] for index in np.sort(order[:size])]
 
     def needed(self, asked: int) -> int:
         """The same share of a cohort as of all clients."""

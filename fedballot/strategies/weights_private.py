@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import FitIns, Parameters
-from flwr.server.client_manager import ClientManager
-from flwr.server.client_proxy import ClientProxy
 
 from fedballot.clients.weights_private import (
     DpFedavgSettings,
@@ -27,6 +24,7 @@ from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee
 from fedballot.privacy.ledger.ledger import Costs
 from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.strategies.base import Answer
+from fedballot.strategies.hooks import Name
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
 
 COHORT, NOISE = 1, 2  # streams of seeded noise
@@ -43,23 +41,15 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
         super().__init__(*args, **kwargs)
         self.mechanism = client_mechanism(self.settings, self.weights.size)
 
-    def cohort(self, server_round: int, proxies: list[ClientProxy]) -> list[ClientProxy]:
+    def cohort(self, server_round: int, connected: list[Name]) -> list[Name]:
         settings = self.settings
-        if settings.sampling == "fixed" and len(proxies) != settings.clients:
+        if settings.sampling == "fixed" and len(connected) != settings.clients:
             raise RunError(
-                f"{len(proxies)} of {settings.clients} clients are connected, and sampling=fixed accounts for a cohort "
-                "drawn from all of them: wait for the others, or set sampling=poisson"
+                f"{len(connected)} of {settings.clients} clients are connected, and sampling=fixed accounts for a "
+                "cohort drawn from all of them: wait for the others, or set sampling=poisson"
             )
         drawn = self.mechanism.cohort(secret_noise(settings.noise_seed, server_round, COHORT))
-        return [proxies[index] for index in drawn if index < len(proxies)]
-
-    def configure_fit(
-        self, server_round: int, parameters: Parameters, client_manager: ClientManager
-    ) -> list[tuple[ClientProxy, FitIns]]:
-        asked = super().configure_fit(server_round, parameters, client_manager)
-        if not asked:  # an empty cohort is a round like any other: Flower would skip it, and its noise with it
-            self.aggregate_fit(server_round, [], [])
-        return asked
+        return [connected[index] for index in drawn if index < len(connected)]
 
     def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
         """Noisy sum of the clipped differences over the expected cohort (d,): a client that failed counts as zero."""
