@@ -276,7 +276,7 @@ class Recorder:
     def _clients(self) -> dict[str, Any]:
         """Accuracy of the clients' own models, where their folders lie beside the run (a simulation)."""
         blank: dict[str, Any] = {"server_accuracy": None, "label_accuracy": None, "client_accuracy": None}
-        figures = [self.folder.client_id(client_id).figures() for client_id in range(self.settings.clients)]
+        figures = [self.folder.client(client_id).figures() for client_id in range(self.settings.clients)]
         aucs = [mean_auc(found["auc"]) for found in figures if found and "auc" in found]
         if aucs and not self.method.single_client:
             return {**blank, "client_auc": mean_and_std([value for value in aucs if value is not None])}
@@ -287,7 +287,7 @@ class Recorder:
 
     def _per_round(self, records: list[dict[str, Any]]) -> None:
         """Add to each round what the clients noted about it; a client that missed a round is null there."""
-        noted = [(self.folder.client_id(client_id).figures() or {}).get("rounds", {}) for client_id in range(self.settings.clients)]
+        noted = [(self.folder.client(client_id).figures() or {}).get("rounds", {}) for client_id in range(self.settings.clients)]
         for record in records:
             values = [found.get(str(record["round"])) for found in noted]
             known = [value for value in values if value is not None]

@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.summed import SummedSettings
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, write_arrays
 from fedballot.distillation.aggregation import tally
+from fedballot.settings.summed import SummedSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, Tally
 from fedballot.wire.messages import Reply, Request, serialise
 from fedballot.wire.packing import WireError, payload_bytes
@@ -182,5 +182,5 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
         if exchange is None:
             return self.read(arrays)
         if exchange.stage != secagg.KEYS and self._cids.get(client_id) != cid:
-            raise WireError("client", f"client {client_id} was another client before")
+            raise WireError("client_id", f"client {client_id} was another client before")
         return exchange.read(client_id, arrays)

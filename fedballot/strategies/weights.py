@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.weights import Floats, MomentumSettings, WeightsSettings, unpack_difference
+from fedballot.clients.weights import Floats, unpack_difference
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
@@ -21,6 +21,7 @@ from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
+from fedballot.settings.weights import MomentumSettings, WeightsSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 from fedballot.strategies.hooks import Name
 

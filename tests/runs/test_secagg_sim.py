@@ -14,7 +14,7 @@ from flwr.simulation import run_simulation
 from scipy import stats
 
 from fedballot.wire.secagg import protocol as secagg
-from fedballot.clients.pate import PateSettings
+from fedballot.settings.voting import PateSettings
 from fedballot.runs.engine import make_client, make_server
 from fedballot.core.files import read_arrays
 from fedballot.methods.registry import METHODS

@@ -8,11 +8,11 @@ from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.pate import PateSettings
 from fedballot.core.errors import RunError
 from fedballot.core.progress import Silent
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import build
+from fedballot.settings.voting import PateSettings
 from fedballot.strategies.pate import PateStrategy
 
 
@@ -113,7 +113,7 @@ def test_too_few_good_answers_are_an_error_that_says_why(small):
 
 
 def test_the_wrong_number_of_clients_is_an_error(small, monkeypatch):
-    monkeypatch.setattr("fedballot.strategies.base.JOIN_TIMEOUT_S", 1)
+    monkeypatch.setattr("fedballot.strategies.rounds.JOIN_TIMEOUT_S", 1)
     manager = SimpleClientManager()
     for client_id in range(3):
         manager.register(Workspace(str(client_id)))

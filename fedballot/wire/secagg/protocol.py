@@ -768,6 +768,7 @@ class Exchange:
         if len(shares) < self.plan.threshold:
             raise SecaggError(
                 "dropouts",
-                f"{len(shares)} clients told their share of client {client_id}'s secret, of {self.plan.threshold}",
+                f"{len(shares)} clients told their share of client {client_id}'s secret, "
+                f"{self.plan.threshold} are needed",
             )
         return join(shares, self.plan.threshold)
