@@ -113,7 +113,7 @@ def test_too_few_good_answers_are_an_error_that_says_why(small):
 
 
 def test_the_wrong_number_of_clients_is_an_error(small, monkeypatch):
-    monkeypatch.setattr("fedballot.strategies.base.JOIN_TIMEOUT_S", 1)
+    monkeypatch.setattr("fedballot.strategies.rounds.JOIN_TIMEOUT_S", 1)
     manager = SimpleClientManager()
     for client_id in range(3):
         manager.register(Workspace(str(client_id)))
