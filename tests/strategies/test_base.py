@@ -13,7 +13,7 @@ from fedballot.core.progress import Silent
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings
-from fedballot.strategies.pate import PateStrategy
+from fedballot.strategies.voting import VotingStrategy
 
 
 class Workspace(ClientProxy):
@@ -25,9 +25,9 @@ class Workspace(ClientProxy):
 Workspace.__abstractmethods__ = frozenset()
 
 
-def strategy(settings: PateSettings) -> PateStrategy:
+def strategy(settings: PateSettings) -> VotingStrategy:
     data = federated_data(settings)
-    return PateStrategy(
+    return VotingStrategy(
         settings,
         data=data,
         device="cpu",
