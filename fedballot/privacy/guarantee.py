@@ -327,11 +327,11 @@ def adjacency_note(guarantees: Sequence[Mapping[str, Any]]) -> str:
     """
     stated = [one for one in guarantees if one["epsilon"] is not None and one["status"] != "none"]
     for record in stated:
-        for client_id in stated:
-            alike = all(record[key] == client_id[key] for key in ("view", "trust", "status", "delta"))
-            units = (record["unit"], client_id["unit"]) == ("record", "client")
-            worlds = (record["adjacency"], client_id["adjacency"]) == ("replace-one", "zero-out")
-            if alike and units and worlds and record["epsilon"] > client_id["epsilon"]:
+        for client in stated:
+            alike = all(record[key] == client[key] for key in ("view", "trust", "status", "delta"))
+            units = (record["unit"], client["unit"]) == ("record", "client")
+            worlds = (record["adjacency"], client["adjacency"]) == ("replace-one", "zero-out")
+            if alike and units and worlds and record["epsilon"] > client["epsilon"]:
                 return (
                     "The epsilon of a record is above that of a client since they compare other worlds, not since a "
                     "record is less private than all of its client's data: a client's answers are counted or left "

@@ -200,7 +200,7 @@ class NoisyVotes:
         if came > self.honest:
             releases += f", with the noise of {arrived} participants"
         trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
-        client_id = Guarantee(
+        client = Guarantee(
             mechanism=name,
             unit="client",
             adjacency="zero-out",
@@ -214,17 +214,17 @@ class NoisyVotes:
             composition=releases,
         )
         record = replace(
-            client_id,
+            client,
             unit="record",
             adjacency="replace-one",
             epsilon=replace(self.cost("record"), shares=came).epsilon(delta),
             n=records,
         )
-        found = [client_id, record]
+        found = [client, record]
         if not secure:
             found.append(
                 replace(
-                    client_id,
+                    client,
                     adjacency="replace-one",
                     epsilon=self.cost_alone().epsilon(delta),
                     view="server's view",
@@ -236,7 +236,7 @@ class NoisyVotes:
                 found.append(
                     replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=largest)
                 )
-        for exact in (client_id, record):
+        for exact in (client, record):
             rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
             found.append(
                 replace(
