@@ -26,7 +26,7 @@ OFTEN = 0.1  # delta above which one in ten may lose everything, whatever epsilo
 _WHO: dict[Unit, str] = {
     "record": "one record",
     "person": "all records of one person",
-    "client": "one whole participant (all of its data)",
+    "client": "one whole client (all of its data)",
 }
 _WORLDS: dict[Adjacency, str] = {
     "add-remove": "whether {who} {is_or_are} in the data or not",
@@ -166,7 +166,7 @@ class Guarantee:
         if not self.claimed:
             return f"{_capital(self.mechanism)}: no privacy guarantee is claimed for {who}."
         trust = {
-            "self": "nobody but the participant itself has to be trusted",
+            "self": "nobody but the client itself has to be trusted",
             "trusted aggregator": "the aggregator must be trusted to add up the answers and show only the sum",
             "secure aggregation": "the answers are added under encryption, with at least "
             f"{self.trust.m_min} arriving and at most {self.trust.t} of their senders colluding",
@@ -226,7 +226,7 @@ class Guarantee:
                 "chosen at random, would satisfy it."
             )
         if self.unit == "record":
-            found.append("Only single records are protected, not everything that a participant or a person holds.")
+            found.append("Only single records are protected, not everything that a client or a person holds.")
         return found
 
     def worded(self) -> dict[str, Any]:

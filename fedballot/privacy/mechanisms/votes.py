@@ -195,10 +195,10 @@ class NoisyVotes:
         proved: Status = "seeded" if seeded else "proved"
         claim: Status = "seeded" if seeded else "paper's claim"
         name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
-        releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each participant"
+        releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each client"
         came = shares_that_came(arrived, self.contributors, self.colluders)
         if came > self.honest:
-            releases += f", with the noise of {arrived} participants"
+            releases += f", with the noise of {arrived} clients"
         trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
         client = Guarantee(
             mechanism=name,
@@ -229,7 +229,7 @@ class NoisyVotes:
                     epsilon=self.cost_alone().epsilon(delta),
                     view="server's view",
                     trust=SELF,
-                    mechanism="one participant's own noisy votes",
+                    mechanism="one client's own noisy votes",
                 )
             )
             if self.k is not None:
@@ -259,7 +259,7 @@ class NoisyVotes:
                         epsilon=alone.epsilon(delta),
                         view="server's view",
                         trust=SELF,
-                        mechanism="one participant's own noisy votes",
+                        mechanism="one client's own noisy votes",
                     )
                 )
         return found

@@ -174,7 +174,7 @@ def test_more_noise_than_agreed_makes_epsilon_smaller_and_less_is_refused() -> N
     assert agreed.epsilon == votes.epsilon(1e-5, "client") == pytest.approx(3.85, rel=0.01)
     whole = NoisyVotes(queries=500, max_votes=500, sigma=25.0 * math.sqrt(100 / 70), contributors=100)
     assert more.epsilon == pytest.approx(whole.epsilon(1e-5, "client"), rel=1e-4) and more.epsilon < agreed.epsilon
-    assert str(more.trust) == "secure aggregation (m_min=70, t=0)" and "noise of 100 participants" in more.composition
+    assert str(more.trust) == "secure aggregation (m_min=70, t=0)" and "noise of 100 clients" in more.composition
     # calibrated for 100 of whom 70 came: what the golden table warns of
     short = NoisyVotes(queries=500, max_votes=500, sigma=25.0, contributors=100)
     assert short.cost().epsilon(1e-5) < 4.7 < dataclasses.replace(short.cost(), shares=70).epsilon(1e-5) < 4.8
