@@ -21,17 +21,17 @@ from flwr.server.server import FitResultsAndFailures
 
 from fedballot import __version__
 from fedballot.clients.base import Workspace
-from fedballot.datasets.federation import FederatedData, FederationSpec, build
-from fedballot.datasets.own import SITES
 from fedballot.core.errors import FedballotError, SettingsError
 from fedballot.core.files import write_json
+from fedballot.core.folders import RunFolder, client_folder
+from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
+from fedballot.core.progress import Progress
+from fedballot.datasets.federation import FederatedData, FederationSpec, build
+from fedballot.datasets.own import SITES
 from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
 from fedballot.methods.registry import METHODS, Method, get_method
-from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
 from fedballot.privacy.ledger.reconcile import reconcile
-from fedballot.core.progress import Progress
-from fedballot.core.folders import RunFolder, client_folder
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
 
@@ -287,7 +287,10 @@ class Recorder:
 
     def _per_round(self, records: list[dict[str, Any]]) -> None:
         """Add to each round what the clients noted about it; a client that missed a round is null there."""
-        noted = [(self.folder.client(client_id).figures() or {}).get("rounds", {}) for client_id in range(self.settings.clients)]
+        noted = [
+            (self.folder.client(client_id).figures() or {}).get("rounds", {})
+            for client_id in range(self.settings.clients)
+        ]
         for record in records:
             values = [found.get(str(record["round"])) for found in noted]
             known = [value for value in values if value is not None]

@@ -8,8 +8,8 @@ import pytest
 
 from fedballot.clients.fedaux import FedauxfdpSettings
 from fedballot.core.files import read_arrays
-from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.core.progress import Silent
+from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.settings.parts import build
 from fedballot.sim import simulate
 
