@@ -43,7 +43,7 @@ Node.__abstractmethods__ = frozenset()
 
 @dataclass
 class World:
-    """Parties on disk, and what the server has been told."""
+    """Clients on disk, and what the server has been told."""
 
     settings: PateSettings
     folder: Path
@@ -135,7 +135,7 @@ def test_the_tally_is_the_plain_sum_and_the_trust_is_stated(world: World) -> Non
     # the noise of six came, that of four was agreed and charged
     noisy = mechanism(world.settings)
     assert first["epsilon"] < noisy.epsilon(1e-3, "client") <= 40
-    assert "with the noise of 6 participants" in first["composition"]
+    assert "with the noise of 6 clients" in first["composition"]
     assert not [g for g in told(done) if g["trust"] == "self"]
     assert done.aggregation["secure"] and done.round_records[0]["answered"] == 6
 
