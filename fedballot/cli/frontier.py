@@ -20,7 +20,7 @@ from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.studies import frontier, sweep
 
 if TYPE_CHECKING:
-    from fedballot.methods.registry import Method
+    from fedballot.methods.api import Method
 
 
 def frontier_command(
@@ -63,7 +63,7 @@ def frontier_command(
         for values in frontier.draw_trials(method.search, trials, every[0]):
             for budget in budgets:
                 words = {**fixed[method.name], **values, "epsilon": budget}
-                resolve(method.name, settings_types(), preset=preset, config=config, values=words)
+                resolve(method.name, settings_types(method), preset=preset, config=config, values=words)
 
     def run(name: str, points: Sequence[sweep.Point]) -> None:
         command = ["run", name, *source]

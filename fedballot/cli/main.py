@@ -69,14 +69,14 @@ def resolve(
     from fedballot.core.folders import RunFolder
     from fedballot.methods.registry import get_method, settings_types
 
-    get_method(method_name)
+    method = get_method(method_name)
     recorded: Mapping[str, Any] = {}
     if resume and out is not None and (out / "run.json").exists() and not (preset or config):
         run = RunFolder.read(out)
         recorded = run.settings if run.method == method_name else {}
     return layers.resolve(
-        method_name,
-        settings_types(),
+        method.name,
+        settings_types(method),
         defaults={"secure_aggregation": True} if deployed else {},
         recorded=recorded,
         preset=preset,

@@ -65,14 +65,14 @@ def budget(
         "delta": delta,
         "unit": unit,
     }
-    preset_says = preset_layers(load_preset(preset), method, settings_types()) if preset else []
+    preset_says = preset_layers(load_preset(preset), found.name, settings_types(found)) if preset else []
     values = {key: value for key, value in asked.items() if value is not None} | parse_assignments(set_ or [])
     if epsilon is None and sigma is None and not any({"epsilon", "sigma"} & {*one} for one in [*preset_says, values]):
         raise SettingsError(
             "nothing to plan for: give --epsilon (the noise is solved) or --sigma (epsilon is worked out)"
         )
     values |= {key: value for key, value in (("epsilon", epsilon), ("sigma", sigma)) if value is not None}
-    chosen = resolve(method, settings_types(), preset=preset, values=values)
+    chosen = resolve(found.name, settings_types(found), preset=preset, values=values)
     assert isinstance(chosen, VotingSettings)  # as its type is
     if votes is not None:
         if not isinstance(chosen, PateSettings):

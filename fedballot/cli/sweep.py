@@ -33,12 +33,14 @@ def sweep_command(
     from fedballot.methods.registry import get_method, settings_types
     from fedballot.report.sweep_plot import sweep_figure
 
-    kind = get_method(method).settings
+    one = get_method(method)
     name = preset or (config.stem if config else "")
     folder = out or Path("sweeps") / "-".join(part for part in (method, name) if part)
-    fixed, points = sweep.grid(kind, set_ or [], folder)
+    fixed, points = sweep.grid(one.settings, set_ or [], folder)
     for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
-        resolved = resolve(method, settings_types(), preset=preset, config=config, values={**fixed, **point.values})
+        resolved = resolve(
+            one.name, settings_types(one), preset=preset, config=config, values={**fixed, **point.values}
+        )
         if (point.folder / "run.json").exists():
             RunFolder.open(point.folder, method, resolved, resume=True)
     command = ["run", method, *(["--preset", preset] if preset else []), *(["--config", str(config)] if config else [])]

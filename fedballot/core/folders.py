@@ -121,7 +121,7 @@ class RunFolder:
                 f"--out {self.path}: cannot be written: {error.strerror}; name another folder"
             ) from error
 
-    def client_id(self, index: int) -> ClientFolder:
+    def client(self, index: int) -> ClientFolder:
         """The folder of client ``index``."""
         return client_folder(self.path / "clients", index)
 

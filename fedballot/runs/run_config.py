@@ -10,7 +10,8 @@ from flwr.common import Context
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import Settings
-from fedballot.methods.registry import Method, get_method, settings_types
+from fedballot.methods.api import Method
+from fedballot.methods.registry import get_method, settings_types
 from fedballot.privacy.ledger.heads import FILE
 from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.settings.parts import CommonSettings
@@ -42,7 +43,7 @@ def from_run_config(config: Mapping[str, object]) -> tuple[Method, CommonSetting
     except ValueError as error:
         raise SettingsError(f"settings={texts['settings']!r}: {error}") from error
     settings = resolve(
-        method.name, settings_types(), preset=texts["preset"] or None, values=parse_assignments(pairs)
+        method.name, settings_types(method), preset=texts["preset"] or None, values=parse_assignments(pairs)
     )
     out = Path(texts["out"])
     if not out.is_absolute():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import setting
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Trust, secure_aggregation
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire.secagg import protocol as secagg
 from fedballot.wire.secagg.protocol import Plan
@@ -49,3 +50,10 @@ class SummedSettings(CommonSettings):
     def plan(self) -> Plan:
         """Who must be there and who holds shares."""
         return secagg.plan(self.clients, self.min_clients, self.colluders, self.mask_neighbours, self.share_threshold)
+
+    @property
+    def trust(self) -> Trust:
+        """Whom a client trusts with its ballot: without masks, the server sees each."""
+        if not self.secure_aggregation:
+            return TRUSTED_AGGREGATOR
+        return secure_aggregation(self.min_clients, self.colluders)

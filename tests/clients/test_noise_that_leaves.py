@@ -168,7 +168,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("client", range(CLIENTS))
+@pytest.mark.parametrize("client_id", range(CLIENTS))
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_each_client_adds_all_of_its_noise_to_what_its_cost_speaks_of(
     case: Case, client_id: int, tmp_path: Path
@@ -428,7 +428,7 @@ def test_a_round_of_steps_is_charged_with_all_of_them_and_their_sampling(tmp_pat
     assert (cost.q, cost.steps) == (0.1, 20) and 1.99 < cost.multiplier < 2
 
 
-def test_an_client_that_is_drawn_is_charged_as_if_it_always_were(tmp_path: Path) -> None:
+def test_a_client_that_is_drawn_is_charged_as_if_it_always_were(tmp_path: Path) -> None:
     settings = settings_of("dp-fedavg", **TORCH, noise_multiplier=2.0, participation=0.25)
     one, start = client("dp-fedavg", settings, tmp_path), Start(1, np.zeros(500, np.float32))
     assert isinstance(one, DpFedavgClient)

@@ -13,15 +13,15 @@ from flwr.server import ServerApp
 from flwr.simulation import run_simulation
 from scipy import stats
 
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.settings.voting import PateSettings
-from fedballot.runs.engine import make_client, make_server
 from fedballot.core.files import read_arrays
-from fedballot.methods.registry import METHODS
-from fedballot.core.progress import Silent
 from fedballot.core.folders import RunFolder
+from fedballot.core.progress import Silent
 from fedballot.core.setting import build
+from fedballot.methods.registry import METHODS
+from fedballot.runs.engine import make_client, make_server
+from fedballot.settings.voting import PateSettings
 from fedballot.strategies.base import WatchedProxy
+from fedballot.wire.secagg import protocol as secagg
 from tests.conftest import SMALL
 
 pytestmark = pytest.mark.slow
@@ -61,7 +61,7 @@ def run(tmp_path_factory):
         "secure_aggregation": True,
     }
     settings, out = build(PateSettings, SMALL, changes), tmp_path_factory.mktemp("runs") / "pate"
-    folder = RunFolder.open(out, "pate-fl", settings, resume=False)
+    folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
     components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WatchedProxy, "fit", fit)

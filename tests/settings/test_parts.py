@@ -42,7 +42,7 @@ def test_texts_become_the_declared_type(key, text, value):
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
-        ({"agnets": 3}, ["'agnets'", "'clients'"]),
+        ({"clinets": 3}, ["'clinets'", "'clients'"]),
         ({"clients": "many"}, ["clients='many'", "whole number"]),
         ({"clients": 2.5}, ["clients=2.5", "whole number"]),
         ({"clients": True}, ["clients=True", "whole number"]),

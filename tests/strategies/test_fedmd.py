@@ -88,7 +88,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
     server = BallotServer(strategy, lambda error: recorder.failed(error) if error else recorder.done(strategy))
     manager: SimpleClientManager = server.client_manager()
     for client_id in range(settings.clients):
-        workspace = Workspace(client_id, settings, data, folder.client_id(client_id), "cpu")
+        workspace = Workspace(client_id, settings, data, folder.client(client_id), "cpu")
         manager.register(Local(lambda workspace=workspace: entry.client(workspace), client_id, before))
     server.fit(strategy.rounds - strategy.rounds_done, settings.round_timeout_s)
     return strategy, json.loads(folder.result.read_text())
