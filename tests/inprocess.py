@@ -16,7 +16,7 @@ from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import METHODS
 from fedballot.runs.engine import check_learners, make_client, make_server, trained_models
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, server_models
 
 
 class Here(ClientProxy):
@@ -44,7 +44,7 @@ def run_here(
 ) -> dict[str, Any]:
     """As :func:`fedballot.sim.simulate`, in a tenth of the time; ``client(context)`` stands in for the method's own."""
     method = METHODS[method_name]
-    check_learners(settings, (*trained_models(method, settings), settings.server_model))
+    check_learners(settings, (*trained_models(method, settings), *server_models(settings)))
     folder = RunFolder.open(out, method_name, settings, resume=resume)
     components, recorder = make_server(method, settings, folder, workers=1, progress=Silent())
     server, config = components.server, components.config

@@ -33,7 +33,7 @@ from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger.ledger import Account, BudgetError, Ledger, RequestError
 from fedballot.privacy.mechanism import Composition, Facts, Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, LocalTraining
 from fedballot.wire.messages import Config, Scalar
 
 Arrays = list[npt.NDArray[np.generic]]
@@ -178,6 +178,8 @@ class Workspace(Generic[S]):
     def own_learner(self) -> Learner:
         """The client's own kind of learner: ``client_models`` dealt out in turn."""
         settings = self.settings
+        if not isinstance(settings, LocalTraining):
+            raise TypeError(f"{type(settings).__name__} lacks the part LocalTraining, which says how clients train")
         name = settings.client_models[self.client_id % len(settings.client_models)]
         return self.new_learner(name, epochs=settings.epochs, batch_size=settings.batch_size, lr=settings.lr)
 

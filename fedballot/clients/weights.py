@@ -90,7 +90,7 @@ class WeightsClient(BallotClient[S], Generic[S]):
 
     def train(self, learner: Learner, number: int) -> None:
         """Train on the client's own records in round ``number``, from the weights that the learner holds."""
-        own, strength = self.workspace.private(), self.workspace.settings.domain_adaptation
+        own, strength = self.workspace.private(), self.workspace.settings.adaptation
         target = np.asarray(self.workspace.data.public_x) if strength else None
         learner.fit(own.x, own.y, pull=self.pull, target=target, adaptation=strength)
 

@@ -16,13 +16,12 @@ from scipy import stats
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
-from fedballot.core.setting import build
 from fedballot.methods.registry import METHODS
 from fedballot.runs.engine import make_client, make_server
 from fedballot.settings.voting import PateSettings
 from fedballot.strategies.base import WatchedProxy
 from fedballot.wire.secagg import protocol as secagg
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +59,7 @@ def run(tmp_path_factory):
         "server_epochs": 1,
         "secure_aggregation": True,
     }
-    settings, out = build(PateSettings, SMALL, changes), tmp_path_factory.mktemp("runs") / "pate"
+    settings, out = small_settings(PateSettings, changes), tmp_path_factory.mktemp("runs") / "pate"
     folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
     components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
     with pytest.MonkeyPatch.context() as patch:
