@@ -305,6 +305,8 @@ class BallotClient(NumPyClient, Generic[S]):
 
     def noisy(self, question: Any, parts: Mapping[str, Mechanism], exact: Mapping[str, Any]) -> Release:
         """Each part of an exact answer as it leaves."""
+        for name in parts.keys() - exact.keys():
+            raise KeyError(f"the composition names a part {name!r}, which the answer lacks")
         return {
             name: np.asarray(exact[name]) if part.central else part.release(exact[name], self.noise(name, question))
             for name, part in parts.items()

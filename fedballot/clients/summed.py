@@ -19,7 +19,7 @@ S = TypeVar("S", bound=SummedSettings)
 
 
 class SummedClient(BallotClient[S], Generic[S]):
-    """A client whose ballot is an array of integers: the one part of its release.
+    """A client whose ballot is an array of integers: the one part of its release, at a cost that no question changes.
 
     Under masks a request has five exchanges. In the first it is bound to its digest, and refused if rules or budget do
     not allow it; keys and shares are made from no data. The third charges it, and only then looks at records.

@@ -86,7 +86,8 @@ def run(method, settings, folder):
     sent = [
         ask(client(method, settings, folder, client_id), server.request(1)) for client_id in range(settings.clients)
     ]
-    server.combine(1, [Answer(client_id, server.read(arrays), 0, 0) for client_id, arrays in enumerate(sent)])
+    answers = [Answer(client_id, server.read(arrays), 0, 0) for client_id, arrays in enumerate(sent)]
+    server.round_records.append({"answered": len(sent), "metrics": server.combine(1, answers)})
     return server, sum(array.nbytes for array in sent[0])
 
 
@@ -224,7 +225,7 @@ def test_heads_and_predictions_teach_the_same(tmp_path):
         run("fedauxfdp", of("fedauxfdp", share=share, head="logistic", epsilon=5.0), tmp_path / share)[0]
         for share in ("heads", "predictions")
     ]
-    soft = [one._release["soft_labels"] for one in told]
+    soft = [one.state()["soft_labels"] for one in told]
     assert np.abs(soft[0] - soft[1]).max() < 0.02  # float16
 
 
@@ -256,7 +257,7 @@ def test_without_noise_the_average_of_heads_is_that(tmp_path):
         ).weights
         for rows in data.parts
     ]
-    assert np.allclose(server._release["head"], np.mean(heads, axis=0), atol=2e-3)
+    assert np.allclose(server.state()["head"], np.mean(heads, axis=0), atol=2e-3)
     assert server.guarantees()[0].status == "none"
     (charge,) = (line for line in Ledger(tmp_path / "0" / "ledger").lines() if line["kind"] == "charge")
     assert charge["costs"] == {} and charge["uncharged"] == ["classes"]  # on the record that nothing protects it
