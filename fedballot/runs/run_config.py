@@ -8,8 +8,8 @@ from pathlib import Path
 from flwr.common import Context
 
 from fedballot.core.errors import SettingsError
-from fedballot.privacy.ledger.heads import FILE
 from fedballot.methods.registry import Method, get_method
+from fedballot.privacy.ledger.heads import FILE
 from fedballot.settings.parts import CommonSettings, build, load_preset
 
 OWN_KEYS = ("method", "preset", "out", "heads")
@@ -49,3 +49,8 @@ def clients_root(context: Context, out: Path) -> Path:
     """Where this node keeps its client's state: its own ``state-dir`` from the node-config, else the run's folder."""
     own = context.node_config.get("state-dir")
     return Path(str(own)) if own else out / "clients"
+
+
+def client_number(context: Context) -> int:
+    """The client that this node is: its ``partition-id``."""
+    return int(context.node_config["partition-id"])
