@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from flwr.common import Context, RecordDict
 
-from fedballot.apps.server_app import server_fn
+from fedballot.apps.server_app import server
 from fedballot.cli import main as cli
 from fedballot.core.progress import Silent
 from fedballot.datasets.own import SITES
@@ -31,6 +31,7 @@ from fedballot.privacy.ledger.heads import Heads
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
+from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.settings.fedmd import NfdpSettings
 from fedballot.settings.parts import build
@@ -247,13 +248,12 @@ class Federation:
         asked = settings(self.sites[0], min_clients=2, server_epochs=1, **changes)
         text = run_config("pate-fl", asked, self.folder / name, self.server.heads)
         context = Context(1, 1, {}, RecordDict(), tomllib.loads(text))  # type: ignore[arg-type]
-        components = server_fn(context)
-        server, config = components.server, components.config
-        assert server is not None and config is not None
+        side = server(context)
+        running = BallotServer(side.strategy, side.finish)
         for number, site in enumerate(self.sites):
-            client = SiteClient(site, METHODS["pate-fl"], asked).to_client()
-            server.client_manager().register(Here(number, lambda _, client=client: client))
-        server.fit(config.num_rounds, config.round_timeout)
+            client = SiteClient(site, METHODS["pate-fl"], asked)
+            running.client_manager().register(Here(number, lambda _, client=client: client))
+        running.fit(1, side.round_timeout_s)
         return dict(json.loads((self.folder / name / "result.json").read_text()))
 
 

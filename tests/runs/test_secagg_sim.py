@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.client import ClientApp
 from flwr.common import Context, parameters_to_ndarrays
-from flwr.server import ServerApp
 from flwr.simulation import run_simulation
 from scipy import stats
 
@@ -17,7 +15,9 @@ from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import METHODS
+from fedballot.runs import legacy_api
 from fedballot.runs.engine import make_client, make_server
+from fedballot.runs.run_config import client_number
 from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings
 from fedballot.strategies.base import WatchedProxy
@@ -29,16 +29,16 @@ pytestmark = pytest.mark.slow
 
 def _client(settings: PateSettings, root: Path, context: Context):
     """A real client; client 2 breaks when it is asked for its ballot."""
-    client = make_client("pate-fl", settings, root, context)
-    inner, client_id = client.numpy_client, int(context.node_config["partition-id"])
-    good = inner.fit
+    client_id = client_number(context)
+    client = make_client("pate-fl", settings, root, client_id)
+    good = client.fit
 
     def fit(parameters, config):
         if client_id == 2 and config["stage"] == secagg.MASKED:
             raise RuntimeError("a client's program broke")
         return good(parameters, config)
 
-    inner.fit = fit
+    client.fit = fit
     return client
 
 
@@ -62,16 +62,16 @@ def run(tmp_path_factory):
     }
     settings, out = build(PateSettings, SMALL, changes), tmp_path_factory.mktemp("runs") / "pate"
     folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
-    components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+    side = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WatchedProxy, "fit", fit)
         run_simulation(
-            server_app=ServerApp(server_fn=lambda context: components),
-            client_app=ClientApp(client_fn=partial(_client, settings, out / "clients")),
+            server_app=legacy_api.server_app(lambda context: side),
+            client_app=legacy_api.client_app(partial(_client, settings, out / "clients")),
             num_supernodes=6,
             backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
         )
-    return out, settings, recorder.result, seen
+    return out, settings, side.recorder.result, seen
 
 
 def ballots(out: Path) -> dict[int, np.ndarray]:
@@ -115,7 +115,13 @@ def test_no_ballot_can_be_read_in_what_the_server_saw(run) -> None:
             everything = b"".join(reply.parameters.tensors)
             assert not any(form in everything for form in forms)
     for _, reply in seen:
-        assert reply.num_examples == 1 and set(reply.metrics) == {"client_id", "began", "compute_s", "refused", "detail"}
+        assert reply.num_examples == 1 and set(reply.metrics) == {
+            "client_id",
+            "began",
+            "compute_s",
+            "refused",
+            "detail",
+        }
 
 
 def test_no_client_s_disk_keeps_its_keys(run) -> None:

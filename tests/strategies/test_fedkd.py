@@ -25,7 +25,8 @@ from fedballot.datasets.sources import load
 from fedballot.distillation.aggregation import class_weights
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting import gaussian
-from fedballot.runs.engine import BallotServer, federated_data, make_server
+from fedballot.runs.engine import federated_data, make_server
+from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
 from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer

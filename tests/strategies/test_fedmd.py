@@ -22,7 +22,8 @@ from fedballot.core.progress import Silent
 from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting import papers
-from fedballot.runs.engine import BallotServer, Recorder, federated_data, prepare_worker
+from fedballot.runs.engine import Recorder, federated_data, prepare_worker
+from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
 from fedballot.settings.parts import CommonSettings, build
 from fedballot.strategies.base import Answer
