@@ -21,7 +21,7 @@ import numpy as np
 
 from fedballot.core.files import read_json, write_json
 from fedballot.core.progress import Silent
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
 from fedballot.settings.voting import PateSettings, ballot_form, mechanism
 from fedballot.sim import simulate
 from fedballot.wire.secagg import protocol as secagg

@@ -70,7 +70,7 @@ def simulate(
     method = get_method(method_name)
     models = trained_models(method, settings)
     check_learners(settings, (*models, settings.server_model))
-    folder = RunFolder.open(out, method_name, settings.to_dict(), resume=resume)
+    folder = RunFolder.open(out, method_name, settings, resume=resume)
     nodes = method.nodes(settings)
     workers = min(settings.worker_count, nodes)
     side = make_server(method, settings, folder, workers=workers, progress=progress)

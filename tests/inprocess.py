@@ -47,7 +47,7 @@ def run_here(
     """As :func:`fedballot.sim.simulate`, in a tenth of the time; ``client(context)`` stands in for the method's own."""
     method = METHODS[method_name]
     check_learners(settings, (*trained_models(method, settings), settings.server_model))
-    folder = RunFolder.open(out, method_name, settings.to_dict(), resume=resume)
+    folder = RunFolder.open(out, method_name, settings, resume=resume)
     side = make_server(method, settings, folder, workers=1, progress=Silent())
     server = BallotServer(side.strategy, side.finish)
     for number in range(method.nodes(settings)):

@@ -25,11 +25,12 @@ from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.methods.registry import METHODS
 from fedballot.runs import legacy_api, message_api
 from fedballot.runs.engine import make_client, make_server
 from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import PateSettings
 from fedballot.sim import LogFile, simulate
 from tests.conftest import SMALL
@@ -164,7 +165,7 @@ BROKEN = {"epsilon": 40, "clients": 12, "student": "argmax"}
 @pytest.mark.parametrize("api", [legacy_api, message_api])
 def test_broken_clients_are_counted_and_the_run_goes_on(api, tmp_path):
     out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 6})
-    folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
+    folder = RunFolder.open(out, "pate-fl", settings, resume=False)
     side = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
     run_simulation(
         server_app=api.server_app(lambda context: side),

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from flwr.client import NumPyClient
 
 from fedballot.core.errors import FedballotError
-from fedballot.core.folders import PER_MACHINE, ClientFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.core.metrics import auc_per_class, confusion_matrix
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
@@ -257,7 +257,7 @@ class BallotClient(NumPyClient, Generic[S]):
     def settings_digest(self, config: Config) -> str:
         """Digest of what a request asks but for its arrays; how and where a machine runs is no part of it."""
         workspace = self.workspace
-        settings = {name: value for name, value in workspace.settings.to_dict().items() if name not in PER_MACHINE}
+        settings = workspace.settings.to_dict(machine=False)
         settings.pop("public_dataset")  # a path of the client's own; the fingerprint says which records they are
         kind = (type(self).__qualname__, type(workspace.settings).__qualname__)
         known = [*kind, settings, workspace.data.public_fingerprint, workspace.version, config.get("round")]

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.clients.base import Refusal
+from fedballot.core.setting import declaration
 from fedballot.datasets.own import SITES
 from fedballot.deploy.site_file import Allowed, Site, can_be_limited
 from fedballot.learners.extractors import chain_name, network_digest, takes_network
 from fedballot.methods.api import Method
 from fedballot.settings.heads import FrozenSettings
-from fedballot.settings.parts import EXTRACTORS, CommonSettings
+from fedballot.settings.parts import CommonSettings
 from fedballot.settings.weights import WeightsSettings
 
 S = TypeVar("S", bound=CommonSettings)
@@ -50,9 +51,8 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
             "secure_aggregation=false: this site's ballots, where only their sum is needed, leave under masks only",
         ),
         (
-            settings.required_clients >= allowed.least_clients,
-            f"min_clients={settings.min_clients} asks for the answers of {settings.required_clients} sites; this site "
-            f"allows at least {allowed.least_clients}",
+            settings.min_clients >= allowed.least_clients,
+            f"min_clients={settings.min_clients}; this site allows at least {allowed.least_clients}",
         ),
         *((False, f"{name}=inf: this site releases nothing without noise") for name in _infinite(settings)),
         *_within_limits(allowed, settings),
@@ -71,9 +71,9 @@ def _infinite(settings: CommonSettings) -> list[str]:
 def _within_limits(allowed: Allowed, settings: CommonSettings) -> Iterator[tuple[bool, str]]:
     """Whether each setting that clients read lies within the site's limit, and what to say if not."""
     for field in dataclasses.fields(settings):
-        if field.metadata["reads"] == "client":
+        if declaration(field).reads == "client":
             limit, value = limit_of(allowed, field), getattr(settings, field.name)
-            known = chain_name(value) if field.metadata["site_limit"] == EXTRACTORS else value
+            known = chain_name(value) if declaration(field).kind == "extractor" else value
             yield limit.holds(known), f"{field.name}={value!r}; this site allows {limit.words}"
 
 
@@ -108,10 +108,10 @@ def _word(value: Any) -> str:
 
 def limit_of(allowed: Allowed, field: dataclasses.Field[Any]) -> Limit:
     """What a site accepts of a setting that clients read: its file's limit, the built-in one, or the default alone."""
-    declared = field.metadata["site_limit"]
-    if declared == EXTRACTORS:
+    declared = declaration(field)
+    if declared.kind == "extractor":
         return Limit(values=tuple(dict.fromkeys(entry.partition("@")[0] for entry in allowed.extractors)))
-    limit = allowed.settings.get(field.name, declared) if can_be_limited(field) else None
+    limit = allowed.settings.get(field.name, declared.site_limit) if can_be_limited(field) else None
     if limit is None:
         return Limit(values=(field.default,))
     if field.name == "secure_aggregation" and allowed.secure_aggregation:
@@ -125,7 +125,7 @@ def limit_of(allowed: Allowed, field: dataclasses.Field[Any]) -> Limit:
 def limits_of(site: Site, method: Method) -> dict[str, Limit]:
     """What a site accepts of every setting of a method that clients read, by name."""
     fields = dataclasses.fields(method.settings)
-    return {field.name: limit_of(site.allowed, field) for field in fields if field.metadata["reads"] == "client"}
+    return {field.name: limit_of(site.allowed, field) for field in fields if declaration(field).reads == "client"}
 
 
 def site_settings(site: Site, asked: S) -> S:
@@ -137,7 +137,7 @@ def site_settings(site: Site, asked: S) -> S:
     changes: dict[str, Any] = {
         field.name: field.default
         for field in dataclasses.fields(asked)
-        if field.metadata["reads"] in ("server", "machine")
+        if declaration(field).reads in ("server", "machine")
     }
     return dataclasses.replace(
         asked, **{**changes, "client_models": (site.model,), "public_dataset": str(site.data.public)}

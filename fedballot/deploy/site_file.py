@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.core.files import with_home
+from fedballot.core.setting import declaration
 from fedballot.datasets.own import Persons
 from fedballot.learners.extractors import chain_name, takes_network
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting.accountants import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
-from fedballot.settings.parts import EXTRACTORS
 
 OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 DIGEST = re.compile("sha256:[0-9a-f]{64}")
@@ -229,13 +229,14 @@ def _own_limits(path: Path, values: Any) -> dict[str, tuple[Any, ...]]:
 
 def can_be_limited(field: dataclasses.Field[Any]) -> bool:
     """Whether a site's file can say what it accepts of a setting."""
-    return field.metadata["reads"] == "client" and field.metadata["site_limit"] not in ((), EXTRACTORS)
+    declared = declaration(field)
+    return declared.reads == "client" and declared.kind != "extractor" and declared.site_limit != ()
 
 
 def _no_limit(field: dataclasses.Field[Any], kind: Any) -> str:
-    if field.metadata["reads"] != "client":
+    if declaration(field).reads != "client":
         return "no site takes from the server: leave it out"
-    if field.metadata["site_limit"] == EXTRACTORS:
+    if declaration(field).kind == "extractor":
         return "allowed.extractors limits: list it there"
     return f"stays at {field.default!r} at every site: leave it out"
 

@@ -13,8 +13,9 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import unknown_name
 from fedballot.methods.api import Method
-from fedballot.settings.parts import unknown_name
+from fedballot.settings.parts import CommonSettings
 
 FAMILIES = ("voting", "fedmd", "fedkd", "fedaux", "weights", "baselines")
 GROUP = "fedballot.methods"
@@ -74,6 +75,11 @@ def get_method(name: str) -> Method:
     if name not in methods:
         raise unknown_name("method", name, list(methods), "fedballot methods")
     return methods[name]
+
+
+def settings_types(*more: Method) -> dict[str, type[CommonSettings]]:
+    """The settings that each method takes, by its name; of ``more`` too, which may have come by an import path."""
+    return {method.name: method.settings for method in (*METHODS.values(), *more)}
 
 
 METHODS = all_methods()

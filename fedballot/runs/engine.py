@@ -102,8 +102,7 @@ def trained_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
 
 def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
     """Feature extractors named by the settings that need torch: modules by import path, and pretrained ones."""
-    chains = (getattr(settings, name, "") for name in ("extractor", "graph_features", "server_features"))
-    firsts = (chain.partition("+")[0] for chain in chains)
+    firsts = (chain.partition("+")[0] for chain in settings.of_kind("extractor"))
     return tuple(first for first in firsts if ":" in first or first.startswith(SIMCLR))
 
 
@@ -161,6 +160,7 @@ class Recorder:
             "error": None,
             "method": method.name,
             "settings": settings.to_dict(),
+            "key_settings": settings.headline(),
             "seed": settings.seed,
             "classes": list(data.classes),
             "started": folder.started,

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import setting
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.privacy.accounting.costs import Cost
@@ -22,7 +23,6 @@ from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism, un
 from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.settings.heads import FeddSettings, HeadSettings, head_mechanisms, record_level
-from fedballot.settings.parts import EXTRACTORS, setting
 from fedballot.settings.summed import SummedSettings
 from fedballot.settings.weights import WeightsSettings
 from fedballot.wire.secagg.protocol import Form
@@ -116,11 +116,11 @@ class FedauxFSettings(FeddSettings):
     """Settings of FedAUX with a frozen extractor: private scores, class heads without noise."""
 
     client_models: tuple[str, ...] = setting(
-        ("linear-torch",), "learners of the clients' class heads, on frozen features", reads="site"
+        ("linear-torch",), "learners of the clients' class heads, on frozen features", reads="site", headline=True
     )
-    epochs: int = setting(40, "epochs of a class head", low=0, site_limit=(1, 500))
+    epochs: int = setting(40, "epochs of a class head", low=0, site_limit=(1, 500), headline=True)
     epsilon: float = setting(
-        math.inf, "`inf`: the class head has no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+        math.inf, "`inf`: the class head has no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0), headline=True
     )
     share: Literal["heads", "predictions"] = setting(
         "predictions", "what a client tells: predictions", site_limit=("heads", "predictions")
@@ -160,7 +160,9 @@ class FedauxFSettings(FeddSettings):
 class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
     """Settings of FedAUXfdp with one noise for all clients."""
 
-    epsilon: float = setting(0.5, "privacy target of the sum over clients", above=0, site_limit=(1e-3, 1000.0))
+    epsilon: float = setting(
+        0.5, "privacy target of the sum over clients", above=0, site_limit=(1e-3, 1000.0), headline=True
+    )
     records: int = setting(
         0, "most records that a client holds, public; 0: the largest of the partition", low=0, site_limit=(0, 1_000_000)
     )
@@ -203,18 +205,22 @@ class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
 class FedauxSettings(WeightsSettings, HeadSettings):
     """Settings of FedAUX; with `extractor = "simclr-M"`, M the clients' model, all models begin as the extractor."""
 
-    client_models: tuple[str, ...] = setting(("resnet8-gn",), "the one learner that all train", reads="site")
+    client_models: tuple[str, ...] = setting(
+        ("resnet8-gn",), "the one learner that all train", reads="site", headline=True
+    )
     server_model: str = setting(
-        "logistic-regression", "not used: the server trains the clients' learner", reads="server"
+        "logistic-regression", "not used: the server trains the clients' learner", reads="server", headline=True
     )
     extractor: str = setting(
-        "simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M", site_limit=EXTRACTORS
+        "simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M", kind="extractor"
     )
     rounds: int = setting(5, "rounds of training, averaging and distillation", low=1, site_limit=(1, 1000))
     precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
         "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
     )
-    epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0))
+    epsilon: float = setting(
+        math.inf, "`inf`: models have no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0), headline=True
+    )
     score_epsilon: float = setting(
         0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
     )
@@ -301,7 +307,7 @@ def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
         classes=classes,
         features=settings.landmarks,
         signed=False,
-        contributors=settings.required_clients,
+        contributors=settings.min_clients,
         colluders=settings.colluders,
     )
 

@@ -10,9 +10,10 @@ from functools import lru_cache
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import setting
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms.logits import NoisyLogits
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.settings.parts import CommonSettings
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire.secagg.protocol import Form
 
@@ -21,7 +22,9 @@ from fedballot.wire.secagg.protocol import Form
 class EnsembleSettings(CommonSettings):
     """What both kinds of FedKD share: what is asked, and how the server learns from it."""
 
-    queries: int = setting(0, "public records that clients answer; 0: the whole pool", low=0, site_limit=(0, 1_000_000))
+    queries: int = setting(
+        0, "public records that clients answer; 0: the whole pool", low=0, site_limit=(0, 1_000_000), headline=True
+    )
     answers: int = setting(
         1,
         "answers to each public image, all but the first to shifted copies; each is a query of its own",
@@ -96,11 +99,20 @@ class FedkdDpSettings(EnsembleSettings, SummedSettings):
     """Settings of the sound variant: clipped logits, equal weights, Gaussian noise on the sum."""
 
     queries: int = setting(
-        200, "public records that clients answer; noise grows with their root; 0: all", low=0, site_limit=(0, 1_000_000)
+        200,
+        "public records that clients answer; noise grows with their root; 0: all",
+        low=0,
+        site_limit=(0, 1_000_000),
+        headline=True,
     )
-    epsilon: float = setting(8.0, "privacy target", above=0, site_limit=(1e-3, 1000.0))
+    epsilon: float = setting(8.0, "privacy target", above=0, site_limit=(1e-3, 1000.0), headline=True)
     delta: float = setting(
-        1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-5,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
     )
     logit_bound: float = setting(
         1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
@@ -136,7 +148,7 @@ def mechanism(settings: FedkdDpSettings, n_classes: int) -> NoisyLogits:
         queries=settings.query_count,
         classes=n_classes,
         bound=settings.logit_bound,
-        contributors=settings.required_clients,
+        contributors=settings.min_clients,
         colluders=settings.colluders,
     )
 

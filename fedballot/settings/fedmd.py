@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import setting
 from fedballot.privacy.accounting import papers
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms import predictions
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.predictions import NoisyPredictions
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.settings.parts import CommonSettings
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,11 @@ class FedmdSettings(CommonSettings):
 
     rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1, site_limit=(1, 1000))
     queries: int = setting(
-        5000, "public records per round; the whole pool where it holds fewer", low=1, site_limit=(1, 1_000_000)
+        5000,
+        "public records per round; the whole pool where it holds fewer",
+        low=1,
+        site_limit=(1, 1_000_000),
+        headline=True,
     )
     pretrain_epochs: int = setting(
         20,
@@ -133,9 +138,16 @@ class LdpSettings(FedmdSettings):
     noise: Literal["gaussian", "laplace"] = setting(
         "gaussian", "noise on each prediction that is told", site_limit=("gaussian", "laplace")
     )
-    epsilon: float = setting(1.0, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    epsilon: float = setting(
+        1.0, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0), headline=True
+    )
     delta: float = setting(
-        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-3,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
     )
     logit_bound: float = setting(
         10.0, "largest norm of the logits told of a record; larger ones are cut", above=0, site_limit=(1e-6, 1e6)

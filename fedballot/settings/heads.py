@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import setting
 from fedballot.learners.extractors import split_steps
 from fedballot.privacy.accounting import papers
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism
 from fedballot.privacy.mechanisms.heads import Head, PrivateHead
 from fedballot.privacy.noise.randomness import NoiseSource
-from fedballot.settings.parts import EXTRACTORS, CommonSettings, setting
+from fedballot.settings.parts import CommonSettings
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class FrozenSettings(CommonSettings):
     extractor: str = setting(
         "auto",
         "frozen features: steps such as hog+pca, simclr-resnet8, or package.module:factory for a torch module",
-        site_limit=EXTRACTORS,
+        kind="extractor",
     )
     components: int = setting(256, "most principal components of a pca step", low=1, site_limit=(1, 4096))
     pretrain_share: float = setting(
@@ -64,10 +65,10 @@ class HeadSettings(FrozenSettings):
     """Settings of methods whose clients tell a private class head; those of the averaging baseline."""
 
     client_models: tuple[str, ...] = setting(
-        ("logistic-regression",), "not used: every client trains a linear head", reads="site"
+        ("logistic-regression",), "not used: every client trains a linear head", reads="site", headline=True
     )
     server_model: str = setting(
-        "logistic-regression", "learner that the server trains on the frozen features", reads="server"
+        "logistic-regression", "learner that the server trains on the frozen features", reads="server", headline=True
     )
     epsilon: float = setting(
         0.5,
@@ -75,6 +76,7 @@ class HeadSettings(FrozenSettings):
         above=0,
         infinite=True,
         site_limit=(1e-3, 1000.0),
+        headline=True,
     )
     delta: float = setting(
         1e-5,
@@ -82,6 +84,7 @@ class HeadSettings(FrozenSettings):
         above=0,
         below=1,
         site_limit=(1e-15, 0.1),
+        headline=True,
     )
     lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
     mechanism: Literal["tight", "paper"] = setting(

@@ -11,11 +11,11 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import setting
 from fedballot.learners.extractors import split_steps
 from fedballot.privacy.guarantee import ADJACENCY, Guarantee
 from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes
-from fedballot.settings.parts import EXTRACTORS, setting
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire.secagg.protocol import Form
 
@@ -25,7 +25,7 @@ class VotingSettings(SummedSettings):
     """Settings of every method whose clients vote; each piece of the server's recipe can be switched off on its own."""
 
     queries: int = setting(
-        0, "public records that clients vote on; 0: the whole pool", low=0, site_limit=(0, 1_000_000)
+        0, "public records that clients vote on; 0: the whole pool", low=0, site_limit=(0, 1_000_000), headline=True
     )
     epsilon: float = setting(
         4.3,
@@ -33,9 +33,15 @@ class VotingSettings(SummedSettings):
         above=0,
         infinite=True,
         site_limit=(1e-3, 1000.0),
+        headline=True,
     )
     delta: float = setting(
-        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-3,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
     )
     unit: Literal["client", "record"] = setting("client", "whom the target protects", site_limit=("client", "record"))
     sigma: float = setting(
@@ -43,6 +49,7 @@ class VotingSettings(SummedSettings):
         "standard deviation of the noise on each sum, in full votes of a client; 0: solve it",
         low=0,
         site_limit=(0.0, 1e6),
+        headline=True,
     )
     noise_seed: int | None = setting(
         None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
@@ -51,6 +58,7 @@ class VotingSettings(SummedSettings):
         "self-train",
         "how the server learns: the paper's argmax labels, propagated labels, or those and self-training",
         reads="server",
+        headline=True,
     )
     passes: int = setting(
         1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2, reads="server"
@@ -60,11 +68,17 @@ class VotingSettings(SummedSettings):
         0.99, "share of a record's label that comes from its neighbours", low=0, below=1, reads="server"
     )
     graph_features: str = setting(
-        "auto", "what the graph compares: an extractor such as deskew (upright digits)", reads="server"
+        "auto",
+        "what the graph compares: an extractor such as deskew (upright digits)",
+        reads="server",
+        kind="extractor",
     )
     components: int = setting(64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096))
     server_features: str = setting(
-        "", "extractor whose features the server's model learns from; empty: the records", reads="server"
+        "",
+        "extractor whose features the server's model learns from; empty: the records",
+        reads="server",
+        kind="extractor",
     )
 
     def check(self) -> None:
@@ -190,7 +204,12 @@ class KnnSettings(VotingSettings):
     """Settings of Private-kNN-FL."""
 
     delta: float = setting(
-        1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-5,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
     )
     unit: Literal["client", "record"] = setting("record", "whom the target protects", site_limit=("client", "record"))
     k: int = setting(
@@ -200,7 +219,7 @@ class KnnSettings(VotingSettings):
         site_limit=(1, 10_000),
     )
     extractor: str = setting(
-        "auto", "public features in which records are compared: steps such as hog+pca+l2", site_limit=EXTRACTORS
+        "auto", "public features in which records are compared: steps such as hog+pca+l2", kind="extractor"
     )
 
     def check(self) -> None:
@@ -231,7 +250,7 @@ def mechanism(settings: VotingSettings) -> NoisyVotes | None:
         NoisyVotes if settings.sigma else NoisyVotes.solve,
         queries=settings.query_count,
         max_votes=settings.max_votes,
-        contributors=settings.required_clients,
+        contributors=settings.min_clients,
         colluders=settings.colluders,
         k=settings.votes_per_query,
     )

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import setting
 from fedballot.datasets.own import SITES
 from fedballot.privacy.accounting.costs import Cost, GaussianCost
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Adjacency, Unit
 from fedballot.privacy.mechanism import Composition, Facts, Mechanism, unprotected
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.privacy.noise.randomness import NoiseSource
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.settings.parts import CommonSettings
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class WeightsSettings(CommonSettings):
     """Settings of every method that shares weights; the model that all train is the one name in ``client_models``."""
 
     rounds: int = setting(20, "rounds of training and averaging", low=1, site_limit=(1, 1000))
-    epochs: int = setting(2, "epochs of local training in each round", low=1, site_limit=(1, 500))
+    epochs: int = setting(2, "epochs of local training in each round", low=1, site_limit=(1, 500), headline=True)
     participation: float = setting(
         1.0, "share of the clients that are asked in each round", above=0, high=1, site_limit=(0.0, 1.0)
     )
@@ -118,9 +119,16 @@ class DpFedavgSettings(MomentumSettings):
     """Settings of DP-FedAvg."""
 
     momentum: float = setting(0.0, "share of the last step that the server keeps", low=0, below=1, reads="server")
-    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    epsilon: float = setting(
+        4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0), headline=True
+    )
     delta: float = setting(
-        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-3,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
     )
     clip: float = setting(
         0.3, "largest norm of a client's difference; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
@@ -191,9 +199,16 @@ class DpFedsgdSettings(WeightsSettings):
     batch_size: int = setting(
         64, "public number that a batch's sum is divided by; batches hold rate * records", low=1, site_limit=(1, 4096)
     )
-    epsilon: float = setting(4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
+    epsilon: float = setting(
+        4.3, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0), headline=True
+    )
     delta: float = setting(
-        1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
+        1e-5,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
     )
     clip: float = setting(
         1.0, "largest norm of a record's gradient; longer ones are cut", above=0, site_limit=(1e-6, 1e6)

@@ -24,6 +24,7 @@ from fedballot.clients.voting import VotingClient
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Progress, Silent
+from fedballot.core.setting import build
 from fedballot.datasets.embedding import fit_embedding, nearness
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
@@ -43,7 +44,6 @@ from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism
 from fedballot.settings.fedkd import mechanism as logits_mechanism
 from fedballot.settings.heads import class_mechanism, score_mechanism
-from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings
 from fedballot.settings.voting import mechanism as votes_mechanism
 from fedballot.settings.weights import client_mechanism, record_mechanism

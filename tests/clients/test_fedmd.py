@@ -12,6 +12,7 @@ from fedballot.clients.fedmd import FedmdClient, pack_predictions, states_folder
 from fedballot.clients.fedmd_private import LdpClient, NfdpClient
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
 from fedballot.privacy.accounting import accountants as accounting
@@ -19,7 +20,6 @@ from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
-from fedballot.settings.parts import build
 from fedballot.wire.packing import unpack_labels, unpack_singles
 
 DIGITS = {

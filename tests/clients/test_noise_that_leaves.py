@@ -20,6 +20,7 @@ from fedballot.clients.fedmd_private import NfdpClient
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
@@ -36,7 +37,7 @@ from fedballot.privacy.noise.randomness import os_noise
 from fedballot.settings import fedkd, voting
 from fedballot.settings.fedaux import shared_mechanism, sums_mechanism
 from fedballot.settings.heads import class_mechanism, score_mechanism
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 
 CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
 ALL = {"clients": CLIENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_clients": False}

@@ -13,11 +13,12 @@ import pytest
 
 from fedballot.clients.base import LONGEST_NAME, BallotClient, Workspace
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.ledger.ledger import SAMPLE, Account, Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 from tests.conftest import SMALL
 from tests.strategies.test_fedmd import strategy_of
 

@@ -14,13 +14,13 @@ from fedballot.clients.base import Workspace
 from fedballot.clients.private_knn import KnnClient
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.learners.extractors import make_extractor
 from fedballot.learners.neighbours import nearest
 from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
 from fedballot.settings.voting import KnnSettings, mechanism
 from fedballot.wire.packing import unpack_integers
 from tests.conftest import SMALL
@@ -75,7 +75,7 @@ def test_an_answer_is_counts_plus_a_noise_share(small, tmp_path):
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
     assert not 1e-6 < stats.chi2.cdf(statistic / 4, noise.size) < 1 - 1e-6
     # eight shares on sums of counts: the noise that replace-one with L2 sensitivity sqrt(2 Q) needs
-    total = share * math.sqrt(small.required_clients)
+    total = share * math.sqrt(small.min_clients)
     assert total == pytest.approx(gaussian.sigma(math.sqrt(600), 5, 1e-4), rel=0.01)
 
 

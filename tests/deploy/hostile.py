@@ -22,6 +22,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import build
 from fedballot.datasets.embedding import AXES
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
@@ -31,7 +32,6 @@ from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting import accountants as accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
 from fedballot.settings.voting import ballot_form
 from fedballot.wire.packing import WireError
 from fedballot.wire.secagg import protocol as secagg
@@ -385,7 +385,7 @@ class Masked:
                 break
         if exchange.total is not None:
             self.opened.setdefault(attempt.name, set()).add(exchange.total.tobytes())
-            assert len(exchange.inside) >= usual.required_clients
+            assert len(exchange.inside) >= usual.min_clients
         return said
 
     def _say(self, client_id: int, asked: Any, exchange: Any, stage: str, arrays: list[Any]) -> tuple[list[Any], str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedballot.clients.fedmd import pack_predictions
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
@@ -16,7 +17,6 @@ from fedballot.methods.registry import METHODS
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
-from fedballot.settings.parts import build
 from tests.deploy.harness import edit, write_data
 
 

@@ -18,6 +18,7 @@ from flwr.common import Context, RecordDict
 from fedballot.apps.server_app import server
 from fedballot.cli import main as cli
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.client import SiteClient, make_site_client, open_ledger
@@ -34,7 +35,6 @@ from fedballot.runs.engine import federated_data
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.settings.fedmd import NfdpSettings
-from fedballot.settings.parts import build
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.studies.ledger_view import view
 from tests.deploy.harness import edit, write_data

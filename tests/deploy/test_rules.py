@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fedballot.core.errors import RunError
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.client import SiteClient
@@ -21,7 +22,7 @@ from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting.costs import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import PateSettings
 from tests.deploy.harness import edit, write_data
 

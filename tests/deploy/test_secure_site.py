@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedballot.cli.main import resolve
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.site_file import read_site
@@ -18,7 +19,6 @@ from fedballot.privacy.ledger.heads import Heads
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings
-from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings, ballot_form
 from fedballot.wire.secagg import protocol as secagg
 from tests.deploy.harness import edit, write_data

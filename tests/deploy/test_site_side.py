@@ -14,6 +14,7 @@ import pytest
 from fedballot.clients.base import BallotClient, Refusal, Workspace
 from fedballot.clients.pate import PateClient
 from fedballot.core.errors import RunError
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient, make_site_client, own_version
 from fedballot.deploy.rules import check_request, site_settings
@@ -24,7 +25,6 @@ from fedballot.methods.registry import METHODS, Method
 from fedballot.privacy.accounting.costs import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
 from tests.deploy.harness import edit
 from tests.deploy.hostile import COMMON, make_site, world
 from tests.deploy.test_time_limit import in_main, in_thread

@@ -6,8 +6,8 @@ import pytest
 
 from fedballot.core.files import read_arrays
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.settings.fedkd import FedkdSettings
-from fedballot.settings.parts import build
 from fedballot.sim import simulate
 from tests.conftest import SMALL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedballot.core.progress import Silent
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
 from fedballot.settings.voting import KnnSettings
 from fedballot.sim import simulate
 from tests.conftest import SMALL

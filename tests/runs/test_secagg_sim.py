@@ -14,11 +14,11 @@ from scipy import stats
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.methods.registry import METHODS
 from fedballot.runs import legacy_api
 from fedballot.runs.engine import make_client, make_server
 from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings
 from fedballot.strategies.base import WatchedProxy
 from fedballot.wire.secagg import protocol as secagg
@@ -61,7 +61,7 @@ def run(tmp_path_factory):
         "secure_aggregation": True,
     }
     settings, out = build(PateSettings, SMALL, changes), tmp_path_factory.mktemp("runs") / "pate"
-    folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
+    folder = RunFolder.open(out, "pate-fl", settings, resume=False)
     side = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WatchedProxy, "fit", fit)

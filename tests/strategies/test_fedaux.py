@@ -15,6 +15,7 @@ from fedballot.clients.frozen import public_features, split_public
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting import gaussian, papers
@@ -24,7 +25,6 @@ from fedballot.privacy.mechanisms.heads import fit_head, prepare
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, sums_mechanism
 from fedballot.settings.heads import FeddSettings, HeadSettings, class_mechanism, score_mechanism
-from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import WireError
 

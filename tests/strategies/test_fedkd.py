@@ -20,6 +20,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder, RunFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.federation import build as build_data
 from fedballot.datasets.sources import load
 from fedballot.distillation.aggregation import class_weights
@@ -28,7 +29,6 @@ from fedballot.privacy.accounting import gaussian
 from fedballot.runs.engine import federated_data, make_server
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
-from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from tests.conftest import SMALL
 from tests.datasets.test_multilabel import write_yeast
@@ -194,7 +194,7 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
 
 def test_methods_that_take_one_label_refuse_several(yeast, tmp_path):
     settings = build(METHODS["pate-fl"].settings, yeast)
-    folder = RunFolder.open(tmp_path / "run", "pate-fl", settings.to_dict(), resume=False)
+    folder = RunFolder.open(tmp_path / "run", "pate-fl", settings, resume=False)
     with pytest.raises(SettingsError, match="several labels per record, which pate-fl cannot take: use fedkd"):
         make_server(METHODS["pate-fl"], settings, folder, workers=1, progress=Silent())
 

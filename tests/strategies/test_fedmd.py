@@ -19,13 +19,14 @@ from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting import papers
 from fedballot.runs.engine import Recorder, federated_data, prepare_worker
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import pack_labels
 
@@ -73,7 +74,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
     """A run as the engine makes it, but for the transport; returns (strategy, result)."""
     prepare_worker(with_torch=True)
     entry, data = METHODS[method], federated_data(settings)
-    folder = RunFolder.open(out, method, settings.to_dict(), resume=resume)
+    folder = RunFolder.open(out, method, settings, resume=resume)
     strategy = entry.strategy(
         settings,
         data=data,

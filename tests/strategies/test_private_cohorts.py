@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
 from fedballot.settings.weights import DpFedavgSettings
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import strategy_of

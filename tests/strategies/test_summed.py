@@ -17,9 +17,9 @@ from fedballot.clients.private_knn import KnnClient
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.runs.engine import federated_data
 from fedballot.runs.legacy_api import BallotServer
-from fedballot.settings.parts import build
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.strategies.voting import VotingStrategy
 from fedballot.wire.secagg import protocol as secagg

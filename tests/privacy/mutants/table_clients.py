@@ -891,8 +891,8 @@ MUTANTS = (
                 "masks",
             ),
             (
-                "settings.required_clients >= allowed.least_clients,",
-                "settings.required_clients > 0,",
+                "settings.min_clients >= allowed.least_clients,",
+                "settings.min_clients > 0,",
                 "a sum of few",
                 "answers",
             ),
@@ -925,8 +925,8 @@ MUTANTS = (
     Mutant(
         "deploy/rules.py",
         "site_settings",
-        'if field.metadata["reads"] in ("server", "machine")',
-        'if field.metadata["reads"] == "machine"',
+        'if declaration(field).reads in ("server", "machine")',
+        'if declaration(field).reads == "machine"',
         "what the server sets for itself reaches the client",
         (SITE + "test_what_the_server_sets_for_itself_reaches_no_client",),
     ),
