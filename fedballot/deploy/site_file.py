@@ -18,7 +18,7 @@ from fedballot.core.files import with_home
 from fedballot.datasets.own import Persons
 from fedballot.learners.extractors import chain_name, takes_network
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting.accountants import FILTERS, Accountant
+from fedballot.privacy.accounting import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
 from fedballot.settings.parts import EXTRACTORS
 

@@ -29,7 +29,7 @@ from fedballot.distillation.aggregation import average_vectors, weighted_average
 from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.privacy.accounting.costs import Cost
+from fedballot.privacy.accounting import Cost
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.ledger.ledger import Costs
 from fedballot.privacy.mechanisms.heads import prepare

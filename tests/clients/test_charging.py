@@ -19,7 +19,7 @@ from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.settings.parts import CommonSettings, setting

@@ -14,7 +14,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data

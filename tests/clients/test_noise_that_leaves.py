@@ -24,8 +24,8 @@ from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import DeltaCost, GaussianCost, IntegerCost, PoissonCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import DeltaCost, GaussianCost, IntegerCost, PoissonCost
 from fedballot.privacy.ledger.ledger import Account, Ledger, RequestError
 from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
