@@ -70,7 +70,7 @@ def protocol(clients: int, queries: int, missing: int) -> dict[str, Any]:
     share = mechanism(chosen)
     assert share is not None
     ballots = np.rint(rng.normal(0, share.share_sigma, (clients, queries, 10))).astype(np.int32)
-    exchange, workspace, server = secagg.Exchange(plan, form, "r"), {}, {}
+    exchange, client, server = secagg.Exchange(plan, form, "r"), {}, {}
     up = down = 0
     with tempfile.TemporaryDirectory() as folder:
         for stage in secagg.STAGES:
@@ -90,7 +90,7 @@ def protocol(clients: int, queries: int, missing: int) -> dict[str, Any]:
                 told[client_id] = holder.answer(
                     stage, asked[client_id], form, lambda _, client_id=client_id: ballots[client_id]
                 )
-            workspace[stage] = (time.process_time() - clock) / len(present)
+            client[stage] = (time.process_time() - clock) / len(present)
             clock = time.process_time()
             exchange.take({client_id: exchange.read(client_id, arrays) for client_id, arrays in told.items()})
             server[stage] += time.process_time() - clock
@@ -99,7 +99,7 @@ def protocol(clients: int, queries: int, missing: int) -> dict[str, Any]:
     return {
         "plan": vars(plan),
         "bits": exchange.bits,
-        "client_cpu_s": workspace,
+        "client_cpu_s": client,
         "server_cpu_s": server,
         "bytes_up_per_client": up / clients,
         "bytes_down_per_client": down / clients,

@@ -21,7 +21,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 from flwr.client import NumPyClient
-from flwr.common import Scalar
 
 from fedballot.core.errors import FedballotError
 from fedballot.core.folders import PER_MACHINE, ClientFolder
@@ -35,6 +34,7 @@ from fedballot.privacy.ledger.ledger import Account, BudgetError, Ledger, Reques
 from fedballot.privacy.mechanism import Composition, Facts, Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
 from fedballot.settings.parts import CommonSettings
+from fedballot.wire.messages import Config, Scalar
 
 Arrays = list[npt.NDArray[np.generic]]
 Release = Mapping[str, npt.NDArray[Any]]
@@ -210,7 +210,7 @@ class BallotClient(NumPyClient, Generic[S]):
     # what a method fills in
 
     @abstractmethod
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+    def question(self, arrays: Arrays, config: Config) -> Any:
         """What a request asks, read and checked; touches nothing private.
 
         Raises
@@ -245,16 +245,16 @@ class BallotClient(NumPyClient, Generic[S]):
         """The mechanisms that the settings and public facts lead to."""
         return self.workspace.settings.composition(self.facts(question))
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def answer(self, arrays: Arrays, config: Config) -> Arrays:
         """The arrays that leave the client for this request."""
         question = self.question(arrays, config)
         return self.pack(question, self.release(question, self.asked(arrays, config)))
 
-    def asked(self, arrays: Arrays, config: dict[str, Scalar]) -> Asked:
+    def asked(self, arrays: Arrays, config: Config) -> Asked:
         """The request's name, and a digest of method, settings, records' version, public set, round and arrays."""
         return Asked(request_name(config), f"{self.settings_digest(config)}.{arrays_digest(arrays)}")
 
-    def settings_digest(self, config: dict[str, Scalar]) -> str:
+    def settings_digest(self, config: Config) -> str:
         """Digest of what a request asks but for its arrays; how and where a machine runs is no part of it."""
         workspace = self.workspace
         settings = {name: value for name, value in workspace.settings.to_dict().items() if name not in PER_MACHINE}
@@ -317,11 +317,11 @@ class BallotClient(NumPyClient, Generic[S]):
                 "policy", f"{', '.join(names)}: without noise or a guarantee; this site releases nothing uncharged"
             )
 
-    def tells_of_data(self, config: dict[str, Scalar]) -> bool:
+    def tells_of_data(self, config: Config) -> bool:
         """Whether the answer to this request is made from private data, so that the ledger must have been asked."""
         return True
 
-    def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
+    def fit(self, parameters: Arrays, config: Config) -> tuple[Arrays, int, dict[str, Scalar]]:
         """Answer a request.
 
         Returns the ballot, 1 (a client's size is its own affair) and metrics: the client's number, seconds of work,
@@ -363,7 +363,7 @@ def refusals() -> Iterator[None]:
         raise Refusal("request", "the request's name was used for another question before") from error
 
 
-def request_name(config: dict[str, Scalar]) -> str:
+def request_name(config: Config) -> str:
     """The name of a request.
 
     Raises

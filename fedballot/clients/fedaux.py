@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, Refusal, Release
 from fedballot.clients.frozen import PublicFeatures
@@ -34,6 +33,7 @@ from fedballot.learners.registry import make_learner
 from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.mechanism import Facts
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
+from fedballot.wire.messages import Config
 
 FARTHEST = 1e6  # largest coordinate of a landmark: larger ones would not leave an embedding finite
 
@@ -67,7 +67,7 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
     def landmarked(self) -> bool:
         return self.workspace.settings.with_landmarks
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
+    def question(self, arrays: Arrays, config: Config) -> HeadQuestion:
         asked = super().question(arrays, config)
         if self.workspace.settings.logistic:
             return asked

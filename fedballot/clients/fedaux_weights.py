@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from flwr.common import Scalar
-
 from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
 from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, fit_score_head
 from fedballot.clients.weights import Start, WeightsClient
 from fedballot.privacy.mechanism import Composition
 from fedballot.settings.fedaux import FedauxSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_halves
 
 
@@ -43,7 +42,7 @@ class FedauxQuestion:
 class FedauxClient(WeightsClient[FedauxSettings]):
     """A client of FedAUX: it tells the difference of its weights, and its score head, which is paid for once."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+    def question(self, arrays: Arrays, config: Config) -> Any:
         if len(arrays) not in (1, 2):
             raise Refusal("request", "a request must hold the weights, and those of the extractor where there are any")
         scores = ScoreClient(self.workspace)

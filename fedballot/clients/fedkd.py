@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Release, query_rows
 from fedballot.clients.summed import SummedClient
@@ -18,6 +17,7 @@ from fedballot.learners.base import Learner
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.quantise import Quantiser
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_labels, unpack_labels, unpack_singles
 from fedballot.wire.secagg.protocol import Form
 
@@ -84,7 +84,7 @@ class EnsembleClient(BallotClient[S], Generic[S]):
 
     _learner: Learner | None = None
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Indices:
+    def question(self, arrays: Arrays, config: Config) -> Indices:
         """The public rows asked about."""
         settings = self.workspace.settings
         check_images(self.workspace.data.public_x.shape[1:], settings.answers)

@@ -61,7 +61,8 @@ class NfdpClient(FedmdClient[NfdpSettings]):
         ledger, noise = self.workspace.open_ledger(composition), self.noise("sample", None)
         unit = ledger.account.unit
         with refusals():
-            (cost,) = composition.costs(unit, self.workspace.counted(unit)).values()
+            charged = self.workspace.settings.sample(self.facts(None).records)
+            cost = charged.cost(unit, self.workspace.counted(unit))
             return ledger.sample(self.sampling, noise, cost, version=self.workspace.version)
 
 

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
 from fedballot.clients.frozen import PublicFeatures, public_features
@@ -24,6 +23,7 @@ from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import Head, fit_head, prepare
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
 from fedballot.settings.heads import HeadSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
@@ -94,7 +94,7 @@ class HeadQuestion:
 class HeadClient(BallotClient[S], Generic[S]):
     """A client that tells a private class head, and a score head where the method has one."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
+    def question(self, arrays: Arrays, config: Config) -> HeadQuestion:
         """The request's weights of the extractor and landmarks, as far as it holds them, and the public features."""
         kinds = [array.ndim for array in arrays]
         sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays)

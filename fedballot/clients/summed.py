@@ -7,10 +7,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, refusals, request_name
 from fedballot.settings.summed import SummedSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers
 from fedballot.wire.secagg import protocol as secagg
 from fedballot.wire.secagg.protocol import Form
@@ -38,11 +38,11 @@ class SummedClient(BallotClient[S], Generic[S]):
         """The ballot as it is sent in the clear."""
         return [pack_integers(self.ballot(release))]
 
-    def tells_of_data(self, config: dict[str, Scalar]) -> bool:
+    def tells_of_data(self, config: Config) -> bool:
         """Keys, and shares of masks, are made from none."""
         return not self.workspace.settings.secure_aggregation or config.get("stage") == secagg.MASKED
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def answer(self, arrays: Arrays, config: Config) -> Arrays:
         """The ballot, or this client's part in one exchange of secure aggregation."""
         settings, stage = self.workspace.settings, config.get("stage")
         if not settings.secure_aggregation:
@@ -72,7 +72,7 @@ class SummedClient(BallotClient[S], Generic[S]):
         except secagg.SecaggError as error:
             raise Refusal(error.reason, str(error)) from error
 
-    def _admit(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+    def _admit(self, arrays: Arrays, config: Config) -> None:
         """Refuse at the first exchange what the third would refuse, and bind the request to its digest."""
         question, asked = self.question(arrays, config), self.asked(arrays, config)
         composition = self.composition(question)

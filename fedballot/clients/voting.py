@@ -11,11 +11,11 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, Release, query_rows
 from fedballot.clients.summed import SummedClient
 from fedballot.settings.voting import VotingSettings, ballot_form, mechanism
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers, pack_labels
 from fedballot.wire.secagg.protocol import Form
 
@@ -39,7 +39,7 @@ class VotingClient(SummedClient[V], Generic[V]):
     def form(self) -> Form:
         return ballot_form(self.workspace.settings, len(self.workspace.data.classes))
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> npt.NDArray[np.int64]:
+    def question(self, arrays: Arrays, config: Config) -> npt.NDArray[np.int64]:
         """The public rows that are voted on."""
         return query_rows(arrays, self.workspace.settings.query_count, self.workspace.settings.public_size)
 

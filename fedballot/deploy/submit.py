@@ -104,7 +104,7 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
             raise RunError(str(result["error"]))
         if ended is not None:
             raise RunError(
-                f"the server ended run {run.run_id} without a result ({ended}); its log says why. Parties that have "
+                f"the server ended run {run.run_id} without a result ({ended}); its log says why. Sites that have "
                 f"answered need not train again: go on with --out {run.folder} --resume"
             )
         if time.monotonic() - asked > ASK_S:

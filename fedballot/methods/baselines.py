@@ -2,7 +2,7 @@
 
 from fedballot.clients.baselines import CentralizedClient, PublicOnlyClient, StandaloneClient
 from fedballot.methods.api import Method
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.baselines import PooledSettings, StandaloneSettings
 from fedballot.strategies.baselines import MeasureStrategy
 
 STANDALONE = Method(
@@ -12,7 +12,7 @@ STANDALONE = Method(
     protects="everything: nothing is shared",
     from_whom="everybody",
     source="baseline",
-    settings=CommonSettings,
+    settings=StandaloneSettings,
     client=StandaloneClient,
     strategy=MeasureStrategy,
     multi_label=True,
@@ -25,7 +25,7 @@ CENTRALIZED = Method(
     protects="nothing",
     from_whom="nobody",
     source="baseline",
-    settings=CommonSettings,
+    settings=PooledSettings,
     client=CentralizedClient,
     strategy=MeasureStrategy,
     single_client=True,
@@ -39,7 +39,7 @@ PUBLIC_ONLY = Method(
     protects="everything: no private record is used",
     from_whom="everybody",
     source="baseline",
-    settings=CommonSettings,
+    settings=PooledSettings,
     client=PublicOnlyClient,
     strategy=MeasureStrategy,
     single_client=True,

@@ -4,7 +4,7 @@ from fedballot.clients.pate import PateClient
 from fedballot.clients.private_knn import KnnClient
 from fedballot.methods.api import Method
 from fedballot.settings.voting import KnnSettings, PateSettings
-from fedballot.strategies.pate import PateStrategy
+from fedballot.strategies.voting import VotingStrategy
 
 PATE_FL = Method(
     name="pate-fl",
@@ -15,7 +15,7 @@ PATE_FL = Method(
     source="Voting-based approaches for differentially private federated learning, Algorithm 1",
     settings=PateSettings,
     client=PateClient,
-    strategy=PateStrategy,
+    strategy=VotingStrategy,
     search={"vote_fraction": ("0.3", "0.55", "1.0"), "epochs": ("10", "20", "40"), "passes": ("1", "2")},
 )
 
@@ -29,7 +29,7 @@ PRIVATE_KNN_FL = Method(
     source="Voting-based approaches for differentially private federated learning, Algorithm 2",
     settings=KnnSettings,
     client=KnnClient,
-    strategy=PateStrategy,
+    strategy=VotingStrategy,
     trains=False,
     search={"k": ("5", "10", "20", "40"), "neighbours": ("5", "10"), "spread": ("0.9", "0.99")},
 )

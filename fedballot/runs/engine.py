@@ -32,6 +32,7 @@ from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import METHODS, get_method
+from fedballot.privacy.ledger.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
@@ -149,8 +150,6 @@ class BallotServer(Server):
         self, server_round: int, timeout: float | None
     ) -> tuple[Parameters | None, dict[str, Scalar], FitResultsAndFailures] | None:
         """One exchange with the clients, or as many as the Strategy needs."""
-        if self._ballots.take_kept(server_round):
-            return None
         out = super().fit_round(server_round, timeout)
         while self._ballots.exchanging:
             out = super().fit_round(server_round, timeout)
@@ -237,7 +236,12 @@ class Recorder:
             for record in strategy.round_records:
                 name = strategy.charged_as(record["round"])
                 answered[name] = max(answered.get(name, 0), record["answered"])
-            reconcile(folders, strategy.charge, answered, guarantees, strategy.better_than_charged)
+            amplified = strategy.composition().amplified
+
+            def costs(client_id: int) -> Costs:
+                return strategy.composition(client_id).costs()
+
+            reconcile(folders, costs, answered, guarantees, amplified)
         strategy.save(self.folder)
         self._per_round(strategy.round_records)
         counts = strategy.counts

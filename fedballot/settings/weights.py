@@ -108,6 +108,10 @@ class FedgenSettings(WeightsSettings):
                 "leave it out, or run feddf"
             )
 
+    def composition(self, facts: Facts) -> Composition:
+        plain = super().composition(facts)
+        return replace(plain, words="Weights and class counts without noise") if self.label_counts else plain
+
 
 @dataclass(frozen=True)
 class DpFedavgSettings(MomentumSettings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -16,11 +16,13 @@ from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
+from fedballot.learners.registry import make_learner
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer, BallotStrategy
 
 S = TypeVar("S", bound=CommonSettings)
 Kept = dict[str, npt.NDArray[Any]]
+SERVER = -1 % 2**32  # the number of the server among those who draw noise
 SHOWN = 64  # public images kept for the report
 
 
@@ -38,8 +40,12 @@ class Learned:
         Arrays for ``release.npz``: what was released, and labels made of it.
     rows
         Public records that the release is about, whose images the report may show; None: of none.
-    metrics, warnings
+    metrics
         Beside the accuracy, which the base measures.
+    round_metrics
+        For the round's own record.
+    warnings
+        What a reader of the result has to know.
     """
 
     scores: npt.NDArray[np.floating]
@@ -47,6 +53,7 @@ class Learned:
     release: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     rows: npt.NDArray[np.integer] | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    round_metrics: Mapping[str, Any] = field(default_factory=dict)
     warnings: Sequence[str] = ()
 
 
@@ -84,12 +91,33 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
         clock = time.perf_counter()
         self._learned = learned = self.learn(self._kept)
         metrics = {**measured(self.data, learned.scores), **learned.metrics}
-        self.round_records[-1]["metrics"] |= {key: value for key, value in metrics.items() if isinstance(value, float)}
+        self.round_records[-1]["metrics"] |= learned.round_metrics
         return {
             "metrics": metrics,
             "warnings": list(learned.warnings),
             "distill_s": time.perf_counter() - clock,
         }
+
+    def new_student(self, input_shape: tuple[int, ...], streams: Sequence[int] = (2,)) -> Learner:
+        """An untrained learner of the server's, seeded by the run's seed and these streams."""
+        settings = self.settings
+        return make_learner(
+            settings.server_model,
+            n_classes=len(self.data.classes),
+            input_shape=input_shape,
+            seed=int(np.random.SeedSequence([settings.seed, *streams]).generate_state(1)[0]),
+            device=self.device,
+            epochs=settings.server_epochs,
+            batch_size=settings.server_batch_size,
+            lr=settings.server_lr,
+            role="student",
+            multi_label=self.data.multi_label,
+        )
+
+    def steps(self, label: str, count: int) -> Callable[[int, int], None]:
+        """Show so many steps of the server's work; call the result after each of them."""
+        self.progress.start(label, count)
+        return lambda step, steps: self.progress.advance(1)
 
     def save(self, folder: RunFolder) -> None:
         """Keep the release with its images, and the server's models."""

@@ -13,15 +13,15 @@ from flwr.server import ServerApp
 from flwr.simulation import run_simulation
 from scipy import stats
 
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.settings.voting import PateSettings
-from fedballot.runs.engine import make_client, make_server
 from fedballot.core.files import read_arrays
-from fedballot.methods.registry import METHODS
-from fedballot.core.progress import Silent
 from fedballot.core.folders import RunFolder
+from fedballot.core.progress import Silent
+from fedballot.methods.registry import METHODS
+from fedballot.runs.engine import make_client, make_server
 from fedballot.settings.parts import build
+from fedballot.settings.voting import PateSettings
 from fedballot.strategies.base import WatchedProxy
+from fedballot.wire.secagg import protocol as secagg
 from tests.conftest import SMALL
 
 pytestmark = pytest.mark.slow

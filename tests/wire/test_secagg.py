@@ -52,7 +52,7 @@ class FileMark:
 
 
 class World:
-    """Parties on disk and a server; every message goes to a fresh object, as after a restart."""
+    """Clients on disk and a server; every message goes to a fresh object, as after a restart."""
 
     def __init__(self, folder: Path, plan: Plan, form: Form = FORM, seed: int = 0) -> None:
         self.folder, self.plan, self.form = folder, plan, form

@@ -96,7 +96,7 @@ class NoisyLogits(Mechanism):
         """
         status: Status = "seeded" if seeded else "proved"
         came = shares_that_came(arrived, self.contributors, self.colluders)
-        more = f", with the noise of {arrived} participants" if came > self.contributors - self.colluders else ""
+        more = f", with the noise of {arrived} clients" if came > self.contributors - self.colluders else ""
         found = [
             Guarantee(
                 mechanism=f"noisy sum of logits, each row cut to norm {self.bound:g}",
@@ -120,7 +120,7 @@ class NoisyLogits(Mechanism):
                     epsilon=self.cost_alone().epsilon(delta),
                     view="server's view",
                     trust=SELF,
-                    mechanism="one participant's own noisy logits",
+                    mechanism="one client's own noisy logits",
                 )
             )
         if records_per_person is not None:

@@ -278,7 +278,7 @@ def _digest(arrays: Arrays) -> npt.NDArray[np.uint8]:
 
 
 def numbers(clients: list[int]) -> npt.NDArray[np.int32]:
-    """Parties as they are sent and digested."""
+    """Clients as they are sent and digested."""
     return np.array(clients, dtype="<i4")
 
 
@@ -599,7 +599,7 @@ def checked(values: Integers, form: Form) -> npt.NDArray[np.int64]:
 
 
 def _clients(array: npt.NDArray[Any]) -> list[int]:
-    """Parties' numbers, each once, in order: so that one list has one digest."""
+    """Clients' numbers, each once, in order: so that one list has one digest."""
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or (array[1:] <= array[:-1]).any():
         raise SecaggError("stage", "expected numbers of clients, each once and in order")
     return [int(client_id) for client_id in array]

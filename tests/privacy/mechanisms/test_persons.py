@@ -92,7 +92,9 @@ def test_the_head_of_a_person_comes_near_its_bound() -> None:
     head = PrivateHead(1000, 10, 3, 0.01, 2.0)
     slack = 2 * head.max_gradient / head.lam
     one, many = heads.sensitivity(0.01, 1000) + slack, 5 * heads.sensitivity(0.01, 1000) + slack
-    assert head.cost("person", 5).sensitivity - head.cost("person", 1).sensitivity == pytest.approx((many - one) / head.mechanism.grid)
+    assert head.cost("person", 5).sensitivity - head.cost("person", 1).sensitivity == pytest.approx(
+        (many - one) / head.mechanism.grid
+    )
     assert head.cost("person", 1) == head.cost() and head.cost("person", 5).share_sigma == head.cost().share_sigma
 
 
@@ -120,7 +122,9 @@ def test_blocks_save_nothing() -> None:
     one, other = (mechanism.steps(x, np.full(b, label), seeded_noise(1)) for label in (0, 2))
     moved = float(np.linalg.norm(one - other)) * mechanism.mechanism.grid
     assert moved == pytest.approx(b * math.sqrt(2), rel=2e-3)
-    assert mechanism.cost("person", b).sensitivity * mechanism.mechanism.grid == pytest.approx(b * math.sqrt(2), rel=2e-3)
+    assert mechanism.cost("person", b).sensitivity * mechanism.mechanism.grid == pytest.approx(
+        b * math.sqrt(2), rel=2e-3
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 5])
