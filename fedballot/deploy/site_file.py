@@ -19,7 +19,7 @@ from fedballot.core.setting import declaration
 from fedballot.datasets.own import Persons
 from fedballot.learners.extractors import chain_name, takes_network
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting.accountants import FILTERS, Accountant
+from fedballot.privacy.accounting import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
 
 OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO

@@ -18,7 +18,7 @@ from fedballot.core.errors import RunError
 from fedballot.core.files import read_json, write_json
 from fedballot.datasets.own import OwnRecords
 from fedballot.deploy.site_file import Site
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.guarantee import ADJACENCY
 from fedballot.privacy.ledger.ledger import Account, Arrays, Costs, Ledger, Version
 

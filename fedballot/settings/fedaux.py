@@ -17,7 +17,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.setting import setting
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
-from fedballot.privacy.accounting.costs import Cost
+from fedballot.privacy.accounting import Cost
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism, unprotected
 from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import setting
 from fedballot.datasets.own import SITES
-from fedballot.privacy.accounting.costs import Cost, GaussianCost
+from fedballot.privacy.accounting import Cost, GaussianCost
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Adjacency, Unit
 from fedballot.privacy.mechanism import Composition, Facts, Mechanism, unprotected
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian

@@ -30,7 +30,7 @@ from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.audit import statistics as audit
 from fedballot.privacy.audit.mechanisms import ALARM, Finding, by_p_value, first_layers, vector_variance

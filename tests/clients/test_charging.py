@@ -20,8 +20,8 @@ from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import setting
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Unit
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism, unprotected

@@ -15,7 +15,7 @@ from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data

@@ -26,8 +26,8 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.learners.flat import flatten
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import DeltaCost, GaussianCost, IntegerCost, PoissonCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import DeltaCost, GaussianCost, IntegerCost, PoissonCost
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger.ledger import Account, Ledger, RequestError
 from fedballot.privacy.mechanisms.class_sums import class_sums

@@ -29,7 +29,7 @@ from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import ballot_form

@@ -19,7 +19,7 @@ from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings

@@ -22,7 +22,7 @@ from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.time_limit import TimeLimitError, time_limit
 from fedballot.methods.registry import METHODS, Method
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from tests.deploy.harness import edit

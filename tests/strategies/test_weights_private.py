@@ -17,8 +17,8 @@ from fedballot.clients.weights_private import DpFedavgClient
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import CohortCost, PoissonCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import CohortCost, PoissonCost
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.runs.engine import federated_data

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import discrete, gaussian
-from fedballot.privacy.accounting.costs import IntegerCost, check_records, shares_that_came
+from fedballot.privacy.accounting import IntegerCost, check_records, discrete, gaussian, shares_that_came
 from fedballot.privacy.accounting.papers import votes_rho
 from fedballot.privacy.guarantee import (
     SELF,
