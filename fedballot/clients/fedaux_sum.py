@@ -20,7 +20,7 @@ from fedballot.datasets.own import SITES
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanisms.class_sums import ClassSums
 from fedballot.settings.parts import setting
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 @dataclass(frozen=True)

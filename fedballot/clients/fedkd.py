@@ -23,7 +23,7 @@ from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.quantise import Quantiser
 from fedballot.settings.parts import CommonSettings, setting
 from fedballot.wire.packing import WireError, pack_labels, unpack_labels, unpack_singles
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 Floats = npt.NDArray[np.floating]
 Indices = npt.NDArray[np.int64]

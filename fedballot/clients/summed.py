@@ -13,9 +13,9 @@ from flwr.common import Scalar
 from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, Terms, refusals, request_name, split_parts
 from fedballot.core.errors import SettingsError
 from fedballot.settings.parts import CommonSettings, setting
+from fedballot.wire import secagg
 from fedballot.wire.packing import pack_integers
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Form, Plan
+from fedballot.wire.secagg import Form, Plan
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SummedSettings(CommonSettings):
     @property
     def plan(self) -> Plan:
         """Who must be there and who holds shares."""
-        return secagg.plan(
+        return secagg.make_plan(
             self.clients, self.required_clients, self.colluders, self.mask_neighbours, self.share_threshold
         )
 

@@ -24,7 +24,7 @@ from fedballot.privacy.guarantee import ADJACENCY, Unit
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.settings.parts import setting
 from fedballot.wire.packing import pack_integers, pack_labels
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fedballot.strategies.base import Answer, Arrays, one_array
 from fedballot.strategies.fedaux import FedauxfdpStrategy, Floats
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import unpack_integers
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], FedauxfdpStrategy[FedauxfdpSumSettings]):

@@ -37,7 +37,7 @@ from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import unpack_integers
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=EnsembleSettings)
 Floats = npt.NDArray[np.float64]

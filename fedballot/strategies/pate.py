@@ -31,7 +31,7 @@ from fedballot.privacy.ledger.ledger import Costs
 from fedballot.strategies.base import Arrays, one_array
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import unpack_integers, unpack_labels
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 SHOWN = 64  # public images kept for the report
 

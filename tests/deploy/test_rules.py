@@ -187,7 +187,7 @@ def test_records_that_cannot_be_read_are_answered_blank_and_charged(site, caplog
     edit(site, private=str(broken))
     with caplog.at_level(logging.WARNING, "flwr"):
         arrays, metrics = ask(site, settings(site))
-    assert {*metrics} == {"client", "refused", "detail", "head", "ledger"}
+    assert {*metrics} == {"client_id", "refused", "detail", "head", "ledger"}
     assert metrics["refused"] == metrics["detail"] == "" and arrays[0].shape == (200, 10)
     assert charges(site) == 1 and "answer is blank" in caplog.text
     assert "ValueError" not in str(metrics)

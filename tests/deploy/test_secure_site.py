@@ -21,7 +21,7 @@ from fedballot.privacy.ledger.heads import Heads
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import build
-from fedballot.wire.secagg import protocol as secagg
+from fedballot.wire import secagg
 from tests.deploy.harness import edit, write_data
 
 

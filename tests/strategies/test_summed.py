@@ -16,12 +16,13 @@ from fedballot.clients.pate import PateClient, PateSettings
 from fedballot.clients.private_knn import KnnClient, KnnSettings
 from fedballot.clients.voting import mechanism
 from fedballot.core.errors import RunError
+from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.runs.engine import BallotServer, federated_data
 from fedballot.settings.parts import build
 from fedballot.strategies.pate import PateStrategy
-from fedballot.wire.secagg import protocol as secagg
+from fedballot.wire import secagg
 from tests.conftest import SMALL
 
 
@@ -43,7 +44,7 @@ Node.__abstractmethods__ = frozenset()
 
 @dataclass
 class World:
-    """Parties on disk, and what the server has been told."""
+    """Clients on disk, and what the server has received."""
 
     settings: PateSettings
     folder: Path
@@ -99,7 +100,7 @@ class World:
     def releases(self, clients: Any) -> np.ndarray:
         """What the clients' ledgers say that they have released, (clients, Q, C)."""
         found = [next((self.folder / "clients" / str(a) / "ledger" / "releases").glob("*.npz")) for a in clients]
-        return np.stack([secagg.read_arrays(path)["votes"] for path in found])
+        return np.stack([read_arrays(path)["votes"] for path in found])
 
     def charged(self) -> list[int]:
         return [client_id for client_id in range(self.settings.clients) if self._lines(client_id)]
@@ -161,7 +162,7 @@ def test_nothing_private_travels_beside_the_masks(world: World) -> None:
     assert len(world.replies) == 30
     for _, _, res in world.replies:
         assert res.num_examples == 1
-        assert set(res.metrics) == {"client", "began", "compute_s", "refused", "detail"}
+        assert set(res.metrics) == {"client_id", "began", "compute_s", "refused", "detail"}
         assert (res.metrics["refused"], res.metrics["detail"]) == ("", "")
     sent = [res.parameters.tensors for _, ins, res in world.replies if ins.config["stage"] == secagg.MASKED]
     assert len({tensors[0] for tensors in sent}) == 6
@@ -238,7 +239,7 @@ def test_an_opened_sum_survives_a_server_that_breaks_while_it_learns(world: Worl
 
 def test_too_few_helpers_are_a_clear_error(world: World) -> None:
     world.gone = {(secagg.UNMASK, client_id): "raises" for client_id in (0, 1, 2)}
-    with pytest.raises(RunError, match=r"exchange of unmask: 3 clients told .* 4 are needed.* no answer: 3"):
+    with pytest.raises(RunError, match=r"exchange of unmask: 3 clients sent .* 4 are needed.* no answer: 3"):
         world.run()
 
 
