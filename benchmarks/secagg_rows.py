@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.clients.pate import PateSettings
-from fedballot.clients.voting import ballot_form, mechanism
 from fedballot.core.files import read_json, write_json
 from fedballot.core.progress import Silent
 from fedballot.settings.parts import build
+from fedballot.settings.voting import PateSettings, ballot_form, mechanism
 from fedballot.sim import simulate
 from fedballot.wire import secagg
 from tests.inprocess import run_here

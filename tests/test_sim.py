@@ -23,7 +23,6 @@ from flwr.server import ServerApp
 from flwr.simulation import run_simulation
 from sklearn.datasets import load_breast_cancer
 
-from fedballot.clients.pate import PateSettings
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
@@ -31,6 +30,7 @@ from fedballot.core.progress import Silent
 from fedballot.methods.registry import METHODS
 from fedballot.runs.engine import make_client, make_server
 from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.voting import PateSettings
 from fedballot.sim import LogFile, simulate
 from tests.conftest import SMALL
 from tests.inprocess import run_here

@@ -42,9 +42,8 @@ def budget(
     out: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Where to draw the plan.")] = None,
 ) -> None:
     """Plan without running: noise for a budget, a budget for noise, and how many votes either allows."""
-    from fedballot.clients.pate import PateSettings
-    from fedballot.clients.voting import VotingSettings, mechanism
     from fedballot.methods.registry import METHODS, get_method
+    from fedballot.settings.voting import PateSettings, VotingSettings, mechanism
     from fedballot.studies import budget as planning
 
     found = get_method(method)

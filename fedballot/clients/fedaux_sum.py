@@ -6,68 +6,15 @@ shares that make up the noise of one cost nobody more, as long as only their sum
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from fedballot.clients.base import Arrays, Part, Release, Terms
-from fedballot.clients.fedaux import FedauxfdpClient, FedauxfdpSettings
+from fedballot.clients.fedaux import FedauxfdpClient
 from fedballot.clients.private_heads import HeadQuestion, record_terms
-from fedballot.clients.summed import SummedClient, SummedSettings
-from fedballot.core.errors import SettingsError
-from fedballot.datasets.federation import FederatedData
-from fedballot.datasets.own import SITES
+from fedballot.clients.summed import SummedClient
 from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.mechanisms.class_sums import ClassSums
-from fedballot.settings.parts import setting
+from fedballot.settings.fedaux import FedauxfdpSumSettings, most_records, shared_mechanism, sums_form
 from fedballot.wire.secagg import Form
-
-
-@dataclass(frozen=True)
-class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
-    """Settings of FedAUXfdp with one noise for all clients."""
-
-    epsilon: float = setting(0.5, "privacy target of the sum over clients", above=0, site_limit=(1e-3, 1000.0))
-    records: int = setting(
-        0, "most records that a client holds, public; 0: the largest of the partition", low=0, site_limit=(0, 1_000_000)
-    )
-
-    def check(self) -> None:
-        super().check()
-        for name, only in (("head", "class-sums"), ("embedding", "landmarks"), ("precision", "float16")):
-            if getattr(self, name) != only:
-                raise SettingsError(f"{name}={getattr(self, name)}: fedauxfdp-sum adds up class sums: leave it out")
-        if self.dataset == SITES and not self.records:
-            raise SettingsError(
-                "records=0, but sites keep their numbers to themselves, and sums need a largest number: set records to "
-                "the most that a site holds"
-            )
-
-
-@lru_cache(maxsize=4)
-def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
-    """The noisy sum with the least noise that the settings allow."""
-    return ClassSums.solve(
-        settings.epsilon,
-        settings.delta,
-        classes=classes,
-        features=settings.landmarks,
-        signed=False,
-        contributors=settings.required_clients,
-        colluders=settings.colluders,
-    )
-
-
-def sums_form(settings: FedauxfdpSumSettings, data: FederatedData) -> Form:
-    """Form of a client's integers (C, 1 + d), from public numbers."""
-    classes = len(data.classes)
-    noisy = shared_mechanism(settings, classes)
-    return Form((classes, 1 + settings.landmarks), noisy.largest(most_records(settings, data)))
-
-
-def most_records(settings: FedauxfdpSumSettings, data: FederatedData) -> int:
-    """Most records that a client may hold."""
-    return settings.records or max(part.size for part in data.parts)
 
 
 class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], FedauxfdpClient[FedauxfdpSumSettings]):

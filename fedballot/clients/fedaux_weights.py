@@ -6,58 +6,17 @@ Differentially private one-shot federated distillation", section 3: the scores a
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
-from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, HeadSettings, fit_score_head
-from fedballot.clients.weights import Start, WeightsClient, WeightsSettings
-from fedballot.core.errors import SettingsError
+from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, fit_score_head
+from fedballot.clients.weights import Start, WeightsClient
 from fedballot.privacy.mechanisms.heads import PrivateHead
-from fedballot.settings.parts import EXTRACTORS, setting
+from fedballot.settings.fedaux import FedauxSettings
 from fedballot.wire.packing import pack_halves
-
-
-@dataclass(frozen=True)
-class FedauxSettings(WeightsSettings, HeadSettings):
-    """Settings of FedAUX; with `extractor = "simclr-M"`, M the clients' model, all models begin as the extractor."""
-
-    client_models: tuple[str, ...] = setting(("resnet8-gn",), "the one learner that all train", reads="site")
-    server_model: str = setting(
-        "logistic-regression", "not used: the server trains the clients' learner", reads="server"
-    )
-    extractor: str = setting(
-        "simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M", site_limit=EXTRACTORS
-    )
-    rounds: int = setting(5, "rounds of training, averaging and distillation", low=1, site_limit=(1, 1000))
-    precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
-        "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
-    )
-    epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0))
-    score_epsilon: float = setting(
-        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
-    )
-    weighting: Literal["probabilities", "logits"] = setting(
-        "probabilities", "what of the models is averaged", reads="server"
-    )
-
-    def check(self) -> None:
-        super().check()
-        if not math.isinf(self.epsilon):
-            raise SettingsError(
-                f"epsilon={self.epsilon:g}, but fedaux adds no noise to models: leave it out, or run fedauxfdp"
-            )
-
-    @property
-    def with_scores(self) -> bool:
-        return True
-
-    @property
-    def score_target(self) -> float:
-        return self.score_epsilon
 
 
 class ScoreClient(HeadClient[FedauxSettings]):

@@ -5,72 +5,23 @@ Paper: "Federated model distillation with noise-free differential privacy", Theo
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
 from fedballot.clients.base import Arrays, Asked, Part, Refusal, Release, Terms, refusals
-from fedballot.clients.fedmd import FedmdClient, FedmdSettings, Floats, Indices, Task
-from fedballot.core.errors import SettingsError
+from fedballot.clients.fedmd import FedmdClient, Floats, Indices, Task
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
 from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.accountants import Accountant
 from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.mechanisms.laplace import NoisyValues
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import NoisyVector, clip_rows
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.parts import setting
-
-
-@dataclass(frozen=True)
-class NfdpSettings(FedmdSettings):
-    """Settings of FedMD-NFDP."""
-
-    k: int = setting(
-        300, "records that each client draws, once and for all, and trains on", low=1, site_limit=(1, 1_000_000)
-    )
-    replacement: bool = setting(
-        True, "draw with replacement: the more private, for it uses fewer different records", site_limit=(False, True)
-    )
-    noise_seed: int | None = setting(
-        None, "seed the draw, for tests; the guarantee is then stamped: not private", site_limit=()
-    )
-
-
-@dataclass(frozen=True)
-class LdpSettings(FedmdSettings):
-    """Settings of FedMD-LDP."""
-
-    share: Literal["logits", "softmax", "argmax"] = setting(
-        "softmax", "what a client tells about each public record", site_limit=("logits", "softmax", "argmax")
-    )
-    noise: Literal["gaussian", "laplace"] = setting(
-        "gaussian", "noise on each prediction that is told", site_limit=("gaussian", "laplace")
-    )
-    epsilon: float = setting(1.0, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
-    delta: float = setting(
-        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
-    )
-    logit_bound: float = setting(
-        10.0, "largest norm of the logits told of a record; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
-    )
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
-    )
-
-    def check(self) -> None:
-        super().check()
-        if self.weights == "confidence":
-            raise SettingsError("weights=confidence would read noise as confidence: set weights=equal")
+from fedballot.settings.fedmd import LdpSettings, NfdpSettings, NoisyPredictions, noisy_predictions
 
 
 class NfdpClient(FedmdClient[NfdpSettings]):
@@ -119,57 +70,6 @@ class NfdpClient(FedmdClient[NfdpSettings]):
         with refusals():
             cost = self.charge.cost(self.workspace.counted(ledger.account.unit))
             return ledger.sample(self.sampling, noise, cost, version=self.workspace.version)
-
-
-@dataclass(frozen=True)
-class NoisyPredictions:
-    """All releases of one client together: the same noise each round, and what R + 1 rounds cost.
-
-    A round's release is the predictions on Q records. Nothing bounds how far one training record, or all of them, move
-    a prediction, so each of the Q rows may change as a whole: from one corner of the simplex to another, sqrt(2) apart,
-    or from one end of the ball of clipped logits to the other. This protects the whole client, under replace-one.
-    """
-
-    mechanism: NoisyVector | NoisyValues
-    releases: int
-    accountant: Accountant
-
-    def epsilon(self, delta: float) -> float:
-        """Epsilon of all releases."""
-        return accounting.epsilon([self.mechanism.cost()] * self.releases, delta, self.accountant)
-
-
-@lru_cache(maxsize=4)
-def noisy_predictions(settings: LdpSettings, n_classes: int) -> NoisyPredictions:
-    """The least noise with which all rounds together stay within epsilon.
-
-    Raises
-    ------
-    SettingsError
-        If no noise reaches the target.
-    """
-    cells, releases = settings.query_count * n_classes, settings.rounds + 1
-    logits = settings.share == "logits"
-
-    def by_sigma(sigma: float) -> NoisyPredictions:
-        row = 2 * settings.logit_bound if logits else math.sqrt(2)
-        sensitivity = row * math.sqrt(settings.query_count)
-        return NoisyPredictions(NoisyVector(sensitivity, cells, sigma), releases, "exact")
-
-    def by_scale(scale: float) -> NoisyPredictions:
-        value = 2 * settings.logit_bound if logits else 1.0
-        return NoisyPredictions(NoisyValues(value, scale, cells), releases, "rdp")
-
-    gauss = settings.noise == "gaussian"
-    at: Callable[[float], NoisyPredictions] = by_sigma if gauss else by_scale
-    sensitivity = at(1.0).mechanism.sensitivity
-    if gauss:
-        low = gaussian.sigma(sensitivity * math.sqrt(releases), settings.epsilon, settings.delta)
-        high = 2 * low
-    else:
-        low = sensitivity / settings.epsilon
-        high = 2 * low * cells * releases
-    return at(accounting.smallest(lambda x: at(x).epsilon(settings.delta) <= settings.epsilon, low, high, 1e-6))
 
 
 class LdpClient(FedmdClient[LdpSettings]):

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.clients.base import Refusal
-from fedballot.clients.frozen import FrozenSettings
-from fedballot.clients.weights import WeightsSettings
 from fedballot.datasets.own import SITES
 from fedballot.deploy.site_file import Allowed, Site, can_be_limited
 from fedballot.learners.extractors import chain_name, network_digest, takes_network
 from fedballot.methods.registry import Method
+from fedballot.settings.heads import FrozenSettings
 from fedballot.settings.parts import EXTRACTORS, CommonSettings
+from fedballot.settings.weights import WeightsSettings
 
 S = TypeVar("S", bound=CommonSettings)
 

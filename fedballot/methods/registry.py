@@ -8,20 +8,33 @@ from typing import Any
 
 from fedballot.clients.base import BallotClient
 from fedballot.clients.baselines import CentralizedClient, PublicOnlyClient, StandaloneClient
-from fedballot.clients.fedaux import FedauxFClient, FedauxfdpClient, FedauxfdpSettings, FedauxFSettings
-from fedballot.clients.fedaux_sum import FedauxfdpSumClient, FedauxfdpSumSettings
-from fedballot.clients.fedaux_weights import FedauxClient, FedauxSettings
-from fedballot.clients.fedgen import FedgenClient, FedgenSettings
-from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, FedkdDpSettings, FedkdSettings
-from fedballot.clients.fedmd import FedmdClient, FedmdSettings
-from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings
-from fedballot.clients.pate import PateClient, PateSettings
-from fedballot.clients.private_heads import FeddSettings, HeadClient, HeadSettings
-from fedballot.clients.private_knn import KnnClient, KnnSettings
-from fedballot.clients.weights import MomentumSettings, ProxClient, ProxSettings, WeightsClient, WeightsSettings
-from fedballot.clients.weights_private import DpFedavgClient, DpFedavgSettings, DpFedsgdClient, DpFedsgdSettings
+from fedballot.clients.fedaux import FedauxFClient, FedauxfdpClient
+from fedballot.clients.fedaux_sum import FedauxfdpSumClient
+from fedballot.clients.fedaux_weights import FedauxClient
+from fedballot.clients.fedgen import FedgenClient
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient
+from fedballot.clients.fedmd import FedmdClient
+from fedballot.clients.fedmd_private import LdpClient, NfdpClient
+from fedballot.clients.pate import PateClient
+from fedballot.clients.private_heads import HeadClient
+from fedballot.clients.private_knn import KnnClient
+from fedballot.clients.weights import ProxClient, WeightsClient
+from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
 from fedballot.datasets.federation import FederatedData
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxfdpSumSettings, FedauxFSettings, FedauxSettings
+from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings
+from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
+from fedballot.settings.heads import FeddSettings, HeadSettings
 from fedballot.settings.parts import CommonSettings, unknown_name
+from fedballot.settings.voting import KnnSettings, PateSettings
+from fedballot.settings.weights import (
+    DpFedavgSettings,
+    DpFedsgdSettings,
+    FedgenSettings,
+    MomentumSettings,
+    ProxSettings,
+    WeightsSettings,
+)
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.strategies.fedaux import EnsembleStrategy, FedauxfdpStrategy, FedauxFStrategy, HeadAverageStrategy

@@ -396,7 +396,7 @@ class BallotStrategy(Strategy, Generic[S]):
             raise WireError(reason, str(metrics.get("detail", "")))
         client_id = metrics.get("client_id")
         if not isinstance(client_id, int) or not 0 <= client_id < self.nodes:
-            raise WireError("client", f"client_id {client_id!r} is not one of 0..{self.nodes - 1}")
+            raise WireError("client_id", f"client_id {client_id!r} is not one of 0..{self.nodes - 1}")
         if self.ledger_heads:  # also where the ballot is bad: it was charged
             self.ledger_heads.show(metrics, self._known_heads)
         try:

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.fedaux import FedauxfdpSettings, FedauxFSettings, class_axes, sums_mechanism
+from fedballot.clients.fedaux import class_axes
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
-from fedballot.clients.private_heads import FeddSettings, HeadSettings, head_costs, together, unpack
+from fedballot.clients.private_heads import unpack
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
@@ -33,6 +33,8 @@ from fedballot.privacy.accounting.costs import Cost
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.ledger.ledger import Costs
 from fedballot.privacy.mechanisms.heads import prepare
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, sums_mechanism
+from fedballot.settings.heads import FeddSettings, HeadSettings, head_costs, together
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 
 H = TypeVar("H", bound=HeadSettings)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.fedaux_sum import FedauxfdpSumSettings, shared_mechanism, sums_form
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.ledger.ledger import Costs
 from fedballot.privacy.mechanisms.class_sums import ClassSums
+from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism, sums_form
 from fedballot.strategies.base import Answer, Arrays, one_array
 from fedballot.strategies.fedaux import FedauxfdpStrategy, Floats
 from fedballot.strategies.summed import SummedStrategy

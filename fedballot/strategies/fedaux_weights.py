@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.fedaux_weights import FedauxSettings
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.weights import Floats, unpack_difference
 from fedballot.datasets.federation import FederatedData
@@ -25,6 +24,7 @@ from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.flat import flatten
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.mechanisms.heads import prepare
+from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.fedaux import SCORE_FLOOR
 from fedballot.strategies.weights import WeightsStrategy

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.fedgen import FedgenSettings
 from fedballot.clients.weights import Floats, unpack_difference
 from fedballot.distillation.aggregation import class_weights
 from fedballot.learners.base import FloatArray
 from fedballot.privacy.guarantee import Guarantee
+from fedballot.settings.weights import FedgenSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.weights import WeightsStrategy
 from fedballot.wire.packing import WireError

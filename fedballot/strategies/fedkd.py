@@ -14,14 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, softmax
 
-from fedballot.clients.fedkd import (
-    EnsembleSettings,
-    FedkdDpSettings,
-    FedkdSettings,
-    ballot_form,
-    mechanism,
-    unpack_answer,
-)
+from fedballot.clients.fedkd import unpack_answer
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
@@ -34,6 +27,7 @@ from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.ledger.ledger import Costs
 from fedballot.privacy.mechanisms.laplace import NoisyValues
 from fedballot.privacy.noise.randomness import secret_noise
+from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import unpack_integers

@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.fedmd import FedmdSettings, pack_predictions, unpack_predictions
-from fedballot.clients.fedmd_private import LdpSettings, NfdpSettings, noisy_predictions
+from fedballot.clients.fedmd import pack_predictions, unpack_predictions
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
@@ -24,6 +23,7 @@ from fedballot.privacy.accounting import papers
 from fedballot.privacy.guarantee import Guarantee, Trust
 from fedballot.privacy.ledger.ledger import SAMPLE, Costs
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
+from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings, noisy_predictions
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 from fedballot.wire.packing import unpack_labels, unpack_singles
 

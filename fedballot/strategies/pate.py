@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.voting import VotingSettings, ballot_form, mechanism
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
@@ -28,6 +27,7 @@ from fedballot.learners.extractors import Extractor, make_extractor
 from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
 from fedballot.privacy.ledger.ledger import Costs
+from fedballot.settings.voting import VotingSettings, ballot_form, mechanism
 from fedballot.strategies.base import Arrays, one_array
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import unpack_integers, unpack_labels

@@ -15,10 +15,10 @@ from flwr.common import FitIns, FitRes, Parameters, Scalar, ndarrays_to_paramete
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.summed import SummedSettings
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, write_arrays
 from fedballot.distillation.aggregation import tally
+from fedballot.settings.summed import SummedSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, Tally, WatchedProxy
 from fedballot.wire import secagg
 from fedballot.wire.packing import WireError, payload_bytes
@@ -193,5 +193,5 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
         if exchange is None:
             return self.read(arrays)
         if exchange.stage != secagg.KEYS and self._cids.get(client_id) != cid:
-            raise WireError("client", f"client {client_id} was another client before")
+            raise WireError("client_id", f"client {client_id} was another client before")
         return exchange.read(client_id, arrays)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.weights import Floats, MomentumSettings, WeightsSettings, unpack_difference
+from fedballot.clients.weights import Floats, unpack_difference
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
@@ -22,6 +22,7 @@ from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
+from fedballot.settings.weights import MomentumSettings, WeightsSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 
 S = TypeVar("S", bound=WeightsSettings)

@@ -15,17 +15,17 @@ from flwr.common import FitIns, Parameters
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.weights_private import (
+from fedballot.core.errors import RunError
+from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee
+from fedballot.privacy.ledger.ledger import Costs
+from fedballot.privacy.noise.randomness import secret_noise
+from fedballot.settings.weights import (
     DpFedavgSettings,
     DpFedsgdSettings,
     client_mechanism,
     record_mechanism,
     round_mechanism,
 )
-from fedballot.core.errors import RunError
-from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee
-from fedballot.privacy.ledger.ledger import Costs
-from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
 

@@ -17,16 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.clients.base import Arrays, Workspace
-from fedballot.clients.fedaux_sum import FedauxfdpSumSettings, shared_mechanism
 from fedballot.clients.fedkd import EnsembleClient
-from fedballot.clients.fedkd import mechanism as logits_mechanism
-from fedballot.clients.fedmd_private import noisy_predictions
 from fedballot.clients.frozen import split_public
-from fedballot.clients.pate import PateSettings
-from fedballot.clients.private_heads import class_mechanism, score_mechanism, unpack
+from fedballot.clients.private_heads import unpack
 from fedballot.clients.voting import VotingClient
-from fedballot.clients.voting import mechanism as votes_mechanism
-from fedballot.clients.weights_private import client_mechanism, record_mechanism
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Progress, Silent
@@ -46,7 +40,14 @@ from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.mechanisms.votes import NoisyVotes
+from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism
+from fedballot.settings.fedkd import mechanism as logits_mechanism
+from fedballot.settings.fedmd import noisy_predictions
+from fedballot.settings.heads import class_mechanism, score_mechanism
 from fedballot.settings.parts import build
+from fedballot.settings.voting import PateSettings
+from fedballot.settings.voting import mechanism as votes_mechanism
+from fedballot.settings.weights import client_mechanism, record_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights_private import DpFedavgStrategy
 from fedballot.wire.packing import unpack_integers, unpack_labels

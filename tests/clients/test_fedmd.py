@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.fedmd import FedmdClient, FedmdSettings, pack_predictions, states_folder, unpack_predictions
-from fedballot.clients.fedmd_private import LdpClient, LdpSettings, NfdpClient, NfdpSettings, bounded, noisy_predictions
+from fedballot.clients.fedmd import FedmdClient, pack_predictions, states_folder, unpack_predictions
+from fedballot.clients.fedmd_private import LdpClient, NfdpClient, bounded
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
@@ -18,6 +18,7 @@ from fedballot.privacy.accounting import accountants as accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
+from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings, noisy_predictions
 from fedballot.settings.parts import build
 from fedballot.wire.packing import unpack_labels, unpack_singles
 

@@ -15,12 +15,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients import fedkd, voting
 from fedballot.clients.base import BallotClient, Workspace
-from fedballot.clients.fedaux import sums_mechanism
-from fedballot.clients.fedaux_sum import shared_mechanism
-from fedballot.clients.fedmd_private import NfdpClient, bounded, noisy_predictions
-from fedballot.clients.private_heads import class_mechanism, score_mechanism
+from fedballot.clients.fedmd_private import NfdpClient, bounded
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
 from fedballot.core.folders import ClientFolder
@@ -35,6 +31,10 @@ from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.privacy.noise.randomness import os_noise
+from fedballot.settings import fedkd, voting
+from fedballot.settings.fedaux import shared_mechanism, sums_mechanism
+from fedballot.settings.fedmd import noisy_predictions
+from fedballot.settings.heads import class_mechanism, score_mechanism
 from fedballot.settings.parts import CommonSettings, build
 
 CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
@@ -167,7 +167,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("client", range(CLIENTS))
+@pytest.mark.parametrize("client_id", range(CLIENTS))
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_each_client_adds_all_of_its_noise_to_what_its_cost_speaks_of(
     case: Case, client_id: int, tmp_path: Path
@@ -427,7 +427,7 @@ def test_a_round_of_steps_is_charged_with_all_of_them_and_their_sampling(tmp_pat
     assert (cost.q, cost.steps) == (0.1, 20) and 1.99 < cost.multiplier < 2
 
 
-def test_an_client_that_is_drawn_is_charged_as_if_it_always_were(tmp_path: Path) -> None:
+def test_a_client_that_is_drawn_is_charged_as_if_it_always_were(tmp_path: Path) -> None:
     settings = settings_of("dp-fedavg", **TORCH, noise_multiplier=2.0, participation=0.25)
     one, start = client("dp-fedavg", settings, tmp_path), Start(1, np.zeros(500, np.float32))
     assert isinstance(one, DpFedavgClient)

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fedballot.clients.voting import ballot_form
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.embedding import AXES
 from fedballot.datasets.fingerprint import fingerprint
@@ -33,6 +32,7 @@ from fedballot.privacy.accounting import accountants as accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import build
+from fedballot.settings.voting import ballot_form
 from fedballot.wire import secagg
 from fedballot.wire.packing import WireError
 from fedballot.wire.secagg import STAGES

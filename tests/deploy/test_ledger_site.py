@@ -17,11 +17,6 @@ from flwr.common import Context, RecordDict
 
 from fedballot.apps.server_app import server_fn
 from fedballot.cli import main as cli
-from fedballot.clients.fedaux import FedauxfdpSettings
-from fedballot.clients.fedmd_private import NfdpSettings
-from fedballot.clients.pate import PateSettings
-from fedballot.clients.private_knn import KnnSettings
-from fedballot.clients.voting import mechanism
 from fedballot.core.progress import Silent
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
@@ -36,7 +31,10 @@ from fedballot.privacy.ledger.heads import Heads
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
+from fedballot.settings.fedaux import FedauxfdpSettings
+from fedballot.settings.fedmd import NfdpSettings
 from fedballot.settings.parts import build
+from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.studies.ledger_view import view
 from tests.deploy.harness import edit, write_data
 from tests.inprocess import Here

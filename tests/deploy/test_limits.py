@@ -18,12 +18,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from fedballot.clients.base import Refusal
-from fedballot.clients.fedaux import FedauxfdpSettings
-from fedballot.clients.fedaux_weights import FedauxSettings
-from fedballot.clients.fedmd_private import LdpSettings
-from fedballot.clients.pate import PateSettings
-from fedballot.clients.private_knn import KnnSettings
-from fedballot.clients.weights_private import DpFedavgSettings
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
@@ -35,7 +29,11 @@ from fedballot.learners.extractors import network_digest
 from fedballot.methods.registry import METHODS, Method
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxSettings
+from fedballot.settings.fedmd import LdpSettings
 from fedballot.settings.parts import EXTRACTORS, CommonSettings, build, setting
+from fedballot.settings.voting import KnnSettings, PateSettings
+from fedballot.settings.weights import DpFedavgSettings
 from tests.deploy.harness import edit, write_data
 
 READERS = {"client", "server", "machine", "site"}

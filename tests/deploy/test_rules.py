@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.pate import PateSettings
 from fedballot.core.errors import RunError
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
@@ -23,6 +22,7 @@ from fedballot.privacy.accounting.costs import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.voting import PateSettings
 from tests.deploy.harness import edit, write_data
 
 

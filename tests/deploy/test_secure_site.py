@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 from fedballot.cli.main import resolve
-from fedballot.clients.fedmd import FedmdSettings
-from fedballot.clients.pate import PateSettings
-from fedballot.clients.voting import ballot_form
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.site_file import read_site
@@ -20,7 +17,9 @@ from fedballot.methods.registry import METHODS
 from fedballot.privacy.ledger.heads import Heads
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
+from fedballot.settings.fedmd import FedmdSettings
 from fedballot.settings.parts import build
+from fedballot.settings.voting import PateSettings, ballot_form
 from fedballot.wire import secagg
 from tests.deploy.harness import edit, write_data
 

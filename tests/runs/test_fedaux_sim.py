@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fedballot.clients.fedaux import FedauxfdpSettings
+from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.core.files import read_arrays
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.core.progress import Silent

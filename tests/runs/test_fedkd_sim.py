@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedballot.clients.fedkd import FedkdSettings
+from fedballot.settings.fedkd import FedkdSettings
 from fedballot.core.files import read_arrays
 from fedballot.core.progress import Silent
 from fedballot.settings.parts import build

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedballot.clients.fedmd_private import NfdpSettings
+from fedballot.settings.fedmd import NfdpSettings
 from fedballot.core.files import read_arrays
 from fedballot.settings.parts import build
 from tests.inprocess import run_here

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedballot.clients.private_knn import KnnSettings
+from fedballot.settings.voting import KnnSettings
 from fedballot.core.progress import Silent
 from fedballot.settings.parts import build
 from fedballot.sim import simulate

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedballot.clients.pate import PateSettings
 from fedballot.core.errors import SettingsError
 from fedballot.methods.registry import METHODS
 from fedballot.settings import parts as settings
 from fedballot.settings.parts import CommonSettings, build, load_file, load_preset, parse_assignments, preset_names
+from fedballot.settings.voting import PateSettings
 
 
 def test_later_layers_win():
@@ -41,7 +41,7 @@ def test_texts_become_the_declared_type(key, text, value):
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
-        ({"agnets": 3}, ["'agnets'", "'clients'"]),
+        ({"clinets": 3}, ["'clinets'", "'clients'"]),
         ({"clients": "many"}, ["clients='many'", "whole number"]),
         ({"clients": 2.5}, ["clients=2.5", "whole number"]),
         ({"clients": True}, ["clients=True", "whole number"]),

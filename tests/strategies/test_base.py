@@ -8,11 +8,11 @@ from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.pate import PateSettings
 from fedballot.core.errors import RunError
 from fedballot.core.progress import Silent
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import build
+from fedballot.settings.voting import PateSettings
 from fedballot.strategies.pate import PateStrategy
 
 

@@ -10,9 +10,8 @@ import pytest
 from scipy.special import softmax
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.fedaux import FedauxfdpSettings, FedauxFSettings, class_axes, sums_mechanism
+from fedballot.clients.fedaux import class_axes
 from fedballot.clients.frozen import public_features, split_public
-from fedballot.clients.private_heads import FeddSettings, HeadSettings, class_mechanism, score_mechanism
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
@@ -23,6 +22,8 @@ from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.heads import fit_head, prepare
 from fedballot.runs.engine import federated_data
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, sums_mechanism
+from fedballot.settings.heads import FeddSettings, HeadSettings, class_mechanism, score_mechanism
 from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import WireError

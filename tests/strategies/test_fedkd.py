@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.fedkd import (
-    FedkdClient,
-    FedkdDpClient,
-    FedkdDpSettings,
-    FedkdSettings,
-    mechanism,
-    pack_answer,
-)
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, pack_answer
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder, RunFolder
@@ -33,6 +26,7 @@ from fedballot.distillation.aggregation import class_weights
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting import gaussian
 from fedballot.runs.engine import BallotServer, federated_data, make_server
+from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
 from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from tests.conftest import SMALL

@@ -14,8 +14,7 @@ from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.fedmd import FedmdSettings, unpack_predictions
-from fedballot.clients.fedmd_private import LdpSettings, NfdpSettings
+from fedballot.clients.fedmd import unpack_predictions
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
@@ -24,6 +23,7 @@ from fedballot.distillation.aggregation import confidence, to_simplex, weighted_
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting import papers
 from fedballot.runs.engine import BallotServer, Recorder, federated_data, prepare_worker
+from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
 from fedballot.settings.parts import CommonSettings, build
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import pack_labels

@@ -12,15 +12,15 @@ from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, pa
 from flwr.server.client_proxy import ClientProxy
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.pate import PateClient, PateSettings
-from fedballot.clients.private_knn import KnnClient, KnnSettings
-from fedballot.clients.voting import mechanism
+from fedballot.clients.pate import PateClient
+from fedballot.clients.private_knn import KnnClient
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.runs.engine import BallotServer, federated_data
 from fedballot.settings.parts import build
+from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.strategies.pate import PateStrategy
 from fedballot.wire import secagg
 from tests.conftest import SMALL
@@ -188,7 +188,7 @@ def test_a_client_that_leaves_between_exchanges_is_counted_and_left_out(world: W
     world.gone = {(secagg.KEYS, 1): "leaves", (secagg.SHARES, 3): "poses"}
     done = world.run()
     assert np.array_equal(done.histogram, world.releases([0, 2, 4, 5]).sum(axis=0))
-    assert dict(done.counts.rejected) == {"no answer": 1, "client": 1}
+    assert dict(done.counts.rejected) == {"no answer": 1, "client_id": 1}
 
 
 @pytest.mark.parametrize("stage", [secagg.KEYS, secagg.SHARES, secagg.MASKED])

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.fedmd import FedmdSettings
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.own_task import choose_classes
 from fedballot.datasets.sources import load
 from fedballot.runs.engine import federated_data
+from fedballot.settings.fedmd import FedmdSettings
 from fedballot.settings.parts import build, load_preset
 
 tv: Any = pytest.importorskip("torchvision.datasets", reason="needs the torch extra")

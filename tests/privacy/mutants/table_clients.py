@@ -250,7 +250,7 @@ MUTANTS = (
         (LEAVES + "test_a_teacher_votes_on_as_many_queries_as_it_may_and_no_more",),
     ),
     Mutant(
-        "clients/pate.py",
+        "settings/voting.py",
         "PateSettings.max_votes",
         "return max(1, math.floor(self.vote_fraction * self.query_count + 1e-9))",
         "return max(1, math.ceil(self.vote_fraction * self.query_count + 1e-9))",
@@ -333,7 +333,7 @@ MUTANTS = (
         (LEAVES + "test_every_part_client_and_round_has_a_stream_of_seeded_noise_of_its_own",),
     ),
     Mutant(
-        "clients/fedmd_private.py",
+        "settings/fedmd.py",
         "noisy_predictions",
         "cells, releases = settings.query_count * n_classes, settings.rounds + 1",
         "cells, releases = settings.query_count * n_classes, settings.rounds",
@@ -341,7 +341,7 @@ MUTANTS = (
         (LEAVES + "test_all_rounds_of_predictions_reach_the_target_and_are_charged",),
     ),
     Mutant(
-        "clients/fedmd_private.py",
+        "settings/fedmd.py",
         "noisy_predictions",
         "row = 2 * settings.logit_bound if logits else math.sqrt(2)",
         "row = settings.logit_bound if logits else math.sqrt(2)",
@@ -569,7 +569,7 @@ MUTANTS = (
         (LEAVES + "test_a_blank_round_has_the_noise_of_all_its_steps",),
     ),
     Mutant(
-        "clients/weights_private.py",
+        "settings/weights.py",
         "round_mechanism",
         "return replace(record_mechanism(settings, size), steps=settings.steps)",
         "return replace(record_mechanism(settings, size), steps=1)",
@@ -583,7 +583,7 @@ MUTANTS = (
         'return {"difference": Part(self.mechanism(question).cost_if_drawn(), lambda told, _: told)}',
         'return {"difference": Part(replace(self.mechanism(question), steps=1).cost(), lambda told, _: told)}',
         "a drawn client_id is charged at the amplified rate",
-        (LEAVES + "test_an_client_that_is_drawn_is_charged_as_if_it_always_were",),
+        (LEAVES + "test_a_client_that_is_drawn_is_charged_as_if_it_always_were",),
     ),
     Mutant(
         "clients/weights_private.py",

@@ -1,0 +1,231 @@
+"""Settings of the FedAUX family, and the noise of class sums that follows from them.
+
+Paper: "FedAUXfdp: Differentially private one-shot federated distillation"; the class sums are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from fedballot.core.errors import SettingsError
+from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.own import SITES
+from fedballot.privacy.mechanisms.class_sums import ClassSums
+from fedballot.settings.heads import FeddSettings, HeadSettings
+from fedballot.settings.parts import EXTRACTORS, setting
+from fedballot.settings.summed import SummedSettings
+from fedballot.settings.weights import WeightsSettings
+from fedballot.wire.secagg import Form
+
+LANDMARKS = 512  # of class sums, where the public pool is large enough
+PER_LANDMARK = 10  # least public records for a landmark
+
+
+@dataclass(frozen=True)
+class FedauxfdpSettings(FeddSettings):
+    """Settings of FedAUXfdp."""
+
+    head: Literal["class-sums", "logistic"] = setting(
+        "class-sums",
+        "what is released: class counts and sums at once, or the paper's score and class heads",
+        site_limit=("class-sums", "logistic"),
+    )
+    score_epsilon: float = setting(
+        0.1,
+        "privacy target of the score head (head=logistic); `inf`: no noise",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
+    )
+    embedding: Literal["landmarks", "pca"] = setting(
+        "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca")
+    )
+    dimension: int = setting(
+        0,
+        "coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records",
+        low=0,
+        site_limit=(0, 4096),
+    )
+    records: int = setting(
+        0,
+        "about how many records a client holds (embedding=pca), public; 0: the mean of the partition",
+        low=0,
+        site_limit=(0, 1_000_000),
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.head == "class-sums" and self.mechanism == "paper":
+            raise SettingsError("mechanism=paper is the noise of logistic heads: set head=logistic with it")
+        if self.head == "class-sums" and self.share == "predictions":
+            raise SettingsError(
+                "share=predictions: the server adds class sums up before it can say what they tell of a record, and "
+                "they are smaller: leave it out, or set head=logistic"
+            )
+        planned = self.head == "class-sums" and self.embedding == "pca" and not self.dimension
+        if planned and self.dataset == SITES and not self.records:
+            raise SettingsError(
+                "records=0, but sites keep their numbers to themselves, and the dimension is planned for a number: "
+                "set records to about what a site holds, or set dimension"
+            )
+
+    @property
+    def logistic(self) -> bool:
+        return self.head == "logistic"
+
+    @property
+    def with_scores(self) -> bool:
+        return self.logistic
+
+    @property
+    def with_landmarks(self) -> bool:
+        """Whether the server sends landmarks, in which class sums are told."""
+        return not self.logistic and self.embedding == "landmarks"
+
+    @property
+    def landmarks(self) -> int:
+        """How many."""
+        return self.dimension or min(LANDMARKS, max(2, self.public_size // PER_LANDMARK))
+
+    @property
+    def score_target(self) -> float:
+        return self.score_epsilon if self.logistic else math.inf
+
+
+@dataclass(frozen=True)
+class FedauxFSettings(FeddSettings):
+    """Settings of FedAUX with a frozen extractor: private scores, class heads without noise."""
+
+    client_models: tuple[str, ...] = setting(
+        ("linear-torch",), "learners of the clients' class heads, on frozen features", reads="site"
+    )
+    epochs: int = setting(40, "epochs of a class head", low=0, site_limit=(1, 500))
+    epsilon: float = setting(
+        math.inf, "`inf`: the class head has no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
+    share: Literal["heads", "predictions"] = setting(
+        "predictions", "what a client tells: predictions", site_limit=("heads", "predictions")
+    )
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the heads is averaged", reads="server"
+    )
+    score_epsilon: float = setting(
+        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
+
+    def check(self) -> None:
+        super().check()
+        if not math.isinf(self.epsilon):
+            raise SettingsError(
+                f"epsilon={self.epsilon:g}, but fedaux-f adds no noise to class heads: leave it out, or run fedauxfdp"
+            )
+        if self.share != "predictions":
+            raise SettingsError(
+                "share=heads: a class head of fedaux-f may be any model, so it is not told: leave it out"
+            )
+
+    @property
+    def with_scores(self) -> bool:
+        return True
+
+    @property
+    def score_target(self) -> float:
+        return self.score_epsilon
+
+
+@dataclass(frozen=True)
+class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
+    """Settings of FedAUXfdp with one noise for all clients."""
+
+    epsilon: float = setting(0.5, "privacy target of the sum over clients", above=0, site_limit=(1e-3, 1000.0))
+    records: int = setting(
+        0, "most records that a client holds, public; 0: the largest of the partition", low=0, site_limit=(0, 1_000_000)
+    )
+
+    def check(self) -> None:
+        super().check()
+        for name, only in (("head", "class-sums"), ("embedding", "landmarks"), ("precision", "float16")):
+            if getattr(self, name) != only:
+                raise SettingsError(f"{name}={getattr(self, name)}: fedauxfdp-sum adds up class sums: leave it out")
+        if self.dataset == SITES and not self.records:
+            raise SettingsError(
+                "records=0, but sites keep their numbers to themselves, and sums need a largest number: set records to "
+                "the most that a site holds"
+            )
+
+
+@dataclass(frozen=True)
+class FedauxSettings(WeightsSettings, HeadSettings):
+    """Settings of FedAUX; with `extractor = "simclr-M"`, M the clients' model, all models begin as the extractor."""
+
+    client_models: tuple[str, ...] = setting(("resnet8-gn",), "the one learner that all train", reads="site")
+    server_model: str = setting(
+        "logistic-regression", "not used: the server trains the clients' learner", reads="server"
+    )
+    extractor: str = setting(
+        "simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M", site_limit=EXTRACTORS
+    )
+    rounds: int = setting(5, "rounds of training, averaging and distillation", low=1, site_limit=(1, 1000))
+    precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
+        "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
+    )
+    epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0))
+    score_epsilon: float = setting(
+        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the models is averaged", reads="server"
+    )
+
+    def check(self) -> None:
+        super().check()
+        if not math.isinf(self.epsilon):
+            raise SettingsError(
+                f"epsilon={self.epsilon:g}, but fedaux adds no noise to models: leave it out, or run fedauxfdp"
+            )
+
+    @property
+    def with_scores(self) -> bool:
+        return True
+
+    @property
+    def score_target(self) -> float:
+        return self.score_epsilon
+
+
+@lru_cache(maxsize=4)
+def sums_mechanism(settings: FedauxfdpSettings, classes: int, dimension: int) -> ClassSums | None:
+    """Noise of the class sums; None: no noise."""
+    if math.isinf(settings.epsilon):
+        return None
+    signed = settings.embedding == "pca"
+    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension, signed=signed)
+
+
+@lru_cache(maxsize=4)
+def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
+    """The noisy sum with the least noise that the settings allow."""
+    return ClassSums.solve(
+        settings.epsilon,
+        settings.delta,
+        classes=classes,
+        features=settings.landmarks,
+        signed=False,
+        contributors=settings.required_clients,
+        colluders=settings.colluders,
+    )
+
+
+def sums_form(settings: FedauxfdpSumSettings, data: FederatedData) -> Form:
+    """Form of a client's integers (C, 1 + d), from public numbers."""
+    classes = len(data.classes)
+    noisy = shared_mechanism(settings, classes)
+    return Form((classes, 1 + settings.landmarks), noisy.largest(most_records(settings, data)))
+
+
+def most_records(settings: FedauxfdpSumSettings, data: FederatedData) -> int:
+    """Most records that a client may hold."""
+    return settings.records or max(part.size for part in data.parts)

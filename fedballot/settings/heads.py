@@ -1,0 +1,181 @@
+"""Settings of methods that tell private linear heads on frozen features, and the noise that follows from them.
+
+Paper: "FedAUXfdp: Differentially private one-shot federated distillation", section 3; baselines of its Table 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from fedballot.core.errors import SettingsError
+from fedballot.learners.extractors import split_steps
+from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy.accounting import papers
+from fedballot.privacy.accounting.costs import Cost
+from fedballot.privacy.mechanisms.heads import PrivateHead
+from fedballot.settings.parts import EXTRACTORS, CommonSettings, setting
+
+
+@dataclass(frozen=True)
+class FrozenSettings(CommonSettings):
+    """Settings of methods that train on the features of a frozen extractor."""
+
+    extractor: str = setting(
+        "auto",
+        "frozen features: steps such as hog+pca, simclr-resnet8, or package.module:factory for a torch module",
+        site_limit=EXTRACTORS,
+    )
+    components: int = setting(256, "most principal components of a pca step", low=1, site_limit=(1, 4096))
+    pretrain_share: float = setting(
+        0.2,
+        "share of the public pool that fits the extractor and is the scores' negatives",
+        above=0,
+        below=1,
+        site_limit=(0.0, 1.0),
+    )
+    pretrain_epochs: int = setting(
+        100, "epochs of contrastive pretraining (simclr extractors)", low=0, site_limit=(0, 500)
+    )
+
+    def check(self) -> None:
+        super().check()
+        split_steps(self.extractor)
+        if not 0 < round(self.pretrain_share * self.public_size) < self.public_size:
+            raise SettingsError(
+                f"pretrain_share={self.pretrain_share:g} of public_size={self.public_size} leaves nothing to pretrain "
+                "or nothing to distil on: change one of them"
+            )
+
+    @property
+    def query_count(self) -> int:
+        """Public records that are distilled on."""
+        return self.public_size - round(self.pretrain_share * self.public_size)
+
+
+@dataclass(frozen=True)
+class HeadSettings(FrozenSettings):
+    """Settings of methods whose clients tell a private class head; those of the averaging baseline."""
+
+    client_models: tuple[str, ...] = setting(
+        ("logistic-regression",), "not used: every client trains a linear head", reads="site"
+    )
+    server_model: str = setting(
+        "logistic-regression", "learner that the server trains on the frozen features", reads="server"
+    )
+    epsilon: float = setting(
+        0.5,
+        "privacy target of the class release; `inf`: no noise, no guarantee",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
+    )
+    delta: float = setting(
+        1e-5,
+        "of a release, added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+    )
+    lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
+    mechanism: Literal["tight", "paper"] = setting(
+        "tight",
+        "noise of logistic heads: the least that is proved, or the paper's formula",
+        site_limit=("tight", "paper"),
+    )
+    precision: Literal["float16", "int8"] = setting(
+        "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
+    )
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
+
+    @property
+    def logistic(self) -> bool:
+        """Whether clients train logistic heads."""
+        return True
+
+    @property
+    def with_scores(self) -> bool:
+        """Whether clients train a score head beside the class head."""
+        return False
+
+    @property
+    def told(self) -> Literal["heads", "predictions"]:
+        """What leaves a client."""
+        return "heads"
+
+    @property
+    def score_target(self) -> float:
+        """Epsilon of the score head."""
+        return math.inf
+
+
+@dataclass(frozen=True)
+class FeddSettings(HeadSettings):
+    """Settings of ensemble distillation from private heads, without scores."""
+
+    share: Literal["heads", "predictions"] = setting(
+        "heads",
+        "what a client tells: its private head, or what the head says of the public records",
+        site_limit=("heads", "predictions"),
+    )
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the heads is averaged", reads="server"
+    )
+
+    @property
+    def told(self) -> Literal["heads", "predictions"]:
+        return self.share
+
+
+@lru_cache(maxsize=64)
+def class_mechanism(settings: HeadSettings, records: int, features: int, classes: int) -> PrivateHead | None:
+    """Noise of the class head of a client with that many records; None: no noise. `features` counts the constant."""
+    if math.isinf(settings.epsilon):
+        return None
+    if settings.mechanism == "paper":
+        sigma = papers.fedaux_sigma(classes, settings.lam, records, settings.epsilon, settings.delta)
+        return PrivateHead(records, features, classes, settings.lam, sigma)
+    return PrivateHead.solve(
+        settings.epsilon, settings.delta, records=records, features=features, classes=classes, lam=settings.lam
+    )
+
+
+@lru_cache(maxsize=64)
+def score_mechanism(settings: HeadSettings, records: int, features: int) -> PrivateHead | None:
+    """Noise of the score head over private and negative records together: two classes and 2 lambda are one head."""
+    if math.isinf(settings.score_target):
+        return None
+    if settings.mechanism == "paper":
+        # the head w = W_1 - W_0 has sensitivity 2/(lambda N), and sqrt(2) times the noise of each of the two
+        sigma = papers.fedaux_score_sigma(settings.lam, records, settings.score_target, settings.delta) / math.sqrt(2)
+        return PrivateHead(records, features, 2, 2 * settings.lam, sigma)
+    return PrivateHead.solve(
+        settings.score_target, settings.delta, records=records, features=features, classes=2, lam=2 * settings.lam
+    )
+
+
+def head_mechanisms(
+    settings: HeadSettings, records: int, negatives: int, features: int, classes: int
+) -> dict[str, PrivateHead | None]:
+    """The noise of each head that a client with logistic heads tells; None: it has none."""
+    found = {"classes": class_mechanism(settings, records, features, classes)}
+    if settings.with_scores:
+        found["scores"] = score_mechanism(settings, records + negatives, features)
+    return found
+
+
+def head_costs(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> dict[str, Cost]:
+    """What each head costs, as far as it has noise."""
+    found = head_mechanisms(settings, records, negatives, features, classes)
+    return {name: noisy.cost() for name, noisy in found.items() if noisy}
+
+
+def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, float]:
+    """(epsilon, delta) of all releases of a client, by composition."""
+    delta = settings.delta * len(costs)
+    return accounting.epsilon(costs, delta), delta
