@@ -46,7 +46,6 @@ TOO_LONG = {
     "clients/base.py",
     "clients/private_heads.py",
     "cli/main.py",
-    "deploy/site_file.py",
     "learners/extractors.py",
     "learners/sklearn_learner.py",
     "learners/torch_learner.py",
