@@ -19,7 +19,7 @@ from fedballot.settings import parts as settings
 from fedballot.studies import frontier, sweep
 
 if TYPE_CHECKING:
-    from fedballot.methods.registry import Method
+    from fedballot.methods.api import Method
 
 
 def frontier_command(

@@ -14,9 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, Part, Refusal, Release, Terms
+from fedballot.clients.base import EVALUATED, Arrays, Refusal, Release
 from fedballot.clients.frozen import PublicFeatures
 from fedballot.clients.private_heads import (
     Features,
@@ -25,7 +24,6 @@ from fedballot.clients.private_heads import (
     distil_rows,
     fit_score_head,
     pack,
-    record_terms,
 )
 from fedballot.datasets.embedding import AXES, Embedding, fit_embedding
 from fedballot.datasets.federation import FederatedData
@@ -33,10 +31,9 @@ from fedballot.distillation.certainty import planned_dimension, score
 from fedballot.learners.base import FloatArray
 from fedballot.learners.registry import make_learner
 from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
-from fedballot.privacy.mechanisms.heads import PrivateHead
-from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, sums_mechanism
+from fedballot.privacy.mechanism import Facts
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
+from fedballot.wire.messages import Config
 
 FARTHEST = 1e6  # largest coordinate of a landmark: larger ones would not leave an embedding finite
 
@@ -70,7 +67,7 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
     def landmarked(self) -> bool:
         return self.workspace.settings.with_landmarks
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
+    def question(self, arrays: Arrays, config: Config) -> HeadQuestion:
         asked = super().question(arrays, config)
         if self.workspace.settings.logistic:
             return asked
@@ -87,25 +84,9 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
             raise Refusal("request", f"a request must hold {shape[0]} landmarks in {shape[1]} components")
         return replace(axes, landmarks=landmarks)
 
-    def sums(self, question: SumsQuestion) -> ClassSums | None:
-        """Noise of the class sums; None: they have none."""
-        return sums_mechanism(self.workspace.settings, self.classes, question.embedding.dimension)
-
-    def terms(self, question: HeadQuestion) -> Terms:
-        if not isinstance(question, SumsQuestion):
-            return super().terms(question)
-        noisy = self.sums(question)
-        return record_terms(self.workspace.settings, [noisy.cost()] if noisy else [])
-
-    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        if not isinstance(question, SumsQuestion):
-            return super().parts(question, unit)
-        noisy, classes = self.sums(question), self.classes
-        if noisy is None:
-            return {"sums": Part(None, lambda own, _: class_sums(own[0], own[1], classes))}
-        # the number is public; a blank answer's counts must add up to it too, else a failure would be known for sure
-        cost, n = noisy.cost(self.workspace.counted(unit)), self.workspace.records
-        return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise, n))}
+    def facts(self, question: HeadQuestion) -> Facts:
+        facts = super().facts(question)
+        return replace(facts, features=question.embedding.dimension) if isinstance(question, SumsQuestion) else facts
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """With class sums: the embedded records (n, d) and their labels (n,)."""
@@ -135,12 +116,6 @@ def embedded(question: SumsQuestion, x: npt.NDArray[np.generic]) -> FloatArray:
 
 class FedauxFClient(HeadClient[FedauxFSettings]):
     """A client of FedAUX with a frozen extractor: its class head is any learner, trained without noise."""
-
-    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
-        return {"scores": super().mechanisms(question)["scores"]}
-
-    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        return {"predictions": Part(None, lambda logits, _: logits), **super().parts(question, unit)}
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """Predictions of the class learner on the public records (Q, C), and the score head (2, p)."""

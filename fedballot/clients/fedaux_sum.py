@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedballot.clients.base import Arrays, Part, Release, Terms
+from fedballot.clients.base import Arrays, Release
 from fedballot.clients.fedaux import FedauxfdpClient
-from fedballot.clients.private_heads import HeadQuestion, record_terms
+from fedballot.clients.private_heads import HeadQuestion
 from fedballot.clients.summed import SummedClient
-from fedballot.privacy.guarantee import Unit
-from fedballot.settings.fedaux import FedauxfdpSumSettings, most_records, shared_mechanism, sums_form
+from fedballot.settings.fedaux import FedauxfdpSumSettings, most_records, sums_form
 from fedballot.wire.secagg import Form
 
 
@@ -22,19 +21,6 @@ class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], FedauxfdpClient[Fed
 
     def form(self) -> Form:
         return sums_form(self.workspace.settings, self.workspace.data)
-
-    def terms(self, question: Any) -> Terms:
-        settings = self.workspace.settings
-        return record_terms(settings, [shared_mechanism(settings, self.classes).cost()])
-
-    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        """Counts and sums (C, 1 + d) with a share of the noise, in grid steps."""
-        noisy = shared_mechanism(self.workspace.settings, self.classes)
-        return {
-            "sums": Part(
-                noisy.cost(self.workspace.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise)
-            )
-        }
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """The first records only, where the client holds more than the largest number that was agreed on."""

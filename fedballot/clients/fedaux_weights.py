@@ -9,21 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from flwr.common import Scalar
-
 from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
 from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, fit_score_head
 from fedballot.clients.weights import Start, WeightsClient
-from fedballot.privacy.mechanisms.heads import PrivateHead
+from fedballot.privacy.mechanism import Composition
 from fedballot.settings.fedaux import FedauxSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_halves
 
 
 class ScoreClient(HeadClient[FedauxSettings]):
     """The score head of a client, by itself."""
 
-    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
-        return {"scores": super().mechanisms(question)["scores"]}
+    def composition(self, question: HeadQuestion) -> Composition:
+        return self.workspace.settings.scores(self.facts(question))
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         return {
@@ -43,7 +42,7 @@ class FedauxQuestion:
 class FedauxClient(WeightsClient[FedauxSettings]):
     """A client of FedAUX: it tells the difference of its weights, and its score head, which is paid for once."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+    def question(self, arrays: Arrays, config: Config) -> Any:
         if len(arrays) not in (1, 2):
             raise Refusal("request", "a request must hold the weights, and those of the extractor where there are any")
         scores = ScoreClient(self.workspace)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, Refusal, Release
 from fedballot.clients.fedkd import class_counts
 from fedballot.clients.weights import Start, WeightsClient
 from fedballot.learners.base import Learner, Replay
 from fedballot.settings.weights import FedgenSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, unpack_singles
 
 
@@ -31,7 +31,7 @@ class FedgenClient(WeightsClient[FedgenSettings]):
 
     _replay: Replay | None = None
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> FedgenQuestion:
+    def question(self, arrays: Arrays, config: Config) -> FedgenQuestion:
         replay = self.received(arrays[1:]) if self._round(config) > 1 else None
         start = super().question(arrays[:1], config)
         return FedgenQuestion(start.round, start.weights, replay)

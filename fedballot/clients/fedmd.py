@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 from scipy.special import softmax
 
 from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, request_name
@@ -22,6 +21,7 @@ from fedballot.datasets.examples import Examples
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
 from fedballot.settings.fedmd import FedmdSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import (
     WireError,
     pack_halves,
@@ -91,7 +91,7 @@ class Task:
 class FedmdClient(BallotClient[S], Generic[S]):
     """One client of Algorithm 1; without noise or sampling, so without a guarantee."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Task:
+    def question(self, arrays: Arrays, config: Config) -> Task:
         """What to predict on, and the last consensus.
 
         Raises
@@ -116,7 +116,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
             return [pack_labels(logits.argmax(axis=1), logits.shape[1])]
         return pack_predictions(logits if settings.share == "logits" else softmax(logits, axis=1), settings)
 
-    def _task(self, arrays: Arrays, config: dict[str, Scalar]) -> Task:
+    def _task(self, arrays: Arrays, config: Config) -> Task:
         settings, n_classes = self.workspace.settings, len(self.workspace.data.classes)
         number, request = config.get("round"), request_name(config)
         if not isinstance(number, int) or not 1 <= number <= settings.rounds + 1:

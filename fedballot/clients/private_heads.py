@@ -6,26 +6,24 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", sect
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Part, Refusal, Release, Terms
+from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
 from fedballot.clients.frozen import PublicFeatures, public_features
 from fedballot.core.metrics import confusion_matrix
 from fedballot.datasets.examples import Examples
 from fedballot.distillation.certainty import score
 from fedballot.learners.base import FloatArray
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import Cost
-from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.mechanisms.heads import Head, PrivateHead, fit_head, prepare
+from fedballot.privacy.mechanism import Facts
+from fedballot.privacy.mechanisms.heads import Head, fit_head, prepare
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.heads import HeadSettings, head_mechanisms
+from fedballot.settings.heads import HeadSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
@@ -96,7 +94,7 @@ class HeadQuestion:
 class HeadClient(BallotClient[S], Generic[S]):
     """A client that tells a private class head, and a score head where the method has one."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
+    def question(self, arrays: Arrays, config: Config) -> HeadQuestion:
         """The request's weights of the extractor and landmarks, as far as it holds them, and the public features."""
         kinds = [array.ndim for array in arrays]
         sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays)
@@ -116,18 +114,9 @@ class HeadClient(BallotClient[S], Generic[S]):
         """Size of the global label set, C."""
         return len(self.workspace.data.classes)
 
-    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
-        """The noise of each head that is told; None: it has none."""
-        width, negatives = question.public.features.shape[1] + 1, len(question.public.auxiliary)
-        return head_mechanisms(self.workspace.settings, max(1, self.workspace.records), negatives, width, self.classes)
-
-    def terms(self, question: HeadQuestion) -> Terms:
-        costs = [noisy.cost() for noisy in self.mechanisms(question).values() if noisy]
-        return record_terms(self.workspace.settings, costs)
-
-    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        records = self.workspace.counted(unit)
-        return {name: head_part(noisy, records) for name, noisy in self.mechanisms(question).items()}
+    def facts(self, question: HeadQuestion) -> Facts:
+        features, negatives = question.public.features.shape[1], len(question.public.auxiliary)
+        return replace(super().facts(question), features=features, negatives=negatives)
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """Class head (C, p), and score head (2, p): own records against the public negatives."""
@@ -140,7 +129,7 @@ class HeadClient(BallotClient[S], Generic[S]):
     def blank(self, question: HeadQuestion) -> dict[str, Any]:
         return {
             name: Head(np.zeros((self.classes if name == "classes" else 2, question.public.features.shape[1] + 1)), 0.0)
-            for name in self.mechanisms(question)
+            for name in self.composition(question).parts
         }
 
     def pack(self, question: HeadQuestion, release: Release) -> Arrays:
@@ -175,18 +164,6 @@ class HeadClient(BallotClient[S], Generic[S]):
         """Noise of a part: each has a stream of its own."""
         stream = ("classes", "scores", "sums").index(part) if part in ("classes", "scores", "sums") else 0
         return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, stream)
-
-
-def head_part(noisy: PrivateHead | None, records_per_person: int) -> Part:
-    """A head with its noise; without noise where the settings ask for none."""
-    return Part(noisy.cost(records_per_person), noisy.release) if noisy else Part(None, lambda head, _: head.weights)
-
-
-def record_terms(settings: HeadSettings, costs: Sequence[Cost]) -> Terms:
-    """Of methods whose releases protect single records, how many there are being public."""
-    delta = settings.delta * max(1, len(costs))
-    budget = accounting.least_budget(costs, delta, "exact")
-    return Terms("record", "replace-one", budget, delta, also=[("person", "replace-one")])
 
 
 def fit_score_head(features: Features, lam: float) -> Head:

@@ -7,11 +7,11 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, Terms, refusals, request_name, split_parts
+from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, refusals, request_name
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire import secagg
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers
 from fedballot.wire.secagg import Form
 
@@ -25,18 +25,9 @@ class SummedClient(BallotClient[S], Generic[S]):
     not allow it; keys and shares are made from no data. The third charges it, and only then looks at records.
     """
 
-    @property
-    def trusts_server(self) -> bool:  # type: ignore[override]
-        """Without masks the server sees each ballot."""
-        return not self.workspace.settings.secure_aggregation
-
     @abstractmethod
     def form(self) -> Form:
         """Shape and largest magnitude of the ballot."""
-
-    @abstractmethod
-    def terms(self, question: Any) -> Terms:
-        """See :meth:`BallotClient.terms`; also without noise, for the ledger knows which sums were opened."""
 
     def ballot(self, release: Release) -> npt.NDArray[np.integer]:
         """The integers in a release."""
@@ -47,11 +38,11 @@ class SummedClient(BallotClient[S], Generic[S]):
         """The ballot as it is sent in the clear."""
         return [pack_integers(self.ballot(release))]
 
-    def tells_of_data(self, config: dict[str, Scalar]) -> bool:
+    def tells_of_data(self, config: Config) -> bool:
         """Keys, and shares of masks, are made from none."""
         return not self.workspace.settings.secure_aggregation or config.get("stage") == secagg.MASKED
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def answer(self, arrays: Arrays, config: Config) -> Arrays:
         """The ballot, or this client's part in one exchange of secure aggregation."""
         settings, stage = self.workspace.settings, config.get("stage")
         if not settings.secure_aggregation:
@@ -63,7 +54,7 @@ class SummedClient(BallotClient[S], Generic[S]):
         request = request_name(config)
         if stage == secagg.KEYS:
             self._admit(arrays, config)
-        ledger = self.workspace.open_ledger(self.terms(None))
+        ledger = self.workspace.open_ledger(self.composition(None))
         known = ledger.digest(request)
         if known is None or known.partition(".")[0] != self.settings_digest(config):
             raise Refusal("request", "an exchange about a request that this client was not asked in these words")
@@ -81,12 +72,13 @@ class SummedClient(BallotClient[S], Generic[S]):
         except secagg.SecaggError as error:
             raise Refusal(error.reason, str(error)) from error
 
-    def _admit(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+    def _admit(self, arrays: Arrays, config: Config) -> None:
         """Refuse at the first exchange what the third would refuse, and bind the request to its digest."""
         question, asked = self.question(arrays, config), self.asked(arrays, config)
-        ledger = self.workspace.open_ledger(self.terms(question))
-        costs, uncharged = split_parts(self.parts(question, ledger.account.unit))
-        self.refuse_uncharged(uncharged)
+        composition = self.composition(question)
+        ledger = self.workspace.open_ledger(composition)
+        self.refuse_uncharged(composition.uncharged)
+        unit = ledger.account.unit
         with refusals():
-            ledger.check(asked.name, costs, asked.digest)
+            ledger.check(asked.name, composition.costs(unit, self.workspace.counted(unit)), asked.digest)
             ledger.bind(asked.name, asked.digest)

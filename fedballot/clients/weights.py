@@ -11,13 +11,13 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
 from fedballot.core.errors import DataError
 from fedballot.learners.base import Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.settings.weights import ProxSettings, WeightsSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_halves, unpack_halves, unpack_singles
 
 Floats = npt.NDArray[np.float32]
@@ -53,7 +53,7 @@ class Start:
 class WeightsClient(BallotClient[S], Generic[S]):
     """One client of FederatedAveraging. It keeps nothing: the same request gets the same answer from the same data."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+    def question(self, arrays: Arrays, config: Config) -> Any:
         """The round and the weights that the server sent."""
         number = self._round(config)
         return Start(number, self._start(arrays, self.learner(number)))
@@ -94,7 +94,7 @@ class WeightsClient(BallotClient[S], Generic[S]):
         target = np.asarray(self.workspace.data.public_x) if strength else None
         learner.fit(own.x, own.y, pull=self.pull, target=target, adaptation=strength)
 
-    def _round(self, config: dict[str, Scalar]) -> int:
+    def _round(self, config: Config) -> int:
         number, rounds = config.get("round"), self.workspace.settings.rounds
         if not isinstance(number, int) or not 1 <= number <= rounds:
             raise Refusal("request", f"round {number!r} is not one of 1..{rounds}")

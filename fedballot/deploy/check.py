@@ -20,7 +20,8 @@ from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
 from fedballot.learners.registry import make_learner
-from fedballot.methods.registry import METHODS, Method
+from fedballot.methods.api import Method
+from fedballot.methods.registry import METHODS
 from fedballot.privacy.ledger.ledger import Version
 
 T = TypeVar("T")

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from flwr.client import NumPyClient
-from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, BallotClient, Refusal, Workspace
 from fedballot.core.errors import DataError, FedballotError, RunError
@@ -25,11 +24,12 @@ from fedballot.deploy.rules import check_request, check_weights, site_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
 from fedballot.deploy.time_limit import GRACE_S, time_limit
-from fedballot.methods.registry import Method
+from fedballot.methods.api import Method
 from fedballot.privacy.ledger.heads import SENT, SHOWN, TAG, heads_for, ledger_tag
 from fedballot.privacy.ledger.ledger import Version
 from fedballot.runs.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
 from fedballot.settings.parts import CommonSettings
+from fedballot.wire.messages import Config, Scalar
 
 logger = logging.getLogger("flwr")  # what the SuperNode writes to
 
@@ -102,7 +102,7 @@ def own_tag(site: Site) -> str:
     return ledger_tag(site.key.read_bytes(), site.data.population)
 
 
-def open_ledger(site: Site, config: dict[str, Scalar]) -> SiteLedger:
+def open_ledger(site: Site, config: Config) -> SiteLedger:
     """The site's ledger, if it holds every head that the server was shown of it.
 
     Raises
@@ -165,7 +165,7 @@ class SiteClient(NumPyClient):
     def __init__(self, site_file: Path, method: Method, settings: CommonSettings) -> None:
         self.site_file, self.method, self.settings = site_file, method, settings
 
-    def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
+    def fit(self, parameters: Arrays, config: Config) -> tuple[Arrays, int, dict[str, Scalar]]:
         """See :meth:`fedballot.clients.base.BallotClient.fit`."""
         site: Site | None = None
         try:

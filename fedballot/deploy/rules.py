@@ -15,7 +15,7 @@ from fedballot.datasets.own import SITES
 from fedballot.deploy.limits import Limit, can_be_limited
 from fedballot.deploy.site_file import Allowed, Site
 from fedballot.learners.extractors import chain_name, network_digest, takes_network
-from fedballot.methods.registry import Method
+from fedballot.methods.api import Method
 from fedballot.settings.heads import FrozenSettings
 from fedballot.settings.parts import EXTRACTORS, CommonSettings
 from fedballot.settings.weights import WeightsSettings

@@ -21,17 +21,19 @@ from flwr.server.server import FitResultsAndFailures
 
 from fedballot import __version__
 from fedballot.clients.base import Workspace
-from fedballot.datasets.federation import FederatedData, FederationSpec, build
-from fedballot.datasets.own import SITES
 from fedballot.core.errors import FedballotError, SettingsError
 from fedballot.core.files import write_json
+from fedballot.core.folders import RunFolder, client_folder
+from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
+from fedballot.core.progress import Progress
+from fedballot.datasets.federation import FederatedData, FederationSpec, build
+from fedballot.datasets.own import SITES
 from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
-from fedballot.methods.registry import METHODS, Method, get_method
-from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
+from fedballot.methods.api import Method
+from fedballot.methods.registry import METHODS, get_method
+from fedballot.privacy.ledger.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
-from fedballot.core.progress import Progress
-from fedballot.core.folders import RunFolder, client_folder
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
 
@@ -148,8 +150,6 @@ class BallotServer(Server):
         self, server_round: int, timeout: float | None
     ) -> tuple[Parameters | None, dict[str, Scalar], FitResultsAndFailures] | None:
         """One exchange with the clients, or as many as the Strategy needs."""
-        if self._ballots.take_kept(server_round):
-            return None
         out = super().fit_round(server_round, timeout)
         while self._ballots.exchanging:
             out = super().fit_round(server_round, timeout)
@@ -236,7 +236,12 @@ class Recorder:
             for record in strategy.round_records:
                 name = strategy.charged_as(record["round"])
                 answered[name] = max(answered.get(name, 0), record["answered"])
-            reconcile(folders, strategy.charge, answered, guarantees, strategy.better_than_charged)
+            amplified = strategy.composition().amplified
+
+            def costs(client_id: int) -> Costs:
+                return strategy.composition(client_id).costs()
+
+            reconcile(folders, costs, answered, guarantees, amplified)
         strategy.save(self.folder)
         self._per_round(strategy.round_records)
         counts = strategy.counts
@@ -287,7 +292,10 @@ class Recorder:
 
     def _per_round(self, records: list[dict[str, Any]]) -> None:
         """Add to each round what the clients noted about it; a client that missed a round is null there."""
-        noted = [(self.folder.client(client_id).figures() or {}).get("rounds", {}) for client_id in range(self.settings.clients)]
+        noted = [
+            (self.folder.client(client_id).figures() or {}).get("rounds", {})
+            for client_id in range(self.settings.clients)
+        ]
         for record in records:
             values = [found.get(str(record["round"])) for found in noted]
             known = [value for value in values if value is not None]

@@ -8,8 +8,9 @@ from pathlib import Path
 from flwr.common import Context
 
 from fedballot.core.errors import SettingsError
+from fedballot.methods.api import Method
+from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.heads import FILE
-from fedballot.methods.registry import Method, get_method
 from fedballot.settings.parts import CommonSettings, build, load_preset
 
 OWN_KEYS = ("method", "preset", "out", "heads")

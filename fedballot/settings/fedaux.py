@@ -10,17 +10,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
-from fedballot.privacy.mechanisms.class_sums import ClassSums
-from fedballot.settings.heads import FeddSettings, HeadSettings
+from fedballot.privacy.accounting.costs import Cost
+from fedballot.privacy.guarantee import Unit
+from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism, unprotected
+from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
+from fedballot.privacy.noise.randomness import NoiseSource
+from fedballot.settings.heads import FeddSettings, HeadSettings, head_mechanisms, record_level
 from fedballot.settings.parts import EXTRACTORS, setting
 from fedballot.settings.summed import SummedSettings
 from fedballot.settings.weights import WeightsSettings
 from fedballot.wire.secagg import Form
 
 LANDMARKS = 512  # of class sums, where the public pool is large enough
+EmbeddedRecords = tuple[npt.NDArray[np.floating], npt.NDArray[np.integer]]
 PER_LANDMARK = 10  # least public records for a landmark
 
 
@@ -94,6 +102,14 @@ class FedauxfdpSettings(FeddSettings):
     def score_target(self) -> float:
         return self.score_epsilon if self.logistic else math.inf
 
+    def composition(self, facts: Facts) -> Composition:
+        if self.logistic:
+            return super().composition(facts)
+        noisy = sums_mechanism(self, facts.classes, facts.features)
+        noise = "with Gaussian noise, in one release" if noisy else "without noise"
+        sums = OwnSums(noisy, facts.records, facts.classes)
+        return record_level(self, {"sums": sums}, f"Class counts and sums of each client {noise}", facts)
+
 
 @dataclass(frozen=True)
 class FedauxFSettings(FeddSettings):
@@ -135,6 +151,10 @@ class FedauxFSettings(FeddSettings):
     def score_target(self) -> float:
         return self.score_epsilon
 
+    def composition(self, facts: Facts) -> Composition:
+        parts = {"predictions": Exact(), "scores": head_mechanisms(self, facts)["scores"]}
+        return record_level(self, parts, "Predictions without noise, and the score head of each client", facts)
+
 
 @dataclass(frozen=True)
 class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
@@ -155,6 +175,28 @@ class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
                 "records=0, but sites keep their numbers to themselves, and sums need a largest number: set records to "
                 "the most that a site holds"
             )
+
+    def composition(self, facts: Facts) -> Composition:
+        noisy = shared_mechanism(self, facts.classes)
+        return Composition(
+            {"sums": SharedSums(noisy)},
+            "class counts and sums of all clients",
+            "record",
+            "replace-one",
+            self.delta,
+            also=(("person", "replace-one"),),
+            trust=self.trust,
+            seeded=self.noise_seed is not None,
+            amplified=self.secure_aggregation,
+            stated=lambda: noisy.guarantees(
+                self.delta,
+                secure=self.secure_aggregation,
+                arrived=facts.arrived if self.secure_aggregation else None,
+                seeded=self.noise_seed is not None,
+                records=facts.all_records,
+                largest=facts.largest_client,
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -194,6 +236,51 @@ class FedauxSettings(WeightsSettings, HeadSettings):
     @property
     def score_target(self) -> float:
         return self.score_epsilon
+
+    def composition(self, facts: Facts) -> Composition:
+        return unprotected("Models without noise, beside scores with noise")
+
+    def scores(self, facts: Facts) -> Composition:
+        """Of the score head alone, which is paid for once."""
+        scores = head_mechanisms(self, facts)["scores"]
+        return record_level(self, {"scores": scores}, "Score head of each client", facts)
+
+
+@dataclass(frozen=True)
+class OwnSums(Mechanism):
+    """A client's own class sums; `records` is its public number.
+
+    A blank answer's counts must add up to that number too, else a failure would be known for sure.
+    """
+
+    noisy: ClassSums | None
+    records: int
+    classes: int
+
+    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> Cost | None:
+        """What the release costs a record, or a person's records; None without noise."""
+        return self.noisy.cost(unit, records_per_person) if self.noisy else None
+
+    def release(self, exact: EmbeddedRecords, noise: NoiseSource) -> npt.NDArray[np.float64]:
+        """Counts and sums (C, 1 + d) of embedded records (n, d) and labels (n,)."""
+        if self.noisy is None:
+            return class_sums(*exact, self.classes)
+        return self.noisy.release(*exact, noise, self.records)
+
+
+@dataclass(frozen=True)
+class SharedSums(Mechanism):
+    """Class sums of which only the sum over clients is opened."""
+
+    noisy: ClassSums
+
+    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> Cost:
+        """What the sum costs a record, or a person's records."""
+        return self.noisy.cost(unit, records_per_person)
+
+    def release(self, exact: EmbeddedRecords, noise: NoiseSource) -> npt.NDArray[np.int64]:
+        """A client's counts and sums (C, 1 + d) with its share of the noise, in grid steps."""
+        return self.noisy.steps(*exact, noise)
 
 
 @lru_cache(maxsize=4)

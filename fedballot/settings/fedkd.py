@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
+from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.settings.parts import CommonSettings, setting
 from fedballot.settings.summed import SummedSettings
@@ -81,6 +82,14 @@ class FedkdSettings(EnsembleSettings):
         site_limit=(0.0, 1e6),
     )
 
+    def composition(self, facts: Facts) -> Composition:
+        return unprotected(
+            "Quantised logits of each client; Laplace noise that the server adds to their average",
+            unit="client",
+            adjacency="zero-out",
+            n=self.clients,
+        )
+
 
 @dataclass(frozen=True)
 class FedkdDpSettings(EnsembleSettings, SummedSettings):
@@ -96,6 +105,26 @@ class FedkdDpSettings(EnsembleSettings, SummedSettings):
     logit_bound: float = setting(
         1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
     )
+
+    def composition(self, facts: Facts) -> Composition:
+        noisy = mechanism(self, facts.classes)
+        return Composition(
+            {"logits": noisy},
+            "noisy sum of logits",
+            "client",
+            "zero-out",
+            self.delta,
+            trust=self.trust,
+            seeded=self.noise_seed is not None,
+            amplified=self.secure_aggregation,
+            stated=lambda: noisy.guarantees(
+                self.delta,
+                secure=self.secure_aggregation,
+                arrived=facts.arrived if self.secure_aggregation else None,
+                seeded=self.noise_seed is not None,
+                clients=self.clients,
+            ),
+        )
 
 
 @lru_cache(maxsize=4)

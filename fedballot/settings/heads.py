@@ -6,17 +6,20 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", sect
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from fedballot.core.errors import SettingsError
 from fedballot.learners.extractors import split_steps
-from fedballot.privacy.accounting import accountants as accounting
 from fedballot.privacy.accounting import papers
-from fedballot.privacy.accounting.costs import Cost
-from fedballot.privacy.mechanisms.heads import PrivateHead
+from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism
+from fedballot.privacy.mechanisms.heads import Head, PrivateHead
+from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.settings.parts import EXTRACTORS, CommonSettings, setting
 
 
@@ -113,6 +116,11 @@ class HeadSettings(FrozenSettings):
         """Epsilon of the score head."""
         return math.inf
 
+    def composition(self, facts: Facts) -> Composition:
+        heads = "class and score head" if self.with_scores else "class head"
+        noise = "without class noise" if math.isinf(self.epsilon) else "with Gaussian noise on the weights"
+        return record_level(self, head_mechanisms(self, facts), f"Logistic {heads} of each client {noise}", facts)
+
 
 @dataclass(frozen=True)
 class FeddSettings(HeadSettings):
@@ -159,23 +167,48 @@ def score_mechanism(settings: HeadSettings, records: int, features: int) -> Priv
     )
 
 
-def head_mechanisms(
-    settings: HeadSettings, records: int, negatives: int, features: int, classes: int
-) -> dict[str, PrivateHead | None]:
-    """The noise of each head that a client with logistic heads tells; None: it has none."""
-    found = {"classes": class_mechanism(settings, records, features, classes)}
+@dataclass(frozen=True)
+class ExactHead(Exact):
+    """A head that leaves without noise."""
+
+    def release(self, exact: Head, noise: NoiseSource) -> npt.NDArray[np.float64]:
+        """Its weights (C, p)."""
+        return exact.weights
+
+
+def head_mechanisms(settings: HeadSettings, facts: Facts) -> dict[str, PrivateHead | ExactHead]:
+    """The noise of each head that a client with logistic heads tells."""
+    width = facts.features + 1
+    out = {"classes": class_mechanism(settings, facts.records, width, facts.classes) or ExactHead()}
     if settings.with_scores:
-        found["scores"] = score_mechanism(settings, records + negatives, features)
-    return found
+        out["scores"] = score_mechanism(settings, facts.records + facts.negatives, width) or ExactHead()
+    return out
 
 
-def head_costs(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> dict[str, Cost]:
-    """What each head costs, as far as it has noise."""
-    found = head_mechanisms(settings, records, negatives, features, classes)
-    return {name: noisy.cost() for name, noisy in found.items() if noisy}
-
-
-def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, float]:
-    """(epsilon, delta) of all releases of a client, by composition."""
-    delta = settings.delta * len(costs)
-    return accounting.epsilon(costs, delta), delta
+def record_level(settings: HeadSettings, parts: Mapping[str, Mechanism], words: str, facts: Facts) -> Composition:
+    """The composition of releases that protect single records, how many there are being public."""
+    charged = sum(part.cost("record") is not None for part in parts.values())
+    composition = Composition(
+        parts,
+        words,
+        "record",
+        "replace-one",
+        settings.delta * max(1, charged),
+        also=(("person", "replace-one"),),
+        seeded=settings.noise_seed is not None,
+        n=facts.largest_client,
+        counted=f"{'one release' if charged == 1 else f'{charged} releases, composed'}; how many records a client "
+        "holds is public, and extractor, clipping bound and dimension come from public data and numbers",
+    )
+    if settings.mechanism != "paper" or not composition.private:
+        return composition
+    (proved,) = composition.guarantees()
+    targets = [settings.epsilon, *([settings.score_target] if settings.with_scores else [])]
+    claim = replace(
+        proved,
+        epsilon=math.fsum(targets),
+        delta=settings.delta * len(targets),
+        status="paper's claim" if settings.noise_seed is None else "seeded",
+        accountant="Theorem 1 and the classical Gaussian, added up",
+    )
+    return replace(composition, stated=lambda: [claim, proved])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedballot.core.errors import SettingsError
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Trust, secure_aggregation
 from fedballot.settings.parts import CommonSettings, setting
 from fedballot.wire import secagg
 from fedballot.wire.secagg import Plan
@@ -50,3 +51,10 @@ class SummedSettings(CommonSettings):
         return secagg.make_plan(
             self.clients, self.required_clients, self.colluders, self.mask_neighbours, self.share_threshold
         )
+
+    @property
+    def trust(self) -> Trust:
+        """Whom a client trusts with its ballot: without masks, the server sees each."""
+        if not self.secure_aggregation:
+            return TRUSTED_AGGREGATOR
+        return secure_aggregation(self.required_clients, self.colluders)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.learners.extractors import split_steps
+from fedballot.privacy.guarantee import ADJACENCY, Guarantee
+from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.settings.parts import EXTRACTORS, setting
 from fedballot.settings.summed import SummedSettings
@@ -87,6 +89,40 @@ class VotingSettings(SummedSettings):
     def max_votes(self) -> int:
         """Most queries M that one client votes on."""
         return self.query_count
+
+    def composition(self, facts: Facts) -> Composition:
+        noisy = mechanism(self)
+        shared: Any = {
+            "unit": self.unit,
+            "adjacency": ADJACENCY[self.unit],
+            "delta": self.delta,
+            "also": tuple(ADJACENCY.items()),
+            "trust": self.trust,
+        }
+        if noisy is None:
+            return Composition({"votes": Exact()}, "votes without noise", view="output only", n=self.clients, **shared)
+        return Composition(
+            {"votes": noisy},
+            "noisy vote counts",
+            seeded=self.noise_seed is not None,
+            amplified=self.secure_aggregation,
+            stated=lambda: self._guarantees(noisy, facts),
+            **shared,
+        )
+
+    def _guarantees(self, noisy: NoisyVotes, facts: Facts) -> list[Guarantee]:
+        """All that is to be said of the sum; the target's comes first."""
+        stated = noisy.guarantees(
+            self.delta,
+            secure=self.secure_aggregation,
+            arrived=facts.arrived if self.secure_aggregation else None,
+            seeded=self.noise_seed is not None,
+            clients=self.clients,
+            records=facts.all_records,
+            largest=facts.largest_client,
+        )
+        aimed = next(guarantee for guarantee in stated if guarantee.unit == self.unit)
+        return [aimed, *(guarantee for guarantee in stated if guarantee is not aimed)]
 
     @property
     def votes_per_query(self) -> int | None:

@@ -6,10 +6,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.own import SITES
-from fedballot.privacy.guarantee import Adjacency
+from fedballot.privacy.accounting.costs import Cost, GaussianCost
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Adjacency, Unit
+from fedballot.privacy.mechanism import Composition, Facts, Mechanism, unprotected
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
+from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.settings.parts import CommonSettings, setting
 
 
@@ -52,6 +58,16 @@ class WeightsSettings(CommonSettings):
         """Clients asked in a round, at least one."""
         return max(1, round(self.participation * self.clients))
 
+    def composition(self, facts: Facts) -> Composition:
+        return unprotected(
+            "Weights without noise",
+            unit="client",
+            adjacency="zero-out",
+            view="output only",
+            trust=TRUSTED_AGGREGATOR,
+            n=self.clients,
+        )
+
 
 @dataclass(frozen=True)
 class ProxSettings(WeightsSettings):
@@ -91,6 +107,10 @@ class FedgenSettings(WeightsSettings):
                 f"domain_adaptation={self.domain_adaptation:g} needs a public pool, which fedgen does without: "
                 "leave it out, or run feddf"
             )
+
+    def composition(self, facts: Facts) -> Composition:
+        plain = super().composition(facts)
+        return replace(plain, words="Weights and class counts without noise") if self.label_counts else plain
 
 
 @dataclass(frozen=True)
@@ -143,6 +163,26 @@ class DpFedavgSettings(MomentumSettings):
         """The two worlds: a client blanked out (Poisson), or replaced (a cohort of fixed size has no empty seats)."""
         return "zero-out" if self.sampling == "poisson" else "replace-one"
 
+    def composition(self, facts: Facts) -> Composition:
+        noisy = client_mechanism(self, facts.weights)
+        whole = self.sampling == "poisson" and self.participation == 1
+        who = "all clients" if whole else f"a secret {self.sampling} cohort of {self.divisor:g} clients"
+        charged = Composition(
+            {"difference": ServerNoise(noisy)},
+            f"Gaussian noise of {noisy.multiplier:.4g} clips, by the server, on the sum of {who}",
+            "client",
+            self.adjacency,
+            self.delta,
+            releases=self.rounds,
+            view="output only",
+            trust=TRUSTED_AGGREGATOR,
+            seeded=self.noise_seed is not None,
+            amplified=True,
+            n=self.clients,
+            counted=f"{self.rounds} rounds, the model after each of them",
+        )
+        return stated_by(noisy, charged)
+
 
 @dataclass(frozen=True)
 class DpFedsgdSettings(WeightsSettings):
@@ -188,6 +228,64 @@ class DpFedsgdSettings(WeightsSettings):
     def steps(self) -> int:
         """Noisy steps of a round."""
         return max(1, round(self.epochs / self.rate))
+
+    def composition(self, facts: Facts) -> Composition:
+        noisy = record_mechanism(self, facts.weights)
+        part = NoisySteps(round_mechanism(self, facts.weights))
+        charged = Composition(
+            {"difference": part},
+            f"Gaussian noise of {noisy.multiplier:.4g} clips on the gradients of each Poisson batch",
+            "record",
+            "add-remove",
+            self.delta,
+            releases=self.rounds,
+            accountant="exact" if isinstance(part.cost(), GaussianCost) else "rdp",  # the one that knows sampling
+            seeded=self.noise_seed is not None,
+            n=facts.largest_client,
+            counted=f"{self.rounds} rounds of {self.steps} noisy steps each",
+        )
+        return stated_by(noisy, charged)
+
+
+@dataclass(frozen=True)
+class ServerNoise(Mechanism):
+    """The difference as it is: the server adds the noise that is charged.
+
+    A client that is drawn knows it, and so pays for it without amplification.
+    """
+
+    noisy: SubsampledGaussian
+    central = True
+
+    def cost(self, unit: Unit = "client", records_per_person: int = 1) -> Cost:
+        """What one round costs a client that is drawn."""
+        return self.noisy.cost_if_drawn()
+
+    def release(self, exact: npt.NDArray[np.floating], noise: NoiseSource) -> npt.NDArray[np.float64]:
+        """The noisy sum (d,) of clipped differences (n, d), at the server."""
+        return self.noisy.release(exact, noise)
+
+
+@dataclass(frozen=True)
+class NoisySteps(Mechanism):
+    """A difference of weights whose noise is in every step that led to it."""
+
+    noisy: SubsampledGaussian
+
+    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> Cost:
+        """What the steps of one round cost a record."""
+        return self.noisy.cost(unit, records_per_person)
+
+    def release(self, exact: npt.NDArray[np.floating], noise: NoiseSource) -> npt.NDArray[np.floating]:
+        """The difference."""
+        return exact
+
+
+def stated_by(noisy: SubsampledGaussian, composition: Composition) -> Composition:
+    """The composition, whose guarantee counts all steps at once, sampling included, by the tightest accountant."""
+    (guarantee,) = composition.guarantees()
+    whole = replace(guarantee, epsilon=noisy.epsilon(composition.delta), accountant=noisy.accountant)
+    return replace(composition, stated=lambda: [whole])
 
 
 @lru_cache(maxsize=8)

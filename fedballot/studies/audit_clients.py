@@ -42,7 +42,6 @@ from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism
 from fedballot.settings.fedkd import mechanism as logits_mechanism
-from fedballot.settings.fedmd import noisy_predictions
 from fedballot.settings.heads import class_mechanism, score_mechanism
 from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings
@@ -414,7 +413,7 @@ def predictions(desk: Desk, claim: float) -> list[Finding]:
         client_models="logistic-regression",
         epsilon=accounting.epsilon([whole.cost()] * both, DELTA),
     )
-    noisy = noisy_predictions(settings, 2).mechanism
+    noisy = settings.noisy_predictions(2).noisy
     assert not isinstance(noisy, NoisyValues)
     pool = np.abs(spread(QUERIES, 2, 1)) + 1
     x = np.vstack([pool[:20], -pool[:20]])

@@ -214,11 +214,11 @@ def test_an_unknown_error_tells_only_its_type(small, tmp_path, monkeypatch):
 
 
 def test_targets_at_client_and_record_level(small):
-    client_id = mechanism(build(PateSettings, small.to_dict(), {"epsilon": 2}))
+    client_level = mechanism(build(PateSettings, small.to_dict(), {"epsilon": 2}))
     record = mechanism(build(PateSettings, small.to_dict(), {"epsilon": 2, "unit": "record"}))
-    assert 1.999 < client_id.epsilon(1e-3, "client") <= 2
+    assert 1.999 < client_level.epsilon(1e-3, "client") <= 2
     assert 1.999 < record.epsilon(1e-3, "record") <= 2
-    assert record.sigma == pytest.approx(client_id.sigma * math.sqrt(2), rel=0.02)
+    assert record.sigma == pytest.approx(client_level.sigma * math.sqrt(2), rel=0.02)
     assert mechanism(build(PateSettings, small.to_dict(), {"epsilon": "inf"})) is None
     assert mechanism(build(PateSettings, small.to_dict(), {"sigma": 50})).sigma == 50
 

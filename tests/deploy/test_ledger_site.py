@@ -439,7 +439,7 @@ def test_a_sample_costs_a_person_whatever_it_may_hold_of_them(persons: Path) -> 
     few = {"k": 20, "min_size": 40, "queries": 50, "pretrain_epochs": 0, "share": "softmax"}
     _, metrics = ask(persons, asked=settings(persons, NfdpSettings, **few), method="fedmd-nfdp")
     assert metrics["refused"] == "", metrics["detail"]
-    assert Ledger(persons.parent / "ledger").costs() == [NfdpSample(40, 20).cost(3)]
+    assert Ledger(persons.parent / "ledger").costs() == [NfdpSample(40, 20).cost("person", 3)]
 
 
 @pytest.mark.parametrize("head", ["class-sums", "logistic"])

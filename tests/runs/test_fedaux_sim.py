@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.core.files import read_arrays
-from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.core.progress import Silent
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.settings.parts import build
 from fedballot.sim import simulate
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fedballot.settings.fedkd import FedkdSettings
 from fedballot.core.files import read_arrays
 from fedballot.core.progress import Silent
+from fedballot.settings.fedkd import FedkdSettings
 from fedballot.settings.parts import build
 from fedballot.sim import simulate
 from tests.conftest import SMALL

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedballot.settings.fedmd import NfdpSettings
 from fedballot.core.files import read_arrays
+from fedballot.settings.fedmd import NfdpSettings
 from fedballot.settings.parts import build
 from tests.inprocess import run_here
 

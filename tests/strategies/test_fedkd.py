@@ -227,13 +227,13 @@ def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp
     settings = build(FedkdDpSettings, SMALL, changes)
     server = strategy(settings)
 
-    def workspace(client_id):
+    def client(client_id):
         return FedkdDpClient(
             Workspace(client_id, settings, server.data, ClientFolder(tmp_path / str(client_id)), "cpu")
         )
 
     running = BallotServer(server, lambda error: None)
-    nodes = [Node(workspace, client_id) for client_id in range(5)]
+    nodes = [Node(client, client_id) for client_id in range(5)]
     for node in nodes:
         running.client_manager().register(node)
     running.fit(1, 60)

@@ -21,7 +21,7 @@ from fedballot.core.progress import Silent
 from fedballot.runs.engine import BallotServer, federated_data
 from fedballot.settings.parts import build
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
-from fedballot.strategies.pate import PateStrategy
+from fedballot.strategies.voting import VotingStrategy
 from fedballot.wire import secagg
 from tests.conftest import SMALL
 
@@ -75,9 +75,9 @@ class World:
         self.replies.append((client_id, ins, res))
         return res
 
-    def strategy(self) -> PateStrategy:
+    def strategy(self) -> VotingStrategy:
         data = federated_data(self.settings)
-        made = PateStrategy(
+        made = VotingStrategy(
             self.settings,
             data=data,
             device="cpu",
@@ -89,7 +89,7 @@ class World:
         made.take_up(self.folder / "checkpoint.npz")
         return made
 
-    def run(self, strategy: PateStrategy | None = None) -> PateStrategy:
+    def run(self, strategy: VotingStrategy | None = None) -> VotingStrategy:
         strategy = strategy or self.strategy()
         self.server = BallotServer(strategy, lambda error: None)
         for client_id in range(self.settings.clients):
@@ -124,7 +124,7 @@ def world(tmp_path: Path) -> World:
     return World(build(PateSettings, SMALL, changes, {"secure_aggregation": True}), tmp_path)
 
 
-def told(done: PateStrategy) -> list[dict[str, Any]]:
+def told(done: VotingStrategy) -> list[dict[str, Any]]:
     return [one.worded() for one in done.guarantees()]
 
 
@@ -136,7 +136,7 @@ def test_the_tally_is_the_plain_sum_and_the_trust_is_stated(world: World) -> Non
     # the noise of six came, that of four was agreed and charged
     noisy = mechanism(world.settings)
     assert first["epsilon"] < noisy.epsilon(1e-3, "client") <= 40
-    assert "with the noise of 6 participants" in first["composition"]
+    assert "with the noise of 6 clients" in first["composition"]
     assert not [g for g in told(done) if g["trust"] == "self"]
     assert done.aggregation["secure"] and done.round_records[0]["answered"] == 6
 
@@ -223,7 +223,7 @@ def test_an_opened_sum_survives_a_server_that_breaks_while_it_learns(world: Worl
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(PateStrategy, "combine_sum", breaks)
+        patch.setattr(VotingStrategy, "combine_sum", breaks)
         with pytest.raises(MemoryError):
             world.run()
     asked = len(world.replies)

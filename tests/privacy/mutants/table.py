@@ -55,7 +55,7 @@ MUTANTS = (
         "return math.sqrt(self.max_votes)",
         "return math.sqrt(self.max_votes - 1)",
         "M off by one",
-        (VOTES + "test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds[client_id-3-2-None]",),
+        (VOTES + "test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds[client-3-2-None]",),
     ),
     Mutant(
         "privacy/mechanisms/votes.py",
@@ -86,7 +86,7 @@ MUTANTS = (
         "NoisyVotes.cost_alone",
         "return self._replaced(self.swaps(unit, records_per_person), 1)",
         "return self._replaced(self.swaps(unit, records_per_person), self.honest)",
-        "the server sees one client_id, all noise is counted",
+        "the server sees one client, all noise is counted",
         (VOTES + "test_every_statement_is_made",),
     ),
     Mutant(
@@ -94,7 +94,7 @@ MUTANTS = (
         "NoisyVotes._replaced",
         "cells = 2 * self.max_votes * swaps",
         "cells = self.max_votes * swaps",
-        "a replaced client_id changes M cells, not 2 M",
+        "a replaced client changes M cells, not 2 M",
         (VOTES + "test_every_statement_is_made",),
     ),
     Mutant(
@@ -333,7 +333,7 @@ MUTANTS = (
         "NoisyLogits.cost_alone",
         "return replace(self.mechanism.cost(2 * self.sensitivity), shares=1)",
         "return self.mechanism.cost(2 * self.sensitivity)",
-        "the server sees one client_id, all noise is counted",
+        "the server sees one client, all noise is counted",
         (MECHANISMS + "test_no_logits_move_their_release_further_than_is_paid_for",),
     ),
     # heads
@@ -455,7 +455,7 @@ MUTANTS = (
         "ClassSums.guarantees",
         "alone = replace(self.cost(), shares=1).epsilon(delta)",
         "alone = self.cost().epsilon(delta)",
-        "the server sees one workspace, all noise is counted",
+        "the server sees one client, all noise is counted",
         (CLASS_SUMS + "test_the_statements_count_secret_shares_only",),
     ),
     Mutant(

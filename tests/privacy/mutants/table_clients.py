@@ -172,7 +172,7 @@ MUTANTS = (
         "BallotClient.fit",
         'detail = f"{type(error).__name__}; the client\'s own folder says more"',
         "detail = str(error)",
-        "an error's text leaves the workspace",
+        "an error's text leaves the site",
         (CHARGING + "test_an_error_before_the_charge_tells_its_type_only",),
     ),
     Mutant(
@@ -278,7 +278,7 @@ MUTANTS = (
         "KnnClient._counts",
         "found = nearest(features, self.extractor.transform(x), min(self.workspace.settings.k, len(labels)))",
         "found = nearest(features, self.extractor.transform(x), self.workspace.settings.k)",
-        "a workspace of few records fails",
+        "a client of few records fails",
         (LEAVES + "test_a_client_with_fewer_records_than_neighbours_counts_them_all",),
     ),
     Mutant(
@@ -304,7 +304,7 @@ MUTANTS = (
         'return {"logits": Part(self.mechanism.cost(), self.mechanism.release)}',
         'return {"logits": Part(self.mechanism.cost(), lambda told, noise: self.mechanism.release(told, noise) if '
         "self.workspace.client_id != 2 else np.rint(np.zeros(np.shape(told))).astype(np.int64))}",
-        "one client_id adds no noise",
+        "one client adds no noise",
         (NOISE + "[logits-2]",),
     ),
     Mutant(
@@ -436,9 +436,9 @@ MUTANTS = (
     Mutant(
         "clients/fedaux_sum.py",
         "FedauxfdpSumClient.parts",
-        '"sums": Part(noisy.cost(self.workspace.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise))',
-        '"sums": Part(noisy.cost(self.workspace.counted(unit)), lambda own, noise: (noisy.steps(own[0], own[1], noise) + '  # noqa: E501
-        "noisy.steps(own[0], own[1], noise)) // 2)",
+        "noisy.cost(self.workspace.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise)",
+        "noisy.cost(self.workspace.counted(unit)), lambda own, noise: (noisy.steps(own[0], own[1], noise) + "
+        "noisy.steps(own[0], own[1], noise)) // 2",
         "the mean of two draws",
         (NOISE + "[shares of class sums-0]",),
     ),
@@ -582,7 +582,7 @@ MUTANTS = (
         "DpFedavgClient.parts",
         'return {"difference": Part(self.mechanism(question).cost_if_drawn(), lambda told, _: told)}',
         'return {"difference": Part(replace(self.mechanism(question), steps=1).cost(), lambda told, _: told)}',
-        "a drawn client_id is charged at the amplified rate",
+        "a drawn client is charged at the amplified rate",
         (LEAVES + "test_a_client_that_is_drawn_is_charged_as_if_it_always_were",),
     ),
     Mutant(
@@ -913,7 +913,7 @@ MUTANTS = (
         "check_request",
         '(not method.single_client, f"method {method.name!r} is one client\'s on its own: no site takes part in it"),',
         '(True, ""),',
-        "methods of one workspace",
+        "methods of one client",
         (SITE + "test_a_method_of_one_client_is_refused",),
     ),
     Mutant(
@@ -921,7 +921,7 @@ MUTANTS = (
         "site_settings",
         'if field.metadata["reads"] in ("server", "machine")',
         'if field.metadata["reads"] == "machine"',
-        "what the server sets for itself reaches the workspace",
+        "what the server sets for itself reaches the client",
         (SITE + "test_what_the_server_sets_for_itself_reaches_no_client",),
     ),
     # sites: ledger and client
