@@ -14,7 +14,7 @@ from fedballot.clients.private_heads import HeadQuestion
 from fedballot.clients.summed import SummedClient
 from fedballot.privacy.mechanism import Facts
 from fedballot.settings.fedaux import FedauxfdpSumSettings, most_records, sums_form
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], FedauxfdpClient[FedauxfdpSumSettings]):

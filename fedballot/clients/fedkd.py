@@ -19,7 +19,7 @@ from fedballot.privacy.mechanisms.quantise import Quantiser
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_labels, unpack_labels, unpack_singles
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 Floats = npt.NDArray[np.floating]
 Indices = npt.NDArray[np.int64]

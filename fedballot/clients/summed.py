@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, refusals, request_name
 from fedballot.settings.summed import SummedSettings
+from fedballot.wire import secagg
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=SummedSettings)
 

@@ -25,7 +25,7 @@ from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.settings.heads import FeddSettings, HeadSettings, head_mechanisms, record_level
 from fedballot.settings.summed import SummedSettings
 from fedballot.settings.weights import WeightsSettings
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 LANDMARKS = 512  # of class sums, where the public pool is large enough
 EmbeddedRecords = tuple[npt.NDArray[np.floating], npt.NDArray[np.integer]]

@@ -15,7 +15,7 @@ from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.settings.parts import CommonSettings
 from fedballot.settings.summed import SummedSettings
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ from fedballot.privacy import accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import ballot_form
+from fedballot.wire import secagg
 from fedballot.wire.packing import WireError
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import STAGES
+from fedballot.wire.secagg import STAGES
 from tests.deploy.harness import edit
 
 FEATURES, CLASSES, PUBLIC, RECORDS = 4, 3, 60, 24
