@@ -26,7 +26,7 @@ from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs import legacy_api, message_api
 from fedballot.runs.engine import make_client, make_server
 from fedballot.runs.run_config import client_number
@@ -166,7 +166,7 @@ BROKEN = {"epsilon": 40, "clients": 12, "student": "argmax"}
 def test_broken_clients_are_counted_and_the_run_goes_on(api, tmp_path):
     out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 6})
     folder = RunFolder.open(out, "pate-fl", settings, resume=False)
-    side = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+    side = make_server(get_method("pate-fl"), settings, folder, workers=2, progress=Silent())
     run_simulation(
         server_app=api.server_app(lambda context: side),
         client_app=api.client_app(partial(_broken_client, settings, out / "clients")),

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, Refusal, Release
+from fedballot.clients.base import Arrays, Release
 from fedballot.clients.frozen import PublicFeatures
 from fedballot.clients.private_heads import (
     Features,
@@ -25,6 +25,7 @@ from fedballot.clients.private_heads import (
     fit_score_head,
     pack,
 )
+from fedballot.clients.workspace import EVALUATED, Refusal
 from fedballot.datasets.embedding import AXES, Embedding, fit_embedding
 from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.certainty import planned_dimension, score

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedballot.clients.base import Refusal
+from fedballot.clients.workspace import Refusal
 from fedballot.core.setting import declaration
 from fedballot.datasets.own import SITES
 from fedballot.deploy.limits import Limit, can_be_limited

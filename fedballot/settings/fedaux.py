@@ -10,25 +10,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import setting
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
-from fedballot.privacy.accounting import Cost
-from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism, unprotected
-from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
-from fedballot.privacy.noise.randomness import NoiseSource
+from fedballot.privacy.mechanism import Composition, Exact, Facts, unprotected
+from fedballot.privacy.mechanisms.class_sums import ClassSums
+from fedballot.privacy.mechanisms.parts import OwnSums, SharedSums
 from fedballot.settings.heads import FeddSettings, HeadSettings, head_mechanisms, record_level
 from fedballot.settings.summed import SummedSettings
 from fedballot.settings.weights import WeightsSettings
 from fedballot.wire.secagg import Form
 
 LANDMARKS = 512  # of class sums, where the public pool is large enough
-EmbeddedRecords = tuple[npt.NDArray[np.floating], npt.NDArray[np.integer]]
 PER_LANDMARK = 10  # least public records for a landmark
 
 
@@ -250,43 +244,6 @@ class FedauxSettings(WeightsSettings, HeadSettings):
         """Of the score head alone, which is paid for once."""
         scores = head_mechanisms(self, facts)["scores"]
         return record_level(self, {"scores": scores}, "Score head of each client", facts)
-
-
-@dataclass(frozen=True)
-class OwnSums(Mechanism):
-    """A client's own class sums; `records` is its public number.
-
-    A blank answer's counts must add up to that number too, else a failure would be known for sure.
-    """
-
-    noisy: ClassSums | None
-    records: int
-    classes: int
-
-    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> Cost | None:
-        """What the release costs a record, or a person's records; None without noise."""
-        return self.noisy.cost(unit, records_per_person) if self.noisy else None
-
-    def release(self, exact: EmbeddedRecords, noise: NoiseSource) -> npt.NDArray[np.float64]:
-        """Counts and sums (C, 1 + d) of embedded records (n, d) and labels (n,)."""
-        if self.noisy is None:
-            return class_sums(*exact, self.classes)
-        return self.noisy.release(*exact, noise, self.records)
-
-
-@dataclass(frozen=True)
-class SharedSums(Mechanism):
-    """Class sums of which only the sum over clients is opened."""
-
-    noisy: ClassSums
-
-    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> Cost:
-        """What the sum costs a record, or a person's records."""
-        return self.noisy.cost(unit, records_per_person)
-
-    def release(self, exact: EmbeddedRecords, noise: NoiseSource) -> npt.NDArray[np.int64]:
-        """A client's counts and sums (C, 1 + d) with its share of the noise, in grid steps."""
-        return self.noisy.steps(*exact, noise)
 
 
 @lru_cache(maxsize=4)

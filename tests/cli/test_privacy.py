@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fedballot.cli import main as cli
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent

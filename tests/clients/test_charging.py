@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from fedballot.clients.base import BallotClient, Workspace
+from fedballot.clients.base import BallotClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import setting

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedmd import FedmdClient, pack_predictions, states_folder, unpack_predictions
 from fedballot.clients.fedmd_private import LdpClient, NfdpClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build

@@ -15,17 +15,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients.base import BallotClient, Workspace
+from fedballot.clients.base import BallotClient
 from fedballot.clients.fedmd_private import NfdpClient
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.learners.flat import flatten
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import DeltaCost, GaussianCost, IntegerCost, PoissonCost
 from fedballot.privacy.guarantee import Unit
@@ -74,14 +75,14 @@ WORLD = world()
 
 
 def settings_of(method: str, **given: Any) -> Any:
-    return build(METHODS[method].settings, ALL, MODELS | given)
+    return build(get_method(method).settings, ALL, MODELS | given)
 
 
 def client(
     method: str, settings: CommonSettings, folder: Path, client_id: int = 0, data: FederatedData = WORLD, **changes: Any
 ) -> BallotClient[Any]:
     workspace = Workspace(client_id, settings, data, ClientFolder(folder / str(client_id)), "cpu")
-    return METHODS[method].client(replace(workspace, **changes))
+    return get_method(method).client(replace(workspace, **changes))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from fedballot.core.files import read_arrays
 from fedballot.core.progress import Silent
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs.flower_api import VARIABLE
 from fedballot.settings.parts import build
 from fedballot.sim import simulate
@@ -56,7 +56,7 @@ def test_both_apis_release_the_same_bits(method: str, values: dict[str, Any], tm
     for api in ("legacy", "message"):
         monkeypatch.setenv(VARIABLE, api)
         progress, out = Counting(), tmp_path / api
-        result = simulate(method, build(METHODS[method].settings, values), out, resume=False, progress=progress)
+        result = simulate(method, build(get_method(method).settings, values), out, resume=False, progress=progress)
         runs[api] = result, arrays_of(out), progress.stages
     (one, arrays, stages), (other, other_arrays, other_stages) = runs.values()
     assert len(arrays) > values["clients"] and arrays.keys() == other_arrays.keys()

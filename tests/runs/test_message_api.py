@@ -16,7 +16,7 @@ from fedballot.clients.base import BallotClient
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs import legacy_api, message_api
 from fedballot.runs.engine import ServerSide, make_client, make_server
 from fedballot.runs.flower_api import VARIABLE, flower_api
@@ -38,7 +38,7 @@ class World:
     """A run whose clients a test may change, on a link without Ray."""
 
     def __init__(self, method: str, out: Path, values: dict[str, Any], change: Change | None = None) -> None:
-        self.settings = build(METHODS[method].settings, values)
+        self.settings = build(get_method(method).settings, values)
         self.method, self.out, self.change, self.progress = method, out, change, Counting()
         self.link = Link(message_api.client_app(self._client), self.settings.clients)
 
@@ -49,7 +49,7 @@ class World:
 
     def _server(self, resume: bool, context: Context) -> ServerSide:
         folder = RunFolder.open(self.out, self.method, self.settings.to_dict(), resume=resume)
-        return make_server(METHODS[self.method], self.settings, folder, workers=2, progress=self.progress)
+        return make_server(get_method(self.method), self.settings, folder, workers=2, progress=self.progress)
 
     def _client(self, context: Context) -> BallotClient[Any]:
         client = make_client(self.method, self.settings, self.out / "clients", client_number(context))

@@ -15,7 +15,7 @@ from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs import legacy_api
 from fedballot.runs.engine import make_client, make_server
 from fedballot.runs.run_config import client_number
@@ -63,7 +63,7 @@ def run(tmp_path_factory):
     }
     settings, out = build(PateSettings, SMALL, changes), tmp_path_factory.mktemp("runs") / "pate"
     folder = RunFolder.open(out, "pate-fl", settings, resume=False)
-    side = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+    side = make_server(get_method("pate-fl"), settings, folder, workers=2, progress=Silent())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WatchedProxy, "fit", fit)
         run_simulation(

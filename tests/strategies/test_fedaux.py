@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedaux import class_axes
 from fedballot.clients.frozen import public_features, split_public
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import gaussian, papers
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import class_sums
@@ -57,12 +57,12 @@ def client(method, settings, folder, client_id=0, data=None):
     workspace = Workspace(
         client_id, settings, data or federated_data(settings), ClientFolder(folder / str(client_id)), "cpu"
     )
-    return METHODS[method].client(workspace)
+    return get_method(method).client(workspace)
 
 
 def strategy(method, settings):
     data = federated_data(settings)
-    return METHODS[method].strategy(
+    return get_method(method).strategy(
         settings,
         data=data,
         device="cpu",

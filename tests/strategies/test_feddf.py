@@ -8,7 +8,7 @@ import pytest
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.learners.flat import flatten
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs.engine import federated_data
 from fedballot.settings.weights import WeightsSettings
 from fedballot.strategies.base import Answer
@@ -21,7 +21,7 @@ CHANGES = {"client_models": "mlp-torch", "clients": 2, "rounds": 1, "server_epoc
 def strategy(method="feddf", **changes):
     settings = build(WeightsSettings, SMALL, CHANGES, changes)
     data = federated_data(settings)
-    return METHODS[method].strategy(
+    return get_method(method).strategy(
         settings,
         data=data,
         device="cpu",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flwr.common import ndarrays_to_parameters
 
-from fedballot.clients.base import Refusal, Workspace
 from fedballot.clients.fedgen import FedgenClient
+from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder

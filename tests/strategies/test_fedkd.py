@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, pack_answer
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder, RunFolder
@@ -24,7 +24,7 @@ from fedballot.core.setting import build
 from fedballot.datasets.federation import build as build_data
 from fedballot.datasets.sources import load
 from fedballot.distillation.aggregation import class_weights
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import gaussian
 from fedballot.runs.engine import federated_data, make_server
 from fedballot.runs.legacy_api import BallotServer
@@ -37,7 +37,7 @@ from tests.datasets.test_multilabel import write_yeast
 def strategy(settings):
     name = "fedkd-dp" if isinstance(settings, FedkdDpSettings) else "fedkd"
     data = federated_data(settings)
-    return METHODS[name].strategy(
+    return get_method(name).strategy(
         settings,
         data=data,
         device="cpu",
@@ -174,7 +174,7 @@ def yeast(tmp_path, monkeypatch):
     ],
 )
 def test_several_labels_per_record(method, changes, yeast, tmp_path):
-    entry = METHODS[method]
+    entry = get_method(method)
     settings = build(entry.settings, yeast, changes)
     server = strategy(settings)
     ballots = []
@@ -193,10 +193,10 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
 
 
 def test_methods_that_take_one_label_refuse_several(yeast, tmp_path):
-    settings = build(METHODS["pate-fl"].settings, yeast)
+    settings = build(get_method("pate-fl").settings, yeast)
     folder = RunFolder.open(tmp_path / "run", "pate-fl", settings, resume=False)
     with pytest.raises(SettingsError, match="several labels per record, which pate-fl cannot take: use fedkd"):
-        make_server(METHODS["pate-fl"], settings, folder, workers=1, progress=Silent())
+        make_server(get_method("pate-fl"), settings, folder, workers=1, progress=Silent())
 
 
 def test_a_pool_without_labels_of_the_task_gives_no_accuracy_of_the_consensus():

@@ -11,9 +11,9 @@ import pytest
 from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
 from fedballot.clients.private_knn import KnnClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder

@@ -12,8 +12,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.weights_private import DpFedavgClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
