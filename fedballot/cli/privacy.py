@@ -42,14 +42,14 @@ def budget(
     out: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Where to draw the plan.")] = None,
 ) -> None:
     """Plan without running: noise for a budget, a budget for noise, and how many votes either allows."""
-    from fedballot.methods.registry import METHODS, get_method, settings_types
+    from fedballot.methods.registry import all_methods, get_method, settings_types
     from fedballot.settings.voting import PateSettings, VotingSettings, mechanism
     from fedballot.studies import budget as planning
 
     found = get_method(method)
     kind = found.settings
     if not issubclass(kind, VotingSettings):
-        able = ", ".join(name for name, one in METHODS.items() if issubclass(one.settings, VotingSettings))
+        able = ", ".join(name for name, one in all_methods().items() if issubclass(one.settings, VotingSettings))
         raise SettingsError(
             f"method {method!r} has no noisy votes to plan (it protects {found.protects}); there are some in: {able}"
         )

@@ -6,7 +6,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release
+from fedballot.clients.base import Arrays, BallotClient, Release
+from fedballot.clients.workspace import Refusal
 from fedballot.datasets.examples import Array
 from fedballot.settings.baselines import PooledSettings, StandaloneSettings
 from fedballot.settings.parts import CommonSettings

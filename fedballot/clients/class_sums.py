@@ -13,12 +13,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, Refusal
+from fedballot.clients.base import Arrays
 from fedballot.clients.frozen import PublicFeatures
 from fedballot.clients.private_heads import (
     FrozenClient,
     HeadQuestion,
 )
+from fedballot.clients.workspace import Refusal
 from fedballot.datasets.embedding import AXES, Embedding, fit_embedding
 from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.certainty import planned_dimension

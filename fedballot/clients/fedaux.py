@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.clients.base import EVALUATED, Arrays, Release
+from fedballot.clients.base import Arrays, Release
 from fedballot.clients.class_sums import SumsClient, SumsQuestion
 from fedballot.clients.private_heads import (
     Features,
@@ -21,6 +21,7 @@ from fedballot.clients.private_heads import (
     fit_score_head,
     pack,
 )
+from fedballot.clients.workspace import EVALUATED
 from fedballot.distillation.certainty import score
 from fedballot.learners.registry import make_learner
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings

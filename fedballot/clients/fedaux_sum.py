@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedballot.clients.base import Arrays, Release
+from fedballot.clients.base import Arrays, BallotClient, Release
 from fedballot.clients.class_sums import SumsClient
 from fedballot.clients.private_heads import HeadQuestion
 from fedballot.clients.summed import SummedClient
+from fedballot.privacy.mechanism import Facts
 from fedballot.settings.class_sums import FedauxfdpSumSettings, most_records, sums_form
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], SumsClient[FedauxfdpSumSettings]):
@@ -21,6 +22,10 @@ class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], SumsClient[Fedauxfd
 
     def form(self) -> Form:
         return sums_form(self.workspace.settings, self.workspace.data)
+
+    def facts(self, question: Any) -> Facts:
+        """The noise depends on nothing that a request brings."""
+        return BallotClient.facts(self, question)
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """The first records only, where the client holds more than the largest number that was agreed on."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
+from fedballot.clients.base import Arrays, Asked, Release, request_name
 from fedballot.clients.private_heads import Features, FrozenClient, HeadQuestion, fit_score_head
 from fedballot.clients.weights import Start, WeightsClient
+from fedballot.clients.workspace import Refusal
 from fedballot.privacy.mechanism import Composition
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.wire.messages import Config

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.clients.base import Arrays, Refusal, Release
+from fedballot.clients.base import Arrays, Release
 from fedballot.clients.fedkd import class_counts
 from fedballot.clients.weights import Start, WeightsClient
+from fedballot.clients.workspace import Refusal
 from fedballot.learners.base import Learner, Replay
 from fedballot.settings.weights import FedgenSettings
 from fedballot.wire.messages import Config

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, request_name
+from fedballot.clients.base import Arrays, BallotClient, Release, request_name
+from fedballot.clients.workspace import Refusal
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.learners.base import Learner

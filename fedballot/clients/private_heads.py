@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
+from fedballot.clients.base import Arrays, BallotClient, Release
 from fedballot.clients.frozen import PublicFeatures, public_features
+from fedballot.clients.workspace import EVALUATED, Refusal
 from fedballot.core.metrics import confusion_matrix
 from fedballot.datasets.examples import Examples
 from fedballot.distillation.certainty import score

@@ -8,18 +8,19 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, refusals, request_name
+from fedballot.clients.base import Arrays, BallotClient, Release, refusals, request_name
+from fedballot.clients.workspace import Refusal
 from fedballot.settings.summed import SummedSettings
+from fedballot.wire import secagg
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=SummedSettings)
 
 
 class SummedClient(BallotClient[S], Generic[S]):
-    """A client whose ballot is an array of integers: the one part of its release.
+    """A client whose ballot is an array of integers: the one part of its release, at a cost that no question changes.
 
     Under masks a request has five exchanges. In the first it is bound to its digest, and refused if rules or budget do
     not allow it; keys and shares are made from no data. The third charges it, and only then looks at records.

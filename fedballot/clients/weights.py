@@ -12,7 +12,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
+from fedballot.clients.base import Arrays, BallotClient, Release
+from fedballot.clients.workspace import EVALUATED, Refusal
 from fedballot.core.errors import DataError
 from fedballot.learners.base import Learner
 from fedballot.learners.flat import flatten, unflatten

@@ -94,8 +94,8 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
     """
     folder = RunFolder(run.folder, "", {}, "", "")
     follower = Follower(run.folder / PROGRESS_FILE, progress)
-    asked, silences = time.monotonic(), 0
-    ended: str | None = None
+    last_question, silences = time.monotonic(), 0
+    status: str | None = None
     while True:
         follower.look()
         result = _result(folder, run.before)
@@ -103,14 +103,14 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
             return result
         if result and result["status"] == "failed":
             raise RunError(str(result["error"]))
-        if ended is not None:
+        if status is not None:
             raise RunError(
-                f"the server ended run {run.run_id} without a result ({ended}); its log says why. Sites that have "
+                f"the server ended run {run.run_id} without a result ({status}); its log says why. Sites that have "
                 f"answered need not train again: go on with --out {run.folder} --resume"
             )
-        if time.monotonic() - asked > ASK_S:
+        if time.monotonic() - last_question > ASK_S:
             try:
-                ended, silences = run_ended(server, run.run_id), 0
+                status, silences = run_ended(server, run.run_id), 0
             except RunError as error:
                 silences += 1
                 if silences == SILENCES:
@@ -118,7 +118,7 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
                         f"the server has not answered {SILENCES} times ({error}); when it is back, go on with "
                         f"--out {run.folder} --resume"
                     ) from error
-            asked = time.monotonic()
+            last_question = time.monotonic()
         time.sleep(LOOK_S)
 
 

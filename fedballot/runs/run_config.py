@@ -67,3 +67,8 @@ def clients_root(context: Context, out: Path) -> Path:
     """Where this node keeps its client's state: its own ``state-dir`` from the node-config, else the run's folder."""
     own = context.node_config.get("state-dir")
     return Path(str(own)) if own else out / "clients"
+
+
+def client_number(context: Context) -> int:
+    """The client that this node is: its ``partition-id``."""
+    return int(context.node_config["partition-id"])

@@ -9,26 +9,20 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-import numpy.typing as npt
-
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
-from fedballot.privacy.accounting.costs import Cost
-from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.mechanism import Composition, Facts, Mechanism
-from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
-from fedballot.privacy.noise.randomness import NoiseSource
+from fedballot.privacy.mechanism import Composition, Facts
+from fedballot.privacy.mechanisms.class_sums import ClassSums
+from fedballot.privacy.mechanisms.parts import SharedSums
 from fedballot.settings.heads import FrozenSettings
 from fedballot.settings.parts import PrivacyTarget, ServerTraining
 from fedballot.settings.summed import SummedSettings
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 LANDMARKS = 512  # of class sums, where the public pool is large enough
 PER_LANDMARK = 10  # least public records for a landmark
-EmbeddedRecords = tuple[npt.NDArray[np.floating], npt.NDArray[np.integer]]
 
 
 @dataclass(frozen=True)
@@ -108,43 +102,6 @@ class FedauxfdpSumSettings(ClassSumSettings, SummedSettings):
                 largest=facts.largest_client,
             ),
         )
-
-
-@dataclass(frozen=True)
-class OwnSums(Mechanism):
-    """A client's own class sums; `records` is its public number.
-
-    A blank answer's counts must add up to that number too, else a failure would be known for sure.
-    """
-
-    noisy: ClassSums | None
-    records: int
-    classes: int
-
-    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> Cost | None:
-        """What the release costs a record, or a person's records; None without noise."""
-        return self.noisy.cost(unit, records_per_person) if self.noisy else None
-
-    def release(self, exact: EmbeddedRecords, noise: NoiseSource) -> npt.NDArray[np.float64]:
-        """Counts and sums (C, 1 + d) of embedded records (n, d) and labels (n,)."""
-        if self.noisy is None:
-            return class_sums(*exact, self.classes)
-        return self.noisy.release(*exact, noise, self.records)
-
-
-@dataclass(frozen=True)
-class SharedSums(Mechanism):
-    """Class sums of which only the sum over clients is opened."""
-
-    noisy: ClassSums
-
-    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> Cost:
-        """What the sum costs a record, or a person's records."""
-        return self.noisy.cost(unit, records_per_person)
-
-    def release(self, exact: EmbeddedRecords, noise: NoiseSource) -> npt.NDArray[np.int64]:
-        """A client's counts and sums (C, 1 + d) with its share of the noise, in grid steps."""
-        return self.noisy.steps(*exact, noise)
 
 
 @lru_cache(maxsize=4)

@@ -13,7 +13,8 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
 from fedballot.datasets.own import SITES
 from fedballot.privacy.mechanism import Composition, Exact, Facts, unprotected
-from fedballot.settings.class_sums import ClassSumSettings, OwnSums, sums_mechanism
+from fedballot.privacy.mechanisms.parts import OwnSums
+from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
 from fedballot.settings.heads import (
     DistilledHeadSettings,
     FeddSettings,

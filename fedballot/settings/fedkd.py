@@ -22,7 +22,7 @@ from fedballot.settings.parts import (
     ServerTraining,
 )
 from fedballot.settings.summed import SummedSettings
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.setting import setting
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Trust, secure_aggregation
 from fedballot.settings.parts import CommonSettings
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Plan
+from fedballot.wire import secagg
+from fedballot.wire.secagg import Plan
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class SummedSettings(CommonSettings):
     @property
     def plan(self) -> Plan:
         """Who must be there and who holds shares."""
-        return secagg.plan(self.clients, self.min_clients, self.colluders, self.mask_neighbours, self.share_threshold)
+        return secagg.make_plan(
+            self.clients, self.min_clients, self.colluders, self.mask_neighbours, self.share_threshold
+        )
 
     @property
     def trust(self) -> Trust:

@@ -18,7 +18,7 @@ from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.settings.parts import ClientEvaluation, LocalTraining, PrivacyTarget, Queries, ServerTraining
 from fedballot.settings.summed import SummedSettings
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from fedballot.core.setting import again, setting
-from fedballot.privacy.accounting.costs import Cost, GaussianCost
-from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Adjacency, Unit
-from fedballot.privacy.mechanism import Composition, Facts, Mechanism
+from fedballot.privacy.accounting import GaussianCost
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Adjacency
+from fedballot.privacy.mechanism import Composition, Facts
+from fedballot.privacy.mechanisms.parts import NoisySteps, ServerNoise
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
-from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.settings.parts import (
     LocalTraining,
     PrivacyTarget,
@@ -136,40 +133,6 @@ class DpFedsgdSettings(PrivacyTarget, WeightsSettings):
             counted=f"{self.rounds} rounds of {self.steps} noisy steps each",
         )
         return stated_by(noisy, charged)
-
-
-@dataclass(frozen=True)
-class ServerNoise(Mechanism):
-    """The difference as it is: the server adds the noise that is charged.
-
-    A client that is drawn knows it, and so pays for it without amplification.
-    """
-
-    noisy: SubsampledGaussian
-    central = True
-
-    def cost(self, unit: Unit = "client", records_per_person: int = 1) -> Cost:
-        """What one round costs a client that is drawn."""
-        return self.noisy.cost_if_drawn()
-
-    def release(self, exact: npt.NDArray[np.floating], noise: NoiseSource) -> npt.NDArray[np.float64]:
-        """The noisy sum (d,) of clipped differences (n, d), at the server."""
-        return self.noisy.release(exact, noise)
-
-
-@dataclass(frozen=True)
-class NoisySteps(Mechanism):
-    """A difference of weights whose noise is in every step that led to it."""
-
-    noisy: SubsampledGaussian
-
-    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> Cost:
-        """What the steps of one round cost a record."""
-        return self.noisy.cost(unit, records_per_person)
-
-    def release(self, exact: npt.NDArray[np.floating], noise: NoiseSource) -> npt.NDArray[np.floating]:
-        """The difference."""
-        return exact
 
 
 def stated_by(noisy: SubsampledGaussian, composition: Composition) -> Composition:

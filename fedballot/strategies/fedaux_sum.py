@@ -12,7 +12,7 @@ from fedballot.strategies.fedaux import SumsStrategy
 from fedballot.strategies.one_shot import Learned
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import unpack_integers
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], SumsStrategy[FedauxfdpSumSettings]):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, class_counts, pack_answer, unpack_answer
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.privacy.ledger.ledger import Account, Ledger

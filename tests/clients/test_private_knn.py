@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.private_knn import KnnClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build

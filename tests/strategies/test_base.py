@@ -78,7 +78,7 @@ def test_every_kind_of_bad_answer_is_counted_and_the_rest_is_used(small):
         "raised": 1,
         "no answer": 1,
     }
-    assert np.array_equal(one.histogram, 3 * ballot(np.int64))
+    assert np.array_equal(one.state()["total"], 3 * ballot(np.int64))
     assert one.outcome()["metrics"]["released_noise_sigma"] > 0
     assert one.round_records[0]["answered"] == 3
 

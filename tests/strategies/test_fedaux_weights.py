@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedaux_weights import FedauxClient
 from fedballot.clients.frozen import public_features
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent

@@ -7,7 +7,7 @@ import pytest
 
 from fedballot.core.progress import Silent
 from fedballot.learners.flat import flatten
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs.engine import federated_data
 from fedballot.settings.weights import FeddfSettings
 from fedballot.strategies.base import Answer
@@ -20,7 +20,7 @@ CHANGES = {"client_models": "mlp-torch", "clients": 2, "rounds": 1, "server_epoc
 def strategy(method="feddf", **changes):
     settings = small_settings(FeddfSettings, CHANGES, changes)
     data = federated_data(settings)
-    return METHODS[method].strategy(
+    return get_method(method).strategy(
         settings,
         data=data,
         device="cpu",

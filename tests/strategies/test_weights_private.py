@@ -12,13 +12,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.weights_private import DpFedavgClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import CohortCost, PoissonCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import CohortCost, PoissonCost
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.runs.engine import federated_data
