@@ -39,12 +39,13 @@ from fedballot.settings import fedkd, voting
 from fedballot.settings.class_sums import shared_mechanism, sums_mechanism
 from fedballot.settings.heads import class_mechanism, score_mechanism
 from fedballot.settings.parts import CommonSettings
+from tests.conftest import fitting
 
 CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
 ALL = {"clients": CLIENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_clients": False}
 MODELS = {"client_models": "logistic-regression", "server_model": "logistic-regression"}
 HEADS = {"extractor": "none", "epsilon": 4.0, "score_epsilon": 2.0}
-TORCH = {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 4}
+TORCH = {"client_models": "mlp-torch", "rounds": 4}
 
 
 def world(**parts: Any) -> FederatedData:
@@ -75,7 +76,8 @@ WORLD = world()
 
 
 def settings_of(method: str, **given: Any) -> Any:
-    return build(get_method(method).settings, ALL, MODELS | given)
+    kind = get_method(method).settings
+    return build(kind, fitting(kind, ALL | MODELS), given)
 
 
 def client(

@@ -17,6 +17,7 @@ from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
+from tests.conftest import fitting
 from tests.deploy.harness import edit, write_data
 
 
@@ -44,7 +45,7 @@ def settings(kind: type[FedmdSettings], site: Path, **changes: Any) -> Any:
         "share": "softmax",
         **changes,
     }
-    return build(kind, chosen)
+    return build(kind, fitting(kind, chosen))
 
 
 def ask(site: Path, asked: Any, method: str, number: int, run: str = "r") -> Any:

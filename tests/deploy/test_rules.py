@@ -24,6 +24,7 @@ from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import PateSettings
+from tests.conftest import fitting
 from tests.deploy.harness import edit, write_data
 
 
@@ -143,7 +144,7 @@ def test_laplace_noise_needs_an_accountant_that_knows_it(site, accountant, refus
     kind = get_method("fedmd-ldp").settings
     common = {field.name: getattr(settings(site), field.name) for field in dataclasses.fields(CommonSettings)}
     laplace = {"epsilon": 90, "rounds": 1, "queries": 20, "pretrain_epochs": 0, "noise": "laplace"}
-    asked = build(kind, common | laplace)
+    asked = build(kind, fitting(kind, common), laplace)
     _, metrics = ask(site, asked, method="fedmd-ldp")
     assert metrics["refused"] == refused and charges(site) == (not refused)
 

@@ -10,13 +10,13 @@ import pytest
 
 from fedballot.core.files import read_arrays
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.methods.registry import get_method
 from fedballot.runs.flower_api import VARIABLE
-from fedballot.settings.parts import build
 from fedballot.sim import simulate
 from fedballot.strategies.rounds import PROGRESS
 from fedballot.strategies.summed import KEPT
-from tests.conftest import SMALL
+from tests.conftest import SMALL, fitting
 
 VOTES = {**SMALL, "epsilon": 40, "noise_seed": 5}
 TASKS = {**SMALL, "clients": 4, "private_size": 400, "rounds": 2, "queries": 60, "k": 60, "share": "softmax"}
@@ -56,7 +56,8 @@ def test_both_apis_release_the_same_bits(method: str, values: dict[str, Any], tm
     for api in ("legacy", "message"):
         monkeypatch.setenv(VARIABLE, api)
         progress, out = Counting(), tmp_path / api
-        result = simulate(method, build(get_method(method).settings, values), out, resume=False, progress=progress)
+        kind = get_method(method).settings
+        result = simulate(method, build(kind, fitting(kind, values)), out, resume=False, progress=progress)
         runs[api] = result, arrays_of(out), progress.stages
     (one, arrays, stages), (other, other_arrays, other_stages) = runs.values()
     assert len(arrays) > values["clients"] and arrays.keys() == other_arrays.keys()

@@ -16,15 +16,15 @@ from fedballot.clients.base import BallotClient
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
+from fedballot.core.setting import build
 from fedballot.methods.registry import get_method
 from fedballot.runs import legacy_api, message_api
 from fedballot.runs.engine import ServerSide, make_client, make_server
 from fedballot.runs.flower_api import VARIABLE, flower_api
 from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import build
 from fedballot.wire.messages import deserialise, serialise
 from fedballot.wire.secagg import protocol as secagg
-from tests.conftest import SMALL
+from tests.conftest import SMALL, fitting
 from tests.inprocess import run_here
 from tests.link import Link
 from tests.runs.test_flower_apis import Counting
@@ -38,7 +38,8 @@ class World:
     """A run whose clients a test may change, on a link without Ray."""
 
     def __init__(self, method: str, out: Path, values: dict[str, Any], change: Change | None = None) -> None:
-        self.settings = build(get_method(method).settings, values)
+        kind = get_method(method).settings
+        self.settings = build(kind, fitting(kind, values))
         self.method, self.out, self.change, self.progress = method, out, change, Counting()
         self.link = Link(message_api.client_app(self._client), self.settings.clients)
 
@@ -48,7 +49,7 @@ class World:
         return json.loads((self.out / "result.json").read_text())  # type: ignore[no-any-return]
 
     def _server(self, resume: bool, context: Context) -> ServerSide:
-        folder = RunFolder.open(self.out, self.method, self.settings.to_dict(), resume=resume)
+        folder = RunFolder.open(self.out, self.method, self.settings, resume=resume)
         return make_server(get_method(self.method), self.settings, folder, workers=2, progress=self.progress)
 
     def _client(self, context: Context) -> BallotClient[Any]:

@@ -30,7 +30,7 @@ from fedballot.runs.engine import federated_data, make_server
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
 from fedballot.strategies.base import Answer
-from tests.conftest import SMALL, small_settings
+from tests.conftest import SMALL, fitting, small_settings
 from tests.datasets.test_multilabel import write_yeast
 
 
@@ -175,7 +175,7 @@ def yeast(tmp_path, monkeypatch):
 )
 def test_several_labels_per_record(method, changes, yeast, tmp_path):
     entry = get_method(method)
-    settings = build(entry.settings, yeast, changes)
+    settings = build(entry.settings, fitting(entry.settings, yeast), changes)
     server = strategy(settings)
     ballots = []
     for client_id in range(3):
@@ -250,7 +250,7 @@ def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp
     (guarantee,) = server.guarantees()
     assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
     assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen
-    folder = RunFolder.open(tmp_path / "run", "fedkd-dp", settings.to_dict(), resume=False)
+    folder = RunFolder.open(tmp_path / "run", "fedkd-dp", settings, resume=False)
     folder.save()
     server.save(folder)
     consensus = read_arrays(folder.release)["consensus"]
