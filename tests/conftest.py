@@ -10,8 +10,8 @@ import pytest
 
 os.environ["COLUMNS"] = "160"  # tables wrap alike wherever the tests run
 
-from fedballot.clients.pate import PateSettings
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
+from fedballot.settings.voting import PateSettings
 
 hypothesis.settings.register_profile("no-deadline", deadline=None)  # a shared machine stalls now and then
 hypothesis.settings.load_profile("no-deadline")

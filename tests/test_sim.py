@@ -17,20 +17,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.client import ClientApp
 from flwr.common import Context
-from flwr.server import ServerApp
 from flwr.simulation import run_simulation
 from sklearn.datasets import load_breast_cancer
 
-from fedballot.clients.pate import PateSettings
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.methods.registry import METHODS
+from fedballot.runs import legacy_api, message_api
 from fedballot.runs.engine import make_client, make_server
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.runs.run_config import client_number
+from fedballot.settings.parts import CommonSettings
+from fedballot.settings.voting import PateSettings
 from fedballot.sim import LogFile, simulate
 from tests.conftest import SMALL
 from tests.inprocess import run_here
@@ -134,10 +135,9 @@ def test_baselines_have_the_same_result_format(method, tmp_path):
 
 def _broken_client(settings, root: Path, context: Context):
     """A real client, damaged in its own way by its number."""
-    client_id = int(context.node_config["partition-id"])
-    client = make_client("pate-fl", settings, root, context)
-    inner = client.numpy_client
-    good = inner.fit
+    client_id = client_number(context)
+    client = make_client("pate-fl", settings, root, client_id)
+    good = client.fit
 
     def fit(parameters, config):
         if client_id == 0:
@@ -145,7 +145,7 @@ def _broken_client(settings, root: Path, context: Context):
         if client_id == 1:
             config = {**config, "fingerprint": "sha256:other"}
         if client_id == 2:
-            inner.answer = lambda arrays, config: (_ for _ in ()).throw(ValueError("record 17 of patient X"))
+            client.answer = lambda arrays, config: (_ for _ in ()).throw(ValueError("record 17 of patient X"))
         arrays, n, metrics = good(parameters, config)
         if client_id == 3:
             arrays = [np.full((300, 10), np.nan)]
@@ -155,24 +155,25 @@ def _broken_client(settings, root: Path, context: Context):
             metrics["client_id"] = 6
         return arrays, n, metrics
 
-    inner.fit = fit
+    client.fit = fit
     return client
 
 
 BROKEN = {"epsilon": 40, "clients": 12, "student": "argmax"}
 
 
-def test_broken_clients_are_counted_and_the_run_goes_on(tmp_path):
+@pytest.mark.parametrize("api", [legacy_api, message_api])
+def test_broken_clients_are_counted_and_the_run_goes_on(api, tmp_path):
     out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 6})
-    folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
-    components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+    folder = RunFolder.open(out, "pate-fl", settings, resume=False)
+    side = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
     run_simulation(
-        server_app=ServerApp(server_fn=lambda context: components),
-        client_app=ClientApp(client_fn=partial(_broken_client, settings, out / "clients")),
+        server_app=api.server_app(lambda context: side),
+        client_app=api.client_app(partial(_broken_client, settings, out / "clients")),
         num_supernodes=12,
         backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
     )
-    result = recorder.result
+    result = side.recorder.result
     assert result["status"] == "done"
     assert result["clients"]["answered"] == 6
     rejected = result["clients"]["rejected"]

@@ -10,6 +10,7 @@ import glob
 import os
 import re
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,8 +29,10 @@ from fedballot.cli.sweep import sweep_command
 from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError
 from fedballot.core.files import write_atomic
+from fedballot.core.setting import choices_of, declaration
 from fedballot.privacy.guarantee import adjacency_note
-from fedballot.settings import parts as settings
+from fedballot.settings import layers
+from fedballot.settings.parts import CommonSettings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,29 +61,28 @@ def resolve(
     resume: bool,
     *,
     deployed: bool = False,
-) -> settings.CommonSettings:
+) -> CommonSettings:
     """The settings of a run: those of the run to resume, or defaults < preset < file < assignments.
 
     In a deployed run secure aggregation is on by default, for methods that have it.
     """
     from fedballot.core.folders import RunFolder
-    from fedballot.methods.registry import METHODS, get_method
+    from fedballot.methods.registry import get_method, settings_types
 
-    kind = get_method(method_name).settings
-    if preset and config:
-        raise SettingsError("--preset and --config exclude each other: copy the preset's lines into the file")
-    names = {field.name for field in dataclasses.fields(kind)}
-    layers: list[Any] = [{"secure_aggregation": True}] if deployed and "secure_aggregation" in names else []
+    method = get_method(method_name)
+    recorded: Mapping[str, Any] = {}
     if resume and out is not None and (out / "run.json").exists() and not (preset or config):
-        recorded = RunFolder.read(out)
-        if recorded.method == method_name:
-            layers.append(recorded.settings)
-    if preset:
-        layers.extend(settings.load_preset(preset).layers(method_name))
-    if config:
-        layers.extend(settings.load_file(config, tuple(METHODS)).layers(method_name))
-    layers.append(settings.parse_assignments(assignments))
-    return settings.build(kind, *layers)
+        run = RunFolder.read(out)
+        recorded = run.settings if run.method == method_name else {}
+    return layers.resolve(
+        method.name,
+        settings_types(method),
+        defaults={"secure_aggregation": True} if deployed else {},
+        recorded=recorded,
+        preset=preset,
+        config=config,
+        values=layers.parse_assignments(assignments),
+    )
 
 
 @app.command()
@@ -178,7 +180,7 @@ def methods(
 
     if settings_of is not None:
         kind = get_method(settings_of).settings
-        choices = settings.choices_of(kind)
+        choices = choices_of(kind)
         rows = [_setting_row(field, choices.get(field.name, ())) for field in dataclasses.fields(kind)]
         if json:
             terminal.print_json([dict(zip(("name", "default", "allowed", "help"), row, strict=True)) for row in rows])
@@ -194,18 +196,16 @@ def methods(
 
 
 def _setting_row(field: dataclasses.Field[Any], choices: tuple[str, ...]) -> list[str]:
-    words = {"low": "≥ {:g}", "high": "≤ {:g}", "above": "> {:g}", "below": "< {:g}"}
-    limits = field.metadata["limits"]
-    allowed = ", ".join(words[key].format(bound) for key, bound in limits.items() if bound is not None)
-    allowed = allowed or ", ".join(choices)
+    declared = declaration(field)
+    allowed = ", ".join(f"{words} {bound:g}" for _, words, bound in declared.bounds()) or ", ".join(choices)
     default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
-    return [field.name, default, allowed, field.metadata["help"]]
+    return [field.name, default, allowed, declared.help]
 
 
 @app.command()
 def presets(json: Json = False) -> None:
     """The settings files that come with fedballot."""
-    found = [settings.load_preset(name) for name in settings.preset_names()]
+    found = [layers.load_preset(name) for name in layers.preset_names()]
     if json:
         terminal.print_json(
             [{"name": p.name, "about": p.about, "settings": p.common, "methods": p.by_method} for p in found]
@@ -238,11 +238,12 @@ def data(
         return
     title = name or preset
     if preset or set_:
+        from fedballot.methods.registry import settings_types
         from fedballot.runs.engine import federation_spec
 
-        layers = [settings.load_preset(preset).common] if preset else []
-        chosen = {"dataset": name} if name else {}
-        resolved = settings.build(settings.CommonSettings, *layers, chosen, settings.parse_assignments(set_ or []))
+        values = {**({"dataset": name} if name else {}), **layers.parse_assignments(set_ or [])}
+        kinds: dict[str, type[CommonSettings]] = {**settings_types(), "data": CommonSettings}
+        resolved = layers.resolve("data", kinds, preset=preset, values=values)
         title = title or resolved.dataset
         found = about.describe(federation_spec(resolved))
     else:

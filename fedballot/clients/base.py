@@ -13,7 +13,7 @@ import json
 import time
 import traceback
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -21,21 +21,20 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 from flwr.client import NumPyClient
-from flwr.common import Scalar
 
 from fedballot.core.errors import FedballotError
-from fedballot.core.folders import PER_MACHINE, ClientFolder
+from fedballot.core.folders import ClientFolder
 from fedballot.core.metrics import auc_per_class, confusion_matrix
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.accounting.costs import Cost
-from fedballot.privacy.guarantee import Adjacency, Unit
+from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger.ledger import Account, BudgetError, Ledger, RequestError
+from fedballot.privacy.mechanism import Composition, Facts, Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
 from fedballot.settings.parts import CommonSettings
+from fedballot.wire.messages import Config, Scalar
 
 Arrays = list[npt.NDArray[np.generic]]
 Release = Mapping[str, npt.NDArray[Any]]
@@ -54,44 +53,6 @@ class Refusal(FedballotError):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What the costs of a method speak of, and what one whole run of it spends.
-
-    Parameters
-    ----------
-    unit, adjacency
-        Of the costs.
-    epsilon, delta, accountant
-        Budget of a ledger that is opened for this run alone: just enough for it.
-    also
-        Other units and adjacencies that :meth:`BallotClient.parts` knows the costs for.
-    """
-
-    unit: Unit
-    adjacency: Adjacency
-    epsilon: float
-    delta: float
-    accountant: Accountant = "exact"
-    also: Collection[tuple[Unit, Adjacency]] = ()
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part of an answer.
-
-    Parameters
-    ----------
-    cost
-        What it costs; None: it leaves without a guarantee, which no site allows.
-    noisy
-        Makes what leaves of the exact value; refuses what does not fit the cost.
-    """
-
-    cost: Cost | None
-    noisy: Callable[[Any, NoiseSource], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -162,25 +123,36 @@ class Workspace(Generic[S]):
         everything = self.data.private
         return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]), groups=None)
 
-    def open_ledger(self, terms: Terms) -> Ledger:
+    def open_ledger(self, composition: Composition) -> Ledger:
         """The client's ledger: its own where it keeps one, else one in its folder whose budget is that of this run.
 
         Raises
         ------
         Refusal
-            If the client keeps a ledger of another unit or adjacency: there the costs would be too small.
+            If the client keeps a ledger of another unit or adjacency: there the costs would be too small. If the answer
+            needs a server that adds up and shows no single one, and what leaves this site leaves under masks.
         """
+        if self.masks_only and composition.trust.kind == "trusted aggregator":
+            raise Refusal("policy", "answers that need a trusted server: what leaves this site leaves under masks")
         if self.ledger is None:
             who = f"client {self.client_id}"
-            account = Account(who, who, terms.unit, terms.adjacency, terms.epsilon, terms.delta, terms.accountant)
+            account = Account(
+                who,
+                who,
+                composition.unit,
+                composition.adjacency,
+                composition.budget,
+                composition.delta,
+                composition.accountant,
+            )
             return Ledger(self.folder.path / "ledger", account)
         kept = self.ledger.account
-        if (kept.unit, kept.adjacency) not in ((terms.unit, terms.adjacency), *terms.also):
+        if not composition.protects(kept.unit, kept.adjacency):
             raise Refusal(
                 "policy",
                 f"this client's ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about "
-                f"{terms.unit}s under {terms.adjacency}: they cannot be added; it takes a ledger of another unit, or "
-                "another method",
+                f"{composition.unit}s under {composition.adjacency}: they cannot be added; it takes a ledger of "
+                "another unit, or another method",
             )
         return self.ledger
 
@@ -225,13 +197,12 @@ class Workspace(Generic[S]):
 class BallotClient(NumPyClient, Generic[S]):
     """A Flower client that charges before it looks, and turns every error into a blank answer or a refusal.
 
-    A method says what a request asks (:meth:`question`), what each part of the answer costs (:meth:`terms`,
-    :meth:`parts`), what it is before noise (:meth:`exact`), what it is for a client that has nothing to say
-    (:meth:`blank`), and how it is packed (:meth:`pack`).
+    A method says what a request asks (:meth:`question`), what an answer is before noise (:meth:`exact`), what it is
+    for a client that has nothing to say (:meth:`blank`), and how it is packed (:meth:`pack`). What leaves and what it
+    costs follows from the settings' composition.
     """
 
     failed = False  # whether the client's own work failed, so that its answer is blank
-    trusts_server = False  # whether the guarantee needs a server that adds up, adds noise, and shows no single answer
 
     def __init__(self, workspace: Workspace[S]) -> None:
         self.workspace = workspace
@@ -239,7 +210,7 @@ class BallotClient(NumPyClient, Generic[S]):
     # what a method fills in
 
     @abstractmethod
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+    def question(self, arrays: Arrays, config: Config) -> Any:
         """What a request asks, read and checked; touches nothing private.
 
         Raises
@@ -248,13 +219,9 @@ class BallotClient(NumPyClient, Generic[S]):
             If it is not a request of this method.
         """
 
-    def terms(self, question: Any) -> Terms | None:
-        """What costs speak of; None for a method without a guarantee, whose answers are not charged."""
-        return None
-
-    def parts(self, question: Any, unit: Unit) -> Mapping[str, Part]:
-        """The parts of an answer by name, with their costs for a ledger of this unit; touches nothing private."""
-        return {}
+    def facts(self, question: Any) -> Facts:
+        """Public numbers that the noise depends on; touches nothing private."""
+        return Facts(classes=len(self.workspace.data.classes), records=max(1, self.workspace.records))
 
     @abstractmethod
     def exact(self, question: Any) -> Mapping[str, Any]:
@@ -274,19 +241,23 @@ class BallotClient(NumPyClient, Generic[S]):
 
     # the order of things, the same for all methods
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def composition(self, question: Any) -> Composition:
+        """The mechanisms that the settings and public facts lead to."""
+        return self.workspace.settings.composition(self.facts(question))
+
+    def answer(self, arrays: Arrays, config: Config) -> Arrays:
         """The arrays that leave the client for this request."""
         question = self.question(arrays, config)
         return self.pack(question, self.release(question, self.asked(arrays, config)))
 
-    def asked(self, arrays: Arrays, config: dict[str, Scalar]) -> Asked:
+    def asked(self, arrays: Arrays, config: Config) -> Asked:
         """The request's name, and a digest of method, settings, records' version, public set, round and arrays."""
         return Asked(request_name(config), f"{self.settings_digest(config)}.{arrays_digest(arrays)}")
 
-    def settings_digest(self, config: dict[str, Scalar]) -> str:
+    def settings_digest(self, config: Config) -> str:
         """Digest of what a request asks but for its arrays; how and where a machine runs is no part of it."""
         workspace = self.workspace
-        settings = {name: value for name, value in workspace.settings.to_dict().items() if name not in PER_MACHINE}
+        settings = workspace.settings.to_dict(machine=False)
         settings.pop("public_dataset")  # a path of the client's own; the fingerprint says which records they are
         kind = (type(self).__qualname__, type(workspace.settings).__qualname__)
         known = [*kind, settings, workspace.data.public_fingerprint, workspace.version, config.get("round")]
@@ -300,42 +271,46 @@ class BallotClient(NumPyClient, Generic[S]):
         Refusal
             If the client's rules or budget do not allow it.
         """
-        terms = self.terms(question)
-        if terms is None:
-            self.refuse_uncharged(("the answer",))
+        composition = self.composition(question)
+        if not composition.recorded:
+            self.refuse_uncharged(composition.uncharged)
             return self.exact(question)
-        ledger = self.workspace.open_ledger(terms)
-        return self.charged(ledger, question, asked, self.parts(question, ledger.account.unit))
+        return self.charged(self.workspace.open_ledger(composition), question, asked, composition)
 
-    def charged(self, ledger: Ledger, question: Any, asked: Asked, parts: Mapping[str, Part]) -> Release:
+    def charged(self, ledger: Ledger, question: Any, asked: Asked, composition: Composition) -> Release:
         """See :meth:`release`."""
-        costs, uncharged = split_parts(parts)
-        self.refuse_uncharged(uncharged)
+        unit = ledger.account.unit
+        self.refuse_uncharged(composition.uncharged)
         with refusals():
             return ledger.release(
                 asked.name,
-                costs,
-                lambda: self.drawn(question, parts),
+                composition.costs(unit, self.workspace.counted(unit)),
+                lambda: self.drawn(question, composition),
                 digest=asked.digest,
-                uncharged=uncharged,
-                seeded=getattr(self.workspace.settings, "noise_seed", None) is not None,
+                uncharged=composition.uncharged,
+                seeded=composition.seeded,
             )
 
-    def drawn(self, question: Any, parts: Mapping[str, Part]) -> Release:
+    def drawn(self, question: Any, composition: Composition) -> Release:
         """Each part with its noise; blank where the client's own work fails, for that may depend on its records."""
         try:
             with self.workspace.limit():
-                return self.noisy(question, parts, self.exact(question))
+                return self.noisy(question, composition.parts, self.exact(question))
         except Exception as error:
-            if not all(part.cost for part in parts.values()):
+            if not composition.private:
                 raise  # nothing is promised, so a blank answer would hide the fault for nothing
             self.failed = True
             self.workspace.folder.log_blank(f"{type(error).__name__}", traceback.format_exc())
-            return self.noisy(question, parts, self.blank(question))
+            return self.noisy(question, composition.parts, self.blank(question))
 
-    def noisy(self, question: Any, parts: Mapping[str, Part], exact: Mapping[str, Any]) -> Release:
-        """Each part of an exact answer with its noise."""
-        return {name: part.noisy(exact[name], self.noise(name, question)) for name, part in parts.items()}
+    def noisy(self, question: Any, parts: Mapping[str, Mechanism], exact: Mapping[str, Any]) -> Release:
+        """Each part of an exact answer as it leaves."""
+        for name in parts.keys() - exact.keys():
+            raise KeyError(f"the composition names a part {name!r}, which the answer lacks")
+        return {
+            name: np.asarray(exact[name]) if part.central else part.release(exact[name], self.noise(name, question))
+            for name, part in parts.items()
+        }
 
     def refuse_uncharged(self, names: Sequence[str]) -> None:
         """Refuse at a site what would leave it without a charge."""
@@ -344,11 +319,11 @@ class BallotClient(NumPyClient, Generic[S]):
                 "policy", f"{', '.join(names)}: without noise or a guarantee; this site releases nothing uncharged"
             )
 
-    def tells_of_data(self, config: dict[str, Scalar]) -> bool:
+    def tells_of_data(self, config: Config) -> bool:
         """Whether the answer to this request is made from private data, so that the ledger must have been asked."""
         return True
 
-    def fit(self, parameters: Arrays, config: dict[str, Scalar]) -> tuple[Arrays, int, dict[str, Scalar]]:
+    def fit(self, parameters: Arrays, config: Config) -> tuple[Arrays, int, dict[str, Scalar]]:
         """Answer a request.
 
         Returns the ballot, 1 (a client's size is its own affair) and metrics: the client's number, seconds of work,
@@ -361,8 +336,6 @@ class BallotClient(NumPyClient, Generic[S]):
             expected, own = str(config["fingerprint"]), self.workspace.data.public_fingerprint
             if expected != own:
                 raise Refusal("fingerprint", f"the server's public set is {expected}, this client's is {own}")
-            if self.trusts_server and self.workspace.masks_only:
-                raise Refusal("policy", "answers that need a trusted server: what leaves this site leaves under masks")
             out = self.answer(parameters, config)
         except Refusal as refusal:
             refused, detail = refusal.reason, str(refusal)
@@ -381,12 +354,6 @@ class BallotClient(NumPyClient, Generic[S]):
         return out, 1, metrics
 
 
-def split_parts(parts: Mapping[str, Part]) -> tuple[dict[str, Cost], list[str]]:
-    """The costs of all parts that have one, and the names of the others."""
-    costs = {name: part.cost for name, part in parts.items() if part.cost is not None}
-    return costs, [name for name in parts if name not in costs]
-
-
 @contextmanager
 def refusals() -> Iterator[None]:
     """Turn what a ledger refuses into words that may leave the client."""
@@ -398,7 +365,7 @@ def refusals() -> Iterator[None]:
         raise Refusal("request", "the request's name was used for another question before") from error
 
 
-def request_name(config: dict[str, Scalar]) -> str:
+def request_name(config: Config) -> str:
     """The name of a request.
 
     Raises

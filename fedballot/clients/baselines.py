@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, BallotClient, Refusal, Release
 from fedballot.datasets.examples import Array
 from fedballot.settings.parts import CommonSettings
+from fedballot.wire.messages import Config
 
 
 class MeasuringClient(BallotClient[CommonSettings]):
     """A client that answers any request with how well its model does: a measurement, not a release."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+    def question(self, arrays: Arrays, config: Config) -> None:
         """Nothing is asked."""
 
     def pack(self, question: None, release: Release) -> Arrays:

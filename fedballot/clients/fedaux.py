@@ -10,164 +10,35 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, Part, Refusal, Release, Terms
+from fedballot.clients.base import EVALUATED, Arrays, Refusal, Release
 from fedballot.clients.frozen import PublicFeatures
 from fedballot.clients.private_heads import (
     Features,
-    FeddSettings,
     HeadClient,
     HeadQuestion,
     distil_rows,
     fit_score_head,
     pack,
-    record_terms,
 )
-from fedballot.core.errors import SettingsError
 from fedballot.datasets.embedding import AXES, Embedding, fit_embedding
 from fedballot.datasets.federation import FederatedData
-from fedballot.datasets.own import SITES
 from fedballot.distillation.certainty import planned_dimension, score
 from fedballot.learners.base import FloatArray
 from fedballot.learners.registry import make_learner
 from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
-from fedballot.privacy.mechanisms.heads import PrivateHead
-from fedballot.settings.parts import setting
+from fedballot.privacy.mechanism import Facts
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
+from fedballot.wire.messages import Config
 
-LANDMARKS = 512  # of class sums, where the public pool is large enough
-PER_LANDMARK = 10  # least public records for a landmark
 FARTHEST = 1e6  # largest coordinate of a landmark: larger ones would not leave an embedding finite
 
 
-@dataclass(frozen=True)
-class FedauxfdpSettings(FeddSettings):
-    """Settings of FedAUXfdp."""
-
-    head: Literal["class-sums", "logistic"] = setting(
-        "class-sums",
-        "what is released: class counts and sums at once, or the paper's score and class heads",
-        site_limit=("class-sums", "logistic"),
-    )
-    score_epsilon: float = setting(
-        0.1,
-        "privacy target of the score head (head=logistic); `inf`: no noise",
-        above=0,
-        infinite=True,
-        site_limit=(1e-3, 1000.0),
-    )
-    embedding: Literal["landmarks", "pca"] = setting(
-        "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca")
-    )
-    dimension: int = setting(
-        0,
-        "coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records",
-        low=0,
-        site_limit=(0, 4096),
-    )
-    records: int = setting(
-        0,
-        "about how many records a client holds (embedding=pca), public; 0: the mean of the partition",
-        low=0,
-        site_limit=(0, 1_000_000),
-    )
-
-    def check(self) -> None:
-        super().check()
-        if self.head == "class-sums" and self.mechanism == "paper":
-            raise SettingsError("mechanism=paper is the noise of logistic heads: set head=logistic with it")
-        if self.head == "class-sums" and self.share == "predictions":
-            raise SettingsError(
-                "share=predictions: the server adds class sums up before it can say what they tell of a record, and "
-                "they are smaller: leave it out, or set head=logistic"
-            )
-        planned = self.head == "class-sums" and self.embedding == "pca" and not self.dimension
-        if planned and self.dataset == SITES and not self.records:
-            raise SettingsError(
-                "records=0, but sites keep their numbers to themselves, and the dimension is planned for a number: "
-                "set records to about what a site holds, or set dimension"
-            )
-
-    @property
-    def logistic(self) -> bool:
-        return self.head == "logistic"
-
-    @property
-    def with_scores(self) -> bool:
-        return self.logistic
-
-    @property
-    def with_landmarks(self) -> bool:
-        """Whether the server sends landmarks, in which class sums are told."""
-        return not self.logistic and self.embedding == "landmarks"
-
-    @property
-    def landmarks(self) -> int:
-        """How many."""
-        return self.dimension or min(LANDMARKS, max(2, self.public_size // PER_LANDMARK))
-
-    @property
-    def score_target(self) -> float:
-        return self.score_epsilon if self.logistic else math.inf
-
-
-@dataclass(frozen=True)
-class FedauxFSettings(FeddSettings):
-    """Settings of FedAUX with a frozen extractor: private scores, class heads without noise."""
-
-    client_models: tuple[str, ...] = setting(
-        ("linear-torch",), "learners of the clients' class heads, on frozen features", reads="site"
-    )
-    epochs: int = setting(40, "epochs of a class head", low=0, site_limit=(1, 500))
-    epsilon: float = setting(
-        math.inf, "`inf`: the class head has no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
-    )
-    share: Literal["heads", "predictions"] = setting(
-        "predictions", "what a client tells: predictions", site_limit=("heads", "predictions")
-    )
-    weighting: Literal["probabilities", "logits"] = setting(
-        "probabilities", "what of the heads is averaged", reads="server"
-    )
-    score_epsilon: float = setting(
-        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
-    )
-
-    def check(self) -> None:
-        super().check()
-        if not math.isinf(self.epsilon):
-            raise SettingsError(
-                f"epsilon={self.epsilon:g}, but fedaux-f adds no noise to class heads: leave it out, or run fedauxfdp"
-            )
-        if self.share != "predictions":
-            raise SettingsError(
-                "share=heads: a class head of fedaux-f may be any model, so it is not told: leave it out"
-            )
-
-    @property
-    def with_scores(self) -> bool:
-        return True
-
-    @property
-    def score_target(self) -> float:
-        return self.score_epsilon
-
-
 A = TypeVar("A", bound=FedauxfdpSettings)
-
-
-@lru_cache(maxsize=4)
-def sums_mechanism(settings: FedauxfdpSettings, classes: int, dimension: int) -> ClassSums | None:
-    """Noise of the class sums; None: no noise."""
-    if math.isinf(settings.epsilon):
-        return None
-    signed = settings.embedding == "pca"
-    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension, signed=signed)
 
 
 @lru_cache(maxsize=1)  # the clients of a process share it
@@ -196,7 +67,7 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
     def landmarked(self) -> bool:
         return self.workspace.settings.with_landmarks
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
+    def question(self, arrays: Arrays, config: Config) -> HeadQuestion:
         asked = super().question(arrays, config)
         if self.workspace.settings.logistic:
             return asked
@@ -213,25 +84,9 @@ class FedauxfdpClient(HeadClient[A], Generic[A]):
             raise Refusal("request", f"a request must hold {shape[0]} landmarks in {shape[1]} components")
         return replace(axes, landmarks=landmarks)
 
-    def sums(self, question: SumsQuestion) -> ClassSums | None:
-        """Noise of the class sums; None: they have none."""
-        return sums_mechanism(self.workspace.settings, self.classes, question.embedding.dimension)
-
-    def terms(self, question: HeadQuestion) -> Terms:
-        if not isinstance(question, SumsQuestion):
-            return super().terms(question)
-        noisy = self.sums(question)
-        return record_terms(self.workspace.settings, [noisy.cost()] if noisy else [])
-
-    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        if not isinstance(question, SumsQuestion):
-            return super().parts(question, unit)
-        noisy, classes = self.sums(question), self.classes
-        if noisy is None:
-            return {"sums": Part(None, lambda own, _: class_sums(own[0], own[1], classes))}
-        # the number is public; a blank answer's counts must add up to it too, else a failure would be known for sure
-        cost, n = noisy.cost(self.workspace.counted(unit)), self.workspace.records
-        return {"sums": Part(cost, lambda own, noise: noisy.release(own[0], own[1], noise, n))}
+    def facts(self, question: HeadQuestion) -> Facts:
+        facts = super().facts(question)
+        return replace(facts, features=question.embedding.dimension) if isinstance(question, SumsQuestion) else facts
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """With class sums: the embedded records (n, d) and their labels (n,)."""
@@ -261,12 +116,6 @@ def embedded(question: SumsQuestion, x: npt.NDArray[np.generic]) -> FloatArray:
 
 class FedauxFClient(HeadClient[FedauxFSettings]):
     """A client of FedAUX with a frozen extractor: its class head is any learner, trained without noise."""
-
-    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
-        return {"scores": super().mechanisms(question)["scores"]}
-
-    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        return {"predictions": Part(None, lambda logits, _: logits), **super().parts(question, unit)}
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """Predictions of the class learner on the public records (Q, C), and the score head (2, p)."""

@@ -6,65 +6,23 @@ Differentially private one-shot federated distillation", section 3: the scores a
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from flwr.common import Scalar
+from typing import Any
 
 from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
-from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, HeadSettings, fit_score_head
-from fedballot.clients.weights import Start, WeightsClient, WeightsSettings
-from fedballot.core.errors import SettingsError
-from fedballot.privacy.mechanisms.heads import PrivateHead
-from fedballot.settings.parts import EXTRACTORS, setting
+from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, fit_score_head
+from fedballot.clients.weights import Start, WeightsClient
+from fedballot.privacy.mechanism import Composition
+from fedballot.settings.fedaux import FedauxSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_halves
-
-
-@dataclass(frozen=True)
-class FedauxSettings(WeightsSettings, HeadSettings):
-    """Settings of FedAUX; with `extractor = "simclr-M"`, M the clients' model, all models begin as the extractor."""
-
-    client_models: tuple[str, ...] = setting(("resnet8-gn",), "the one learner that all train", reads="site")
-    server_model: str = setting(
-        "logistic-regression", "not used: the server trains the clients' learner", reads="server"
-    )
-    extractor: str = setting(
-        "simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M", site_limit=EXTRACTORS
-    )
-    rounds: int = setting(5, "rounds of training, averaging and distillation", low=1, site_limit=(1, 1000))
-    precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
-        "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
-    )
-    epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0))
-    score_epsilon: float = setting(
-        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
-    )
-    weighting: Literal["probabilities", "logits"] = setting(
-        "probabilities", "what of the models is averaged", reads="server"
-    )
-
-    def check(self) -> None:
-        super().check()
-        if not math.isinf(self.epsilon):
-            raise SettingsError(
-                f"epsilon={self.epsilon:g}, but fedaux adds no noise to models: leave it out, or run fedauxfdp"
-            )
-
-    @property
-    def with_scores(self) -> bool:
-        return True
-
-    @property
-    def score_target(self) -> float:
-        return self.score_epsilon
 
 
 class ScoreClient(HeadClient[FedauxSettings]):
     """The score head of a client, by itself."""
 
-    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
-        return {"scores": super().mechanisms(question)["scores"]}
+    def composition(self, question: HeadQuestion) -> Composition:
+        return self.workspace.settings.scores(self.facts(question))
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         return {
@@ -84,7 +42,7 @@ class FedauxQuestion:
 class FedauxClient(WeightsClient[FedauxSettings]):
     """A client of FedAUX: it tells the difference of its weights, and its score head, which is paid for once."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+    def question(self, arrays: Arrays, config: Config) -> Any:
         if len(arrays) not in (1, 2):
             raise Refusal("request", "a request must hold the weights, and those of the extractor where there are any")
         scores = ScoreClient(self.workspace)

@@ -9,39 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flwr.common import Scalar
 
 from fedballot.clients.base import Arrays, Refusal, Release
 from fedballot.clients.fedkd import class_counts
-from fedballot.clients.weights import Start, WeightsClient, WeightsSettings
-from fedballot.core.errors import SettingsError
+from fedballot.clients.weights import Start, WeightsClient
 from fedballot.learners.base import Learner
 from fedballot.learners.objectives import Replay
-from fedballot.settings.parts import setting
+from fedballot.settings.weights import FedgenSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, unpack_singles
-
-
-@dataclass(frozen=True)
-class FedgenSettings(WeightsSettings):
-    """Settings of FedGen; the generator trains with ``server_batch_size`` and ``server_lr``."""
-
-    generator_steps: int = setting(200, "steps of the generator's training after each round", low=0, reads="server")
-    replay: float = setting(
-        1.0, "how much generated features count in local training, beside own records", low=0, site_limit=(0.0, 10.0)
-    )
-    label_counts: bool = setting(
-        True,
-        "clients tell how many records of each class they have, which weighs them; false: all weigh the same",
-        site_limit=(False, True),
-    )
-
-    def check(self) -> None:
-        super().check()
-        if self.domain_adaptation:
-            raise SettingsError(
-                f"domain_adaptation={self.domain_adaptation:g} needs a public pool, which fedgen does without: "
-                "leave it out, or run feddf"
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +32,7 @@ class FedgenClient(WeightsClient[FedgenSettings]):
 
     _replay: Replay | None = None
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> FedgenQuestion:
+    def question(self, arrays: Arrays, config: Config) -> FedgenQuestion:
         replay = self.received(arrays[1:]) if self._round(config) > 1 else None
         start = super().question(arrays[:1], config)
         return FedgenQuestion(start.round, start.weights, replay)

@@ -9,20 +9,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 from scipy.special import softmax
 
 from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, request_name
-from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.settings.fedmd import FedmdSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import (
     WireError,
     pack_halves,
@@ -37,57 +36,6 @@ from fedballot.wire.packing import (
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
 PRETRAINING = 3  # stream of the run's seed: all clients with the same kind of network begin with the same one
-
-
-@dataclass(frozen=True)
-class FedmdSettings(CommonSettings):
-    """Settings of FedMD; R, T1, T2, T3 in the paper are rounds, epochs, digest_epochs, revisit_epochs."""
-
-    rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1, site_limit=(1, 1000))
-    queries: int = setting(
-        5000, "public records per round; the whole pool where it holds fewer", low=1, site_limit=(1, 1_000_000)
-    )
-    pretrain_epochs: int = setting(
-        20,
-        "epochs on the labelled public pool before all else; 0: the pool's labels are not used",
-        low=0,
-        site_limit=(0, 500),
-    )
-    public_batch_size: int = setting(
-        256, "batch size of pretraining and digest; the own records have batch_size", low=1, site_limit=(1, 4096)
-    )
-    digest_epochs: int = setting(2, "epochs towards the consensus each round, T2", low=0, site_limit=(0, 100))
-    revisit_epochs: int = setting(1, "epochs on the own records each round, T3", low=0, site_limit=(0, 100))
-    share: Literal["logits", "softmax", "argmax"] = setting(
-        "argmax", "what a client tells about each public record", site_limit=("logits", "softmax", "argmax")
-    )
-    precision: Literal["float16", "int8"] = setting(
-        "float16", "how logits and probabilities are sent; int8: 1 byte", site_limit=("float16", "int8")
-    )
-    digest_loss: Literal["cross-entropy", "mae", "l2"] = setting(
-        "cross-entropy",
-        "loss of the digest; mae and l2 compare logits, as the original FedMD does",
-        site_limit=("cross-entropy", "mae", "l2"),
-    )
-    weights: Literal["equal", "size", "confidence"] = setting(
-        "equal",
-        "how clients count in the consensus; size: by their number of records, which must be public",
-        reads="server",
-    )
-
-    def check(self) -> None:
-        super().check()
-        if self.digest_loss != "cross-entropy" and self.share != "logits":
-            raise SettingsError(
-                f"digest_loss={self.digest_loss} compares logits, but share={self.share}: set share=logits"
-            )
-        if self.weights == "confidence" and self.share == "argmax":
-            raise SettingsError("weights=confidence needs probabilities, but share=argmax tells none: choose softmax")
-
-    @property
-    def query_count(self) -> int:
-        """Number of public records per round, Q."""
-        return min(self.queries, self.public_size)
 
 
 S = TypeVar("S", bound=FedmdSettings)
@@ -143,7 +91,7 @@ class Task:
 class FedmdClient(BallotClient[S], Generic[S]):
     """One client of Algorithm 1; without noise or sampling, so without a guarantee."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Task:
+    def question(self, arrays: Arrays, config: Config) -> Task:
         """What to predict on, and the last consensus.
 
         Raises
@@ -168,7 +116,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
             return [pack_labels(logits.argmax(axis=1), logits.shape[1])]
         return pack_predictions(logits if settings.share == "logits" else softmax(logits, axis=1), settings)
 
-    def _task(self, arrays: Arrays, config: dict[str, Scalar]) -> Task:
+    def _task(self, arrays: Arrays, config: Config) -> Task:
         settings, n_classes = self.workspace.settings, len(self.workspace.data.classes)
         number, request = config.get("round"), request_name(config)
         if not isinstance(number, int) or not 1 <= number <= settings.rounds + 1:

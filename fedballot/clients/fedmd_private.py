@@ -5,72 +5,19 @@ Paper: "Federated model distillation with noise-free differential privacy", Theo
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import softmax
 
-from fedballot.clients.base import Arrays, Asked, Part, Refusal, Release, Terms, refusals
-from fedballot.clients.fedmd import FedmdClient, FedmdSettings, Floats, Indices, Task
-from fedballot.core.errors import SettingsError
+from fedballot.clients.base import Arrays, Asked, Refusal, Release, refusals
+from fedballot.clients.fedmd import FedmdClient, Indices, Task
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.mechanisms.laplace import NoisyValues
+from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
-from fedballot.privacy.mechanisms.vectors import NoisyVector, clip_rows
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.parts import setting
-
-
-@dataclass(frozen=True)
-class NfdpSettings(FedmdSettings):
-    """Settings of FedMD-NFDP."""
-
-    k: int = setting(
-        300, "records that each client draws, once and for all, and trains on", low=1, site_limit=(1, 1_000_000)
-    )
-    replacement: bool = setting(
-        True, "draw with replacement: the more private, for it uses fewer different records", site_limit=(False, True)
-    )
-    noise_seed: int | None = setting(
-        None, "seed the draw, for tests; the guarantee is then stamped: not private", site_limit=()
-    )
-
-
-@dataclass(frozen=True)
-class LdpSettings(FedmdSettings):
-    """Settings of FedMD-LDP."""
-
-    share: Literal["logits", "softmax", "argmax"] = setting(
-        "softmax", "what a client tells about each public record", site_limit=("logits", "softmax", "argmax")
-    )
-    noise: Literal["gaussian", "laplace"] = setting(
-        "gaussian", "noise on each prediction that is told", site_limit=("gaussian", "laplace")
-    )
-    epsilon: float = setting(1.0, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
-    delta: float = setting(
-        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
-    )
-    logit_bound: float = setting(
-        10.0, "largest norm of the logits told of a record; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
-    )
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
-    )
-
-    def check(self) -> None:
-        super().check()
-        if self.weights == "confidence":
-            raise SettingsError("weights=confidence would read noise as confidence: set weights=equal")
+from fedballot.settings.fedmd import LdpSettings, NfdpSettings
 
 
 class NfdpClient(FedmdClient[NfdpSettings]):
@@ -85,15 +32,10 @@ class NfdpClient(FedmdClient[NfdpSettings]):
         settings = self.workspace.settings
         return NfdpSample(max(self.workspace.records, settings.min_size), settings.k, settings.replacement)
 
-    @property
-    def charge(self) -> NfdpSample:
-        """What is charged: at a site, whose number of records is its own affair, the sample of the fewest agreed on."""
-        settings = self.workspace.settings
-        return replace(self.sampling, n=settings.min_size) if settings.dataset == SITES else self.sampling
-
-    def terms(self, question: Any) -> Terms:
-        also: list[tuple[Unit, Adjacency]] = [("record", "replace-one"), ("person", "replace-one")]
-        return Terms("record", "add-remove", 0.0, self.charge.delta, also=also)
+    def facts(self, question: Any) -> Facts:
+        """At a site, whose number of records is its own affair, the fewest agreed on are charged for."""
+        facts, settings = super().facts(question), self.workspace.settings
+        return replace(facts, records=settings.min_size) if settings.dataset == SITES else facts
 
     def release(self, question: Task, asked: Asked) -> Release:
         """Logits of a model that has seen the sample alone, which is drawn and charged once."""
@@ -115,90 +57,17 @@ class NfdpClient(FedmdClient[NfdpSettings]):
 
     def sample(self) -> Indices:
         """The sampled seats, sorted; in the ledger before the first epoch, and the same ever after."""
-        ledger, noise = self.workspace.open_ledger(self.terms(None)), self.noise("sample", None)
+        composition = self.composition(None)
+        ledger, noise = self.workspace.open_ledger(composition), self.noise("sample", None)
+        unit = ledger.account.unit
         with refusals():
-            cost = self.charge.cost(self.workspace.counted(ledger.account.unit))
+            charged = self.workspace.settings.sample(self.facts(None).records)
+            cost = charged.cost(unit, self.workspace.counted(unit))
             return ledger.sample(self.sampling, noise, cost, version=self.workspace.version)
-
-
-@dataclass(frozen=True)
-class NoisyPredictions:
-    """All releases of one client together: the same noise each round, and what R + 1 rounds cost.
-
-    A round's release is the predictions on Q records. Nothing bounds how far one training record, or all of them, move
-    a prediction, so each of the Q rows may change as a whole: from one corner of the simplex to another, sqrt(2) apart,
-    or from one end of the ball of clipped logits to the other. This protects the whole client, under replace-one.
-    """
-
-    mechanism: NoisyVector | NoisyValues
-    releases: int
-    accountant: Accountant
-
-    def epsilon(self, delta: float) -> float:
-        """Epsilon of all releases."""
-        return accounting.epsilon([self.mechanism.cost()] * self.releases, delta, self.accountant)
-
-
-@lru_cache(maxsize=4)
-def noisy_predictions(settings: LdpSettings, n_classes: int) -> NoisyPredictions:
-    """The least noise with which all rounds together stay within epsilon.
-
-    Raises
-    ------
-    SettingsError
-        If no noise reaches the target.
-    """
-    cells, releases = settings.query_count * n_classes, settings.rounds + 1
-    logits = settings.share == "logits"
-
-    def by_sigma(sigma: float) -> NoisyPredictions:
-        row = 2 * settings.logit_bound if logits else math.sqrt(2)
-        sensitivity = row * math.sqrt(settings.query_count)
-        return NoisyPredictions(NoisyVector(sensitivity, cells, sigma), releases, "exact")
-
-    def by_scale(scale: float) -> NoisyPredictions:
-        value = 2 * settings.logit_bound if logits else 1.0
-        return NoisyPredictions(NoisyValues(value, scale, cells), releases, "rdp")
-
-    gauss = settings.noise == "gaussian"
-    at: Callable[[float], NoisyPredictions] = by_sigma if gauss else by_scale
-    sensitivity = at(1.0).mechanism.sensitivity
-    if gauss:
-        low = gaussian.sigma(sensitivity * math.sqrt(releases), settings.epsilon, settings.delta)
-        high = 2 * low
-    else:
-        low = sensitivity / settings.epsilon
-        high = 2 * low * cells * releases
-    return at(accounting.smallest(lambda x: at(x).epsilon(settings.delta) <= settings.epsilon, low, high, 1e-6))
 
 
 class LdpClient(FedmdClient[LdpSettings]):
     """A client that trains on all its records and adds noise to what it tells."""
-
-    @property
-    def mechanism(self) -> NoisyPredictions:
-        """The noise on predictions."""
-        return noisy_predictions(self.workspace.settings, len(self.workspace.data.classes))
-
-    def terms(self, question: Any) -> Terms:
-        noisy, delta = self.mechanism, self.workspace.settings.delta
-        # a blank answer lies within the bound, and a record or person moves no more than the whole client
-        also: list[tuple[Unit, Adjacency]] = [
-            ("client", "zero-out"),
-            ("record", "replace-one"),
-            ("person", "replace-one"),
-        ]
-        budget = accounting.least_budget([noisy.mechanism.cost()] * noisy.releases, delta, noisy.accountant)
-        return Terms("client", "replace-one", budget, delta, noisy.accountant, also)
-
-    def parts(self, question: Task, unit: Unit) -> dict[str, Part]:
-        noisy = self.mechanism.mechanism
-        grid = noisy.grid if isinstance(noisy, NoisyVector) else 1.0
-
-        def release(logits: Floats, noise: NoiseSource) -> Floats:
-            return np.asarray(noisy.release(bounded(logits, self.workspace.settings), noise) * grid, dtype=np.float32)
-
-        return {"predictions": Part(noisy.cost(), release)}
 
     def blank(self, question: Task) -> dict[str, Any]:
         return {"predictions": np.zeros((len(question.asked), len(self.workspace.data.classes)), np.float32)}
@@ -210,14 +79,3 @@ class LdpClient(FedmdClient[LdpSettings]):
     def noise(self, part: str, question: Task) -> NoiseSource:
         """Each round has a stream of its own."""
         return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, question.round)
-
-
-def bounded(logits: Floats, settings: LdpSettings) -> npt.NDArray[np.float64]:
-    """What is told of logits (Q, C) before the noise, each row within the mechanism's bound."""
-    if settings.share == "logits" and settings.noise == "gaussian":
-        return clip_rows(logits, settings.logit_bound)
-    if settings.share == "logits":
-        return np.clip(logits.astype(np.float64), -settings.logit_bound, settings.logit_bound)
-    if settings.share == "argmax":
-        return np.asarray(np.eye(logits.shape[1])[logits.argmax(axis=1)])
-    return np.asarray(softmax(logits.astype(np.float64), axis=1))

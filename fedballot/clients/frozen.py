@@ -15,47 +15,11 @@ import numpy.typing as npt
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import FloatArray
-from fedballot.learners.extractors import Extractor, make_extractor, split_steps
-from fedballot.settings.parts import EXTRACTORS, CommonSettings, setting
+from fedballot.learners.extractors import Extractor, make_extractor
+from fedballot.settings.heads import FrozenSettings
 
 Indices = npt.NDArray[np.int64]
 SPLIT = 7  # stream of the run's seed
-
-
-@dataclass(frozen=True)
-class FrozenSettings(CommonSettings):
-    """Settings of methods that train on the features of a frozen extractor."""
-
-    extractor: str = setting(
-        "auto",
-        "frozen features: steps such as hog+pca, simclr-resnet8, or package.module:factory for a torch module",
-        site_limit=EXTRACTORS,
-    )
-    components: int = setting(256, "most principal components of a pca step", low=1, site_limit=(1, 4096))
-    pretrain_share: float = setting(
-        0.2,
-        "share of the public pool that fits the extractor and is the scores' negatives",
-        above=0,
-        below=1,
-        site_limit=(0.0, 1.0),
-    )
-    pretrain_epochs: int = setting(
-        100, "epochs of contrastive pretraining (simclr extractors)", low=0, site_limit=(0, 500)
-    )
-
-    def check(self) -> None:
-        super().check()
-        split_steps(self.extractor)
-        if not 0 < round(self.pretrain_share * self.public_size) < self.public_size:
-            raise SettingsError(
-                f"pretrain_share={self.pretrain_share:g} of public_size={self.public_size} leaves nothing to pretrain "
-                "or nothing to distil on: change one of them"
-            )
-
-    @property
-    def query_count(self) -> int:
-        """Public records that are distilled on."""
-        return self.public_size - round(self.pretrain_share * self.public_size)
 
 
 def split_public(size: int, share: float, seed: int) -> tuple[Indices, Indices]:

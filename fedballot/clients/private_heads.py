@@ -5,163 +5,34 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", sect
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, Generic, Literal, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Part, Refusal, Release, Terms
-from fedballot.clients.frozen import FrozenSettings, PublicFeatures, public_features
+from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
+from fedballot.clients.frozen import PublicFeatures, public_features
 from fedballot.core.metrics import confusion_matrix
 from fedballot.datasets.examples import Examples
 from fedballot.distillation.certainty import score
 from fedballot.learners.base import FloatArray
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import papers
-from fedballot.privacy.accounting.costs import Cost
-from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.mechanisms.heads import Head, PrivateHead, fit_head, prepare
+from fedballot.privacy.mechanism import Facts
+from fedballot.privacy.mechanisms.heads import Head, fit_head, prepare
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.parts import setting
+from fedballot.settings.heads import HeadSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class HeadSettings(FrozenSettings):
-    """Settings of methods whose clients tell a private class head; those of the averaging baseline."""
-
-    client_models: tuple[str, ...] = setting(
-        ("logistic-regression",), "not used: every client trains a linear head", reads="site"
-    )
-    server_model: str = setting(
-        "logistic-regression", "learner that the server trains on the frozen features", reads="server"
-    )
-    epsilon: float = setting(
-        0.5,
-        "privacy target of the class release; `inf`: no noise, no guarantee",
-        above=0,
-        infinite=True,
-        site_limit=(1e-3, 1000.0),
-    )
-    delta: float = setting(
-        1e-5,
-        "of a release, added to e^epsilon times any probability; below 1/n",
-        above=0,
-        below=1,
-        site_limit=(1e-15, 0.1),
-    )
-    lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
-    mechanism: Literal["tight", "paper"] = setting(
-        "tight",
-        "noise of logistic heads: the least that is proved, or the paper's formula",
-        site_limit=("tight", "paper"),
-    )
-    precision: Literal["float16", "int8"] = setting(
-        "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
-    )
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
-    )
-
-    @property
-    def logistic(self) -> bool:
-        """Whether clients train logistic heads."""
-        return True
-
-    @property
-    def with_scores(self) -> bool:
-        """Whether clients train a score head beside the class head."""
-        return False
-
-    @property
-    def told(self) -> Literal["heads", "predictions"]:
-        """What leaves a client."""
-        return "heads"
-
-    @property
-    def score_target(self) -> float:
-        """Epsilon of the score head."""
-        return math.inf
-
-
-@dataclass(frozen=True)
-class FeddSettings(HeadSettings):
-    """Settings of ensemble distillation from private heads, without scores."""
-
-    share: Literal["heads", "predictions"] = setting(
-        "heads",
-        "what a client tells: its private head, or what the head says of the public records",
-        site_limit=("heads", "predictions"),
-    )
-    weighting: Literal["probabilities", "logits"] = setting(
-        "probabilities", "what of the heads is averaged", reads="server"
-    )
-
-    @property
-    def told(self) -> Literal["heads", "predictions"]:
-        return self.share
 
 
 S = TypeVar("S", bound=HeadSettings)
 
 
 # mechanisms: functions of public numbers only
-
-
-@lru_cache(maxsize=64)
-def class_mechanism(settings: HeadSettings, records: int, features: int, classes: int) -> PrivateHead | None:
-    """Noise of the class head of a client with that many records; None: no noise. `features` counts the constant."""
-    if math.isinf(settings.epsilon):
-        return None
-    if settings.mechanism == "paper":
-        sigma = papers.fedaux_sigma(classes, settings.lam, records, settings.epsilon, settings.delta)
-        return PrivateHead(records, features, classes, settings.lam, sigma)
-    return PrivateHead.solve(
-        settings.epsilon, settings.delta, records=records, features=features, classes=classes, lam=settings.lam
-    )
-
-
-@lru_cache(maxsize=64)
-def score_mechanism(settings: HeadSettings, records: int, features: int) -> PrivateHead | None:
-    """Noise of the score head over private and negative records together: two classes and 2 lambda are one head."""
-    if math.isinf(settings.score_target):
-        return None
-    if settings.mechanism == "paper":
-        # the head w = W_1 - W_0 has sensitivity 2/(lambda N), and sqrt(2) times the noise of each of the two
-        sigma = papers.fedaux_score_sigma(settings.lam, records, settings.score_target, settings.delta) / math.sqrt(2)
-        return PrivateHead(records, features, 2, 2 * settings.lam, sigma)
-    return PrivateHead.solve(
-        settings.score_target, settings.delta, records=records, features=features, classes=2, lam=2 * settings.lam
-    )
-
-
-def head_mechanisms(
-    settings: HeadSettings, records: int, negatives: int, features: int, classes: int
-) -> dict[str, PrivateHead | None]:
-    """The noise of each head that a client with logistic heads tells; None: it has none."""
-    found = {"classes": class_mechanism(settings, records, features, classes)}
-    if settings.with_scores:
-        found["scores"] = score_mechanism(settings, records + negatives, features)
-    return found
-
-
-def head_costs(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> dict[str, Cost]:
-    """What each head costs, as far as it has noise."""
-    found = head_mechanisms(settings, records, negatives, features, classes)
-    return {name: noisy.cost() for name, noisy in found.items() if noisy}
-
-
-def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, float]:
-    """(epsilon, delta) of all releases of a client, by composition."""
-    delta = settings.delta * len(costs)
-    return accounting.epsilon(costs, delta), delta
 
 
 # what crosses the wire
@@ -223,7 +94,7 @@ class HeadQuestion:
 class HeadClient(BallotClient[S], Generic[S]):
     """A client that tells a private class head, and a score head where the method has one."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> HeadQuestion:
+    def question(self, arrays: Arrays, config: Config) -> HeadQuestion:
         """The request's weights of the extractor and landmarks, as far as it holds them, and the public features."""
         kinds = [array.ndim for array in arrays]
         sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays)
@@ -243,18 +114,9 @@ class HeadClient(BallotClient[S], Generic[S]):
         """Size of the global label set, C."""
         return len(self.workspace.data.classes)
 
-    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
-        """The noise of each head that is told; None: it has none."""
-        width, negatives = question.public.features.shape[1] + 1, len(question.public.auxiliary)
-        return head_mechanisms(self.workspace.settings, max(1, self.workspace.records), negatives, width, self.classes)
-
-    def terms(self, question: HeadQuestion) -> Terms:
-        costs = [noisy.cost() for noisy in self.mechanisms(question).values() if noisy]
-        return record_terms(self.workspace.settings, costs)
-
-    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        records = self.workspace.counted(unit)
-        return {name: head_part(noisy, records) for name, noisy in self.mechanisms(question).items()}
+    def facts(self, question: HeadQuestion) -> Facts:
+        features, negatives = question.public.features.shape[1], len(question.public.auxiliary)
+        return replace(super().facts(question), features=features, negatives=negatives)
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """Class head (C, p), and score head (2, p): own records against the public negatives."""
@@ -267,7 +129,7 @@ class HeadClient(BallotClient[S], Generic[S]):
     def blank(self, question: HeadQuestion) -> dict[str, Any]:
         return {
             name: Head(np.zeros((self.classes if name == "classes" else 2, question.public.features.shape[1] + 1)), 0.0)
-            for name in self.mechanisms(question)
+            for name in self.composition(question).parts
         }
 
     def pack(self, question: HeadQuestion, release: Release) -> Arrays:
@@ -302,18 +164,6 @@ class HeadClient(BallotClient[S], Generic[S]):
         """Noise of a part: each has a stream of its own."""
         stream = ("classes", "scores", "sums").index(part) if part in ("classes", "scores", "sums") else 0
         return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, stream)
-
-
-def head_part(noisy: PrivateHead | None, records_per_person: int) -> Part:
-    """A head with its noise; without noise where the settings ask for none."""
-    return Part(noisy.cost(records_per_person), noisy.release) if noisy else Part(None, lambda head, _: head.weights)
-
-
-def record_terms(settings: HeadSettings, costs: Sequence[Cost]) -> Terms:
-    """Of methods whose releases protect single records, how many there are being public."""
-    delta = settings.delta * max(1, len(costs))
-    budget = accounting.least_budget(costs, delta, "exact")
-    return Terms("record", "replace-one", budget, delta, also=[("person", "replace-one")])
 
 
 def fit_score_head(features: Features, lam: float) -> Head:

@@ -5,59 +5,18 @@ Paper: "Voting-based approaches for differentially private federated learning".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fedballot.clients.base import EVALUATED
-from fedballot.clients.voting import VotingClient, VotingSettings
+from fedballot.clients.voting import VotingClient
 from fedballot.core.metrics import confusion_matrix
 from fedballot.learners.base import FloatArray
-from fedballot.learners.extractors import Extractor, make_extractor, split_steps
+from fedballot.learners.extractors import Extractor, make_extractor
 from fedballot.learners.neighbours import nearest, neighbour_votes
-from fedballot.settings.parts import EXTRACTORS, setting
-
-FULL_VOTES = 0.95
-
-
-@dataclass(frozen=True)
-class KnnSettings(VotingSettings):
-    """Settings of Private-kNN-FL."""
-
-    delta: float = setting(
-        1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
-    )
-    unit: Literal["client", "record"] = setting("record", "whom the target protects", site_limit=("client", "record"))
-    k: int = setting(
-        10,
-        "nearest private records of each client that vote on a query; public, the same for all",
-        low=1,
-        site_limit=(1, 10_000),
-    )
-    extractor: str = setting(
-        "auto", "public features in which records are compared: steps such as hog+pca+l2", site_limit=EXTRACTORS
-    )
-
-    def check(self) -> None:
-        super().check()
-        split_steps(self.extractor)
-
-    @property
-    def votes_per_query(self) -> int:
-        """Neighbours that vote on a query."""
-        return self.k
-
-    def turnout_warning(self, cast: float, off: float) -> str | None:
-        """See :meth:`VotingSettings.turnout_warning`."""
-        if cast + off > FULL_VOTES:
-            return None
-        return (
-            f"clients had only about {100 * max(0.0, cast):.0f} % of k={self.k} neighbours each: some hold fewer "
-            "records, and all of those vote on every query alike, which tells the server nothing; lower k"
-        )
+from fedballot.settings.voting import KnnSettings
 
 
 class KnnClient(VotingClient[KnnSettings]):

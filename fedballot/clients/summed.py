@@ -3,85 +3,31 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, Terms, refusals, request_name, split_parts
-from fedballot.core.errors import SettingsError
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, refusals, request_name
+from fedballot.settings.summed import SummedSettings
+from fedballot.wire import secagg
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Form, Plan
-
-
-@dataclass(frozen=True)
-class SummedSettings(CommonSettings):
-    """Settings of every method whose ballots are added up; ``min_clients`` is the fewest whose sum may be opened."""
-
-    secure_aggregation: bool = setting(
-        False,
-        "add ballots up under masks, so that the server sees the sum only; `fedballot submit` sets it",
-        site_limit=(False, True),
-    )
-    colluders: int = setting(
-        0,
-        "clients that may pool what they know with the server: noise, shares of keys",
-        low=0,
-        site_limit=(0, 1_000_000),
-    )
-    mask_neighbours: int = setting(
-        0,
-        "clients with which each one shares masks, an even number; 0: as few as are safe",
-        low=0,
-        site_limit=(0, 1_000_000),
-    )
-    share_threshold: int = setting(
-        0, "shares that open a client's mask; 0: as few as are safe", low=0, site_limit=(0, 1_000_000)
-    )
-
-    def check(self) -> None:
-        super().check()
-        if self.colluders >= self.required_clients:
-            raise SettingsError(
-                f"colluders={self.colluders} leaves no honest client among the {self.required_clients} that must answer"
-            )
-        if self.secure_aggregation:
-            _ = self.plan
-
-    @property
-    def plan(self) -> Plan:
-        """Who must be there and who holds shares."""
-        return secagg.plan(
-            self.clients, self.required_clients, self.colluders, self.mask_neighbours, self.share_threshold
-        )
-
+from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=SummedSettings)
 
 
 class SummedClient(BallotClient[S], Generic[S]):
-    """A client whose ballot is an array of integers: the one part of its release.
+    """A client whose ballot is an array of integers: the one part of its release, at a cost that no question changes.
 
     Under masks a request has five exchanges. In the first it is bound to its digest, and refused if rules or budget do
     not allow it; keys and shares are made from no data. The third charges it, and only then looks at records.
     """
 
-    @property
-    def trusts_server(self) -> bool:  # type: ignore[override]
-        """Without masks the server sees each ballot."""
-        return not self.workspace.settings.secure_aggregation
-
     @abstractmethod
     def form(self) -> Form:
         """Shape and largest magnitude of the ballot."""
-
-    @abstractmethod
-    def terms(self, question: Any) -> Terms:
-        """See :meth:`BallotClient.terms`; also without noise, for the ledger knows which sums were opened."""
 
     def ballot(self, release: Release) -> npt.NDArray[np.integer]:
         """The integers in a release."""
@@ -92,11 +38,11 @@ class SummedClient(BallotClient[S], Generic[S]):
         """The ballot as it is sent in the clear."""
         return [pack_integers(self.ballot(release))]
 
-    def tells_of_data(self, config: dict[str, Scalar]) -> bool:
+    def tells_of_data(self, config: Config) -> bool:
         """Keys, and shares of masks, are made from none."""
         return not self.workspace.settings.secure_aggregation or config.get("stage") == secagg.MASKED
 
-    def answer(self, arrays: Arrays, config: dict[str, Scalar]) -> Arrays:
+    def answer(self, arrays: Arrays, config: Config) -> Arrays:
         """The ballot, or this client's part in one exchange of secure aggregation."""
         settings, stage = self.workspace.settings, config.get("stage")
         if not settings.secure_aggregation:
@@ -108,7 +54,7 @@ class SummedClient(BallotClient[S], Generic[S]):
         request = request_name(config)
         if stage == secagg.KEYS:
             self._admit(arrays, config)
-        ledger = self.workspace.open_ledger(self.terms(None))
+        ledger = self.workspace.open_ledger(self.composition(None))
         known = ledger.digest(request)
         if known is None or known.partition(".")[0] != self.settings_digest(config):
             raise Refusal("request", "an exchange about a request that this client was not asked in these words")
@@ -126,12 +72,13 @@ class SummedClient(BallotClient[S], Generic[S]):
         except secagg.SecaggError as error:
             raise Refusal(error.reason, str(error)) from error
 
-    def _admit(self, arrays: Arrays, config: dict[str, Scalar]) -> None:
+    def _admit(self, arrays: Arrays, config: Config) -> None:
         """Refuse at the first exchange what the third would refuse, and bind the request to its digest."""
         question, asked = self.question(arrays, config), self.asked(arrays, config)
-        ledger = self.workspace.open_ledger(self.terms(question))
-        costs, uncharged = split_parts(self.parts(question, ledger.account.unit))
-        self.refuse_uncharged(uncharged)
+        composition = self.composition(question)
+        ledger = self.workspace.open_ledger(composition)
+        self.refuse_uncharged(composition.uncharged)
+        unit = ledger.account.unit
         with refusals():
-            ledger.check(asked.name, costs, asked.digest)
+            ledger.check(asked.name, composition.costs(unit, self.workspace.counted(unit)), asked.digest)
             ledger.bind(asked.name, asked.digest)

@@ -7,62 +7,21 @@ ClientUpdate. These are the baselines of the papers: the project's own methods s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.common import Scalar
 
 from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
-from fedballot.core.errors import DataError, SettingsError
-from fedballot.datasets.own import SITES
+from fedballot.core.errors import DataError
 from fedballot.learners.base import Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.objectives import DomainAdversarial, Objective, Proximal, combined
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.settings.weights import ProxSettings, WeightsSettings
+from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_halves, unpack_halves, unpack_singles
 
 Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class WeightsSettings(CommonSettings):
-    """Settings of every method that shares weights; the model that all train is the one name in ``client_models``."""
-
-    rounds: int = setting(20, "rounds of training and averaging", low=1, site_limit=(1, 1000))
-    epochs: int = setting(2, "epochs of local training in each round", low=1, site_limit=(1, 500))
-    participation: float = setting(
-        1.0, "share of the clients that are asked in each round", above=0, high=1, site_limit=(0.0, 1.0)
-    )
-    precision: Literal["float32", "float16"] = setting(
-        "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
-    )
-    weights: Literal["equal", "size"] = setting(
-        "equal",
-        "how clients count in the average; size: by their number of records, which must be public",
-        reads="server",
-    )
-    domain_adaptation: float = setting(
-        0.0,
-        "strength of domain-adversarial local training towards the public pool (`+DA`)",
-        low=0,
-        site_limit=(0.0, 10.0),
-    )
-
-    def check(self) -> None:
-        super().check()
-        if self.weights == "size" and self.dataset == SITES:
-            raise SettingsError("weights=size needs sizes that are public, but sites keep theirs: set weights=equal")
-
-    @property
-    def model(self) -> str:
-        """Name of the learner whose weights are shared."""
-        return self.client_models[0]
-
-    @property
-    def cohort_size(self) -> int:
-        """Clients asked in a round, at least one."""
-        return max(1, round(self.participation * self.clients))
 
 
 S = TypeVar("S", bound=WeightsSettings)
@@ -95,7 +54,7 @@ class Start:
 class WeightsClient(BallotClient[S], Generic[S]):
     """One client of FederatedAveraging. It keeps nothing: the same request gets the same answer from the same data."""
 
-    def question(self, arrays: Arrays, config: dict[str, Scalar]) -> Any:
+    def question(self, arrays: Arrays, config: Config) -> Any:
         """The round and the weights that the server sent."""
         number = self._round(config)
         return Start(number, self._start(arrays, self.learner(number)))
@@ -135,7 +94,7 @@ class WeightsClient(BallotClient[S], Generic[S]):
         own = self.workspace.private()
         learner.fit(own.x, own.y, objective=self.objective(learner.get_weights()))
 
-    def _round(self, config: dict[str, Scalar]) -> int:
+    def _round(self, config: Config) -> int:
         number, rounds = config.get("round"), self.workspace.settings.rounds
         if not isinstance(number, int) or not 1 <= number <= rounds:
             raise Refusal("request", f"round {number!r} is not one of 1..{rounds}")
@@ -154,15 +113,6 @@ class WeightsClient(BallotClient[S], Generic[S]):
         return start
 
 
-@dataclass(frozen=True)
-class ProxSettings(WeightsSettings):
-    """Settings of FedProx."""
-
-    mu: float = setting(
-        0.1, "strength of the pull of local training towards the server's weights", above=0, site_limit=(0.0, 100.0)
-    )
-
-
 class ProxClient(WeightsClient[ProxSettings]):
     """A client of FedProx: local training is pulled towards the server's weights.
 
@@ -172,11 +122,3 @@ class ProxClient(WeightsClient[ProxSettings]):
     def objective(self, weights: list[Floats]) -> Objective | None:
         """Stay near the server's weights as well."""
         return combined(Proximal(weights, self.workspace.settings.mu), super().objective(weights))
-
-
-@dataclass(frozen=True)
-class MomentumSettings(WeightsSettings):
-    """Settings of FedAvgM."""
-
-    momentum: float = setting(0.9, "share of the last step that the server keeps", low=0, below=1, reads="server")
-    server_step: float = setting(1.0, "length of the server's step", above=0, reads="server")

@@ -47,7 +47,7 @@ def write_report(run_dir: Path) -> Path:
         "result": result,
         "name": run_dir.resolve().name,
         "summary": view.summary(result, release),
-        "key_settings": view.key_settings(result["settings"]),
+        "key_settings": view.key_settings(result),
         "headlines": view.headlines(result),
         "guarantees": view.guarantee_rows(result),
         "adjacency_note": adjacency_note(result["guarantees"]),
@@ -55,7 +55,7 @@ def write_report(run_dir: Path) -> Path:
         "accuracy_plots": view.accuracy_plots(result),
         "lead_plot": view.lead_plot(result, release),
         "pictures": pictures(release, classes),
-        "clients": view.client_count(result),
+        "n_clients": view.client_count(result),
         "time_parts": view.time_parts(result),
     }
     return write_page("report.html.j2", values, run_dir / "report.html")

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-import fedballot
+from fedballot import __version__
 from fedballot.core import numbers
 from fedballot.core.files import write_atomic
 from fedballot.report.palette import DARK, LIGHT
@@ -47,6 +47,6 @@ def write_page(template: str, values: Mapping[str, Any], path: Path) -> Path:
         numbers.scalar,
     ):
         environment.filters[formatter.__name__] = formatter
-    page = environment.get_template(template).render(light=LIGHT, dark=DARK, version=fedballot.__version__, **values)
+    page = environment.get_template(template).render(light=LIGHT, dark=DARK, version=__version__, **values)
     write_atomic(path, lambda stream: stream.write(page.encode("utf-8")))
     return path

@@ -6,37 +6,33 @@ import dataclasses
 import importlib.util
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.client import Client
-from flwr.common import Context, Parameters, Scalar
-from flwr.server import Server, ServerAppComponents, ServerConfig, SimpleClientManager
-from flwr.server.history import History
-from flwr.server.server import FitResultsAndFailures
 
 from fedballot import __version__
-from fedballot.clients.base import Workspace
-from fedballot.datasets.federation import FederatedData, FederationSpec, build
-from fedballot.datasets.own import SITES
+from fedballot.clients.base import BallotClient, Workspace
 from fedballot.core.errors import FedballotError, SettingsError
 from fedballot.core.files import write_json
+from fedballot.core.folders import RunFolder, client_folder
+from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
+from fedballot.core.progress import Progress
+from fedballot.datasets.federation import FederatedData, FederationSpec, build
+from fedballot.datasets.own import SITES
 from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
-from fedballot.methods.registry import METHODS, Method, get_method
-from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
+from fedballot.methods.api import Method
+from fedballot.methods.registry import METHODS, get_method
+from fedballot.privacy.ledger.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
-from fedballot.core.progress import Progress
-from fedballot.core.folders import RunFolder, client_folder
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
 
 SCHEMA = "1"
-MESSAGES_IN_FLIGHT = 64  # Flower's default of cores + 4 costs 20 ms a message
 
 
 def federation_spec(settings: CommonSettings) -> FederationSpec:
@@ -106,8 +102,7 @@ def trained_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
 
 def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
     """Feature extractors named by the settings that need torch: modules by import path, and pretrained ones."""
-    chains = (getattr(settings, name, "") for name in ("extractor", "graph_features", "server_features"))
-    firsts = (chain.partition("+")[0] for chain in chains)
+    firsts = (chain.partition("+")[0] for chain in settings.of_kind("extractor"))
     return tuple(first for first in firsts if ":" in first or first.startswith(SIMCLR))
 
 
@@ -120,12 +115,11 @@ def prepare_worker(with_torch: bool) -> None:
         torch.set_num_threads(1)
 
 
-def make_client(method_name: str, settings: CommonSettings, clients_root: Path, context: Context) -> Client:
-    """The Flower client of the client that ``context`` names by its partition-id."""
+def make_client(method_name: str, settings: CommonSettings, clients_root: Path, client_id: int) -> BallotClient[Any]:
+    """The client of this number in an experiment on one machine."""
     method = get_method(method_name)
     models = (*trained_models(method, settings), *torch_extractors(settings))
     prepare_worker(needs_torch(models))
-    client_id = int(context.node_config["partition-id"])
     workspace = Workspace(
         client_id=client_id,
         settings=settings,
@@ -133,36 +127,7 @@ def make_client(method_name: str, settings: CommonSettings, clients_root: Path, 
         folder=client_folder(clients_root, client_id),
         device=resolve_device(settings, models),
     )
-    return method.client(workspace).to_client()
-
-
-class BallotServer(Server):
-    """Flower's server, with a word at the end: the outcome, or why there is none."""
-
-    def __init__(self, strategy: BallotStrategy[Any], finish: Callable[[BaseException | None], None]) -> None:
-        super().__init__(client_manager=SimpleClientManager(), strategy=strategy)
-        self.set_max_workers(MESSAGES_IN_FLIGHT)
-        self._ballots, self._finish = strategy, finish
-
-    def fit_round(
-        self, server_round: int, timeout: float | None
-    ) -> tuple[Parameters | None, dict[str, Scalar], FitResultsAndFailures] | None:
-        """One exchange with the clients, or as many as the Strategy needs."""
-        if self._ballots.take_kept(server_round):
-            return None
-        out = super().fit_round(server_round, timeout)
-        while self._ballots.exchanging:
-            out = super().fit_round(server_round, timeout)
-        return out
-
-    def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
-        try:
-            out = super().fit(num_rounds, timeout)
-            self._finish(None)
-        except BaseException as error:
-            self._finish(error)
-            raise
-        return out
+    return method.client(workspace)
 
 
 class Recorder:
@@ -195,6 +160,7 @@ class Recorder:
             "error": None,
             "method": method.name,
             "settings": settings.to_dict(),
+            "key_settings": settings.headline(),
             "seed": settings.seed,
             "classes": list(data.classes),
             "started": folder.started,
@@ -236,7 +202,12 @@ class Recorder:
             for record in strategy.round_records:
                 name = strategy.charged_as(record["round"])
                 answered[name] = max(answered.get(name, 0), record["answered"])
-            reconcile(folders, strategy.charge, answered, guarantees, strategy.better_than_charged)
+            amplified = strategy.composition().amplified
+
+            def costs(client_id: int) -> Costs:
+                return strategy.composition(client_id).costs()
+
+            reconcile(folders, costs, answered, guarantees, amplified)
         strategy.save(self.folder)
         self._per_round(strategy.round_records)
         counts = strategy.counts
@@ -276,7 +247,7 @@ class Recorder:
     def _clients(self) -> dict[str, Any]:
         """Accuracy of the clients' own models, where their folders lie beside the run (a simulation)."""
         blank: dict[str, Any] = {"server_accuracy": None, "label_accuracy": None, "client_accuracy": None}
-        figures = [self.folder.client_id(client_id).figures() for client_id in range(self.settings.clients)]
+        figures = [self.folder.client(client_id).figures() for client_id in range(self.settings.clients)]
         aucs = [mean_auc(found["auc"]) for found in figures if found and "auc" in found]
         if aucs and not self.method.single_client:
             return {**blank, "client_auc": mean_and_std([value for value in aucs if value is not None])}
@@ -287,7 +258,10 @@ class Recorder:
 
     def _per_round(self, records: list[dict[str, Any]]) -> None:
         """Add to each round what the clients noted about it; a client that missed a round is null there."""
-        noted = [(self.folder.client_id(client_id).figures() or {}).get("rounds", {}) for client_id in range(self.settings.clients)]
+        noted = [
+            (self.folder.client(client_id).figures() or {}).get("rounds", {})
+            for client_id in range(self.settings.clients)
+        ]
         for record in records:
             values = [found.get(str(record["round"])) for found in noted]
             known = [value for value in values if value is not None]
@@ -317,6 +291,28 @@ def versions() -> dict[str, str]:
     return out
 
 
+@dataclasses.dataclass(frozen=True)
+class ServerSide:
+    """A run's server, whatever carries its messages: the Strategy, and the recorder that holds its result."""
+
+    strategy: BallotStrategy[Any]
+    recorder: Recorder
+    progress: Progress
+
+    @property
+    def round_timeout_s(self) -> float:
+        """How long a client may take to answer."""
+        return self.recorder.settings.round_timeout_s
+
+    def finish(self, error: BaseException | None) -> None:
+        """Write the outcome of the run, or why there is none."""
+        self.progress.stop()
+        if error is None:
+            self.recorder.done(self.strategy)
+        else:
+            self.recorder.failed(error)
+
+
 def make_server(
     method: Method,
     settings: CommonSettings,
@@ -324,8 +320,8 @@ def make_server(
     *,
     workers: int,
     progress: Progress,
-) -> tuple[ServerAppComponents, Recorder]:
-    """Flower's server side of a run, and the recorder that holds its result."""
+) -> ServerSide:
+    """The server's side of a run."""
     data = federated_data(settings)
     if data.multi_label and not method.multi_label:
         able = ", ".join(name for name, known in METHODS.items() if known.multi_label)
@@ -344,17 +340,4 @@ def make_server(
     strategy.take_up(folder.checkpoint)
     if settings.dataset != SITES:
         strategy.clients = folder.path / "clients"
-    recorder = Recorder(folder, method, settings, data, workers)
-
-    def finish(error: BaseException | None) -> None:
-        progress.stop()
-        if error is None:
-            recorder.done(strategy)
-        else:
-            recorder.failed(error)
-
-    components = ServerAppComponents(
-        server=BallotServer(strategy, finish),
-        config=ServerConfig(num_rounds=strategy.rounds - strategy.rounds_done, round_timeout=settings.round_timeout_s),
-    )
-    return components, recorder
+    return ServerSide(strategy, Recorder(folder, method, settings, data, workers), progress)

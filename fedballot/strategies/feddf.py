@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import softmax
 
-from fedballot.clients.weights import Floats, WeightsSettings
+from fedballot.clients.weights import Floats
 from fedballot.learners.flat import flatten
+from fedballot.settings.weights import WeightsSettings
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights import WeightsStrategy
 

@@ -10,19 +10,18 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.weights import Floats, MomentumSettings, WeightsSettings, unpack_difference
+from fedballot.clients.weights import Floats, unpack_difference
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
-from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
-from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
+from fedballot.settings.weights import MomentumSettings, WeightsSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.strategies.hooks import Name
 
 S = TypeVar("S", bound=WeightsSettings)
 LEARNER_STREAM, COHORT_STREAM = 5, 6  # of the run's seed
@@ -38,15 +37,14 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         The shared model's, as one vector.
     """
 
-    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
         models = self.settings.client_models
         if len(models) != 1:
             raise SettingsError(
                 f"client_models={','.join(models)} names {len(models)} learners, but weights are averaged over one "
                 "kind: name one"
             )
-        self.data, self.device = data, device
         self.rounds = self.settings.rounds
         initial = self.new_learner(0).get_weights()
         self.shapes = [w.shape for w in initial]
@@ -89,29 +87,12 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         """The learner with these weights (d,)."""
         return learner.set_weights(unflatten(weights, self.shapes))
 
-    def guarantees(self) -> list[Guarantee]:
-        """What the method promises; the first is the headline."""
-        return [
-            Guarantee(
-                mechanism="Weights without noise",
-                unit="client",
-                adjacency="zero-out",
-                epsilon=float("inf"),
-                delta=0.0,
-                view="output only",
-                trust=TRUSTED_AGGREGATOR,
-                status="none",
-                accountant="none",
-                n=self.settings.clients,
-            )
-        ]
-
     # what BallotStrategy asks for
 
-    def cohort(self, server_round: int, proxies: list[ClientProxy]) -> list[ClientProxy]:
-        size = min(self.settings.cohort_size, len(proxies))
-        order = np.random.default_rng([self.settings.seed, COHORT_STREAM, server_round]).permutation(len(proxies))
-        return [proxies[index] for index in np.sort(order[:size])]
+    def cohort(self, server_round: int, connected: list[Name]) -> list[Name]:
+        size = min(self.settings.cohort_size, len(connected))
+        order = np.random.default_rng([self.settings.seed, COHORT_STREAM, server_round]).permutation(len(connected))
+        return [connected[index] for index in np.sort(order[:size])]
 
     def needed(self, asked: int) -> int:
         """The same share of a cohort as of all clients."""

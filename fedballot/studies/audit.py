@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fedballot.clients.private_heads import HeadSettings
 from fedballot.core.errors import SettingsError
 from fedballot.core.progress import Progress
 from fedballot.methods.registry import get_method
@@ -26,6 +25,7 @@ from fedballot.privacy.mechanisms.heads import PrivateHead
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.privacy.noise.randomness import NoiseSource, os_noise, seeded_noise
+from fedballot.settings.heads import HeadSettings
 from fedballot.studies import audit_clients
 from fedballot.studies.audit_clients import CLIENTS, COLLUDERS, DELTA, Desk
 

@@ -17,25 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.clients.base import Arrays, Workspace
-from fedballot.clients.fedaux_sum import FedauxfdpSumSettings, shared_mechanism
 from fedballot.clients.fedkd import EnsembleClient
-from fedballot.clients.fedkd import mechanism as logits_mechanism
-from fedballot.clients.fedmd_private import noisy_predictions
 from fedballot.clients.frozen import split_public
-from fedballot.clients.pate import PateSettings
-from fedballot.clients.private_heads import class_mechanism, score_mechanism, unpack
+from fedballot.clients.private_heads import unpack
 from fedballot.clients.voting import VotingClient
-from fedballot.clients.voting import mechanism as votes_mechanism
-from fedballot.clients.weights_private import client_mechanism, record_mechanism
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Progress, Silent
+from fedballot.core.setting import build
 from fedballot.datasets.embedding import fit_embedding, nearness
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.audit import statistics as audit
 from fedballot.privacy.audit.mechanisms import ALARM, Finding, by_p_value, first_layers, vector_variance
@@ -46,7 +41,12 @@ from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.mechanisms.votes import NoisyVotes
-from fedballot.settings.parts import build
+from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism
+from fedballot.settings.fedkd import mechanism as logits_mechanism
+from fedballot.settings.heads import class_mechanism, score_mechanism
+from fedballot.settings.voting import PateSettings
+from fedballot.settings.voting import mechanism as votes_mechanism
+from fedballot.settings.weights import client_mechanism, record_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights_private import DpFedavgStrategy
 from fedballot.wire.packing import unpack_integers, unpack_labels
@@ -413,7 +413,7 @@ def predictions(desk: Desk, claim: float) -> list[Finding]:
         client_models="logistic-regression",
         epsilon=accounting.epsilon([whole.cost()] * both, DELTA),
     )
-    noisy = noisy_predictions(settings, 2).mechanism
+    noisy = settings.noisy_predictions(2).noisy
     assert not isinstance(noisy, NoisyValues)
     pool = np.abs(spread(QUERIES, 2, 1)) + 1
     x = np.vstack([pool[:20], -pool[:20]])

@@ -32,7 +32,7 @@ def call(*words: str, capsys, monkeypatch) -> tuple[int, str, str]:
     [
         (["run", "pate"], "did you mean 'pate-fl'"),
         (["run", "pate-fl", "--preset", "demoo"], "did you mean 'demo'"),
-        (["run", "pate-fl", "--set", "agnets=3"], "'clients'"),
+        (["run", "pate-fl", "--set", "clinets=3"], "'clients'"),
         (["run", "pate-fl", "--set", "clients"], "key=value"),
         (["run", "pate-fl", "--set", "epsilon=-1"], "more than 0"),
         (["run", "pate-fl", "--set", "dataset=mnits"], "mnist"),

@@ -9,22 +9,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.fedkd import (
-    FedkdClient,
-    FedkdDpClient,
-    FedkdDpSettings,
-    FedkdSettings,
-    class_counts,
-    mechanism,
-    pack_answer,
-    unpack_answer,
-)
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, class_counts, pack_answer, unpack_answer
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
+from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
 from fedballot.wire.packing import WireError, unpack_integers
 from tests.conftest import SMALL
 

@@ -13,11 +13,12 @@ import pytest
 
 from fedballot.clients.base import LONGEST_NAME, BallotClient, Workspace
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.ledger.ledger import SAMPLE, Account, Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 from tests.conftest import SMALL
 from tests.strategies.test_fedmd import strategy_of
 
@@ -210,9 +211,8 @@ def test_a_ledger_of_another_unit_is_never_charged(
     one = asking(case)
     one.ledger = Ledger(one.folder / "other", replace(one.account, unit=kept[0], adjacency=kept[1]))  # type: ignore[arg-type]
     arrays, metrics = one.ask(one.client())
-    terms = one.client().terms(one.client().question(one.arrays, {"request": "run/1", "round": 1}))
-    assert terms is not None
-    if kept in ((terms.unit, terms.adjacency), *terms.also):
+    composition = one.client().composition(one.client().question(one.arrays, {"request": "run/1", "round": 1}))
+    if kept in ((composition.unit, composition.adjacency), *composition.also):
         assert metrics["refused"] == "" and len(one.kinds()) == 3
     else:
         assert (arrays, metrics["refused"]) == ([], "policy") and "cannot be added" in metrics["detail"]

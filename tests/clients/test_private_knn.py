@@ -11,17 +11,17 @@ from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.private_knn import KnnClient, KnnSettings
-from fedballot.clients.voting import mechanism
+from fedballot.clients.private_knn import KnnClient
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.learners.extractors import make_extractor
 from fedballot.learners.neighbours import nearest
 from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
+from fedballot.settings.voting import KnnSettings, mechanism
 from fedballot.wire.packing import unpack_integers
 from tests.conftest import SMALL
 
@@ -75,15 +75,15 @@ def test_an_answer_is_counts_plus_a_noise_share(small, tmp_path):
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
     assert not 1e-6 < stats.chi2.cdf(statistic / 4, noise.size) < 1 - 1e-6
     # eight shares on sums of counts: the noise that replace-one with L2 sensitivity sqrt(2 Q) needs
-    total = share * math.sqrt(small.required_clients)
+    total = share * math.sqrt(small.min_clients)
     assert total == pytest.approx(gaussian.sigma(math.sqrt(600), 5, 1e-4), rel=0.01)
 
 
 @pytest.mark.parametrize("k", [1, 7, 50])
 def test_a_record_costs_the_same_noise_for_every_k_and_an_client_k_times_as_much(small, k):
-    record, client_id = (mechanism(changed(small, k=k, unit=unit, sigma=20 / k)) for unit in ("record", "client"))
+    record, client = (mechanism(changed(small, k=k, unit=unit, sigma=20 / k)) for unit in ("record", "client"))
     assert record.epsilon(1e-4, "record") == pytest.approx(gaussian.epsilon(math.sqrt(600) / 20, 1e-4), rel=1e-3)
-    assert client_id.epsilon(1e-4, "client") == pytest.approx(gaussian.epsilon(k * math.sqrt(300) / 20, 1e-4), rel=1e-2)
+    assert client.epsilon(1e-4, "client") == pytest.approx(gaussian.epsilon(k * math.sqrt(300) / 20, 1e-4), rel=1e-2)
 
 
 def test_a_record_is_protected_from_the_server_too_by_the_clients_own_share(small):
@@ -144,7 +144,7 @@ def test_nothing_but_the_neighbours_votes_leaves(small, tmp_path):
     plain, *_, told = ask(one)
     again, *_, told_again = ask(client(settings, tmp_path / "b", data=poisoned))
     assert plain[0].tobytes() == again[0].tobytes()
-    assert set(told) == set(told_again) == {"client", "began", "compute_s", "refused", "detail"}
+    assert set(told) == set(told_again) == {"client_id", "began", "compute_s", "refused", "detail"}
     assert not np.array_equal(counts(small, tmp_path / "c"), counts(small, tmp_path / "d", with_labels_moved(data)))
 
 

@@ -19,6 +19,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
 from fedballot.deploy.flower import one_port
@@ -27,7 +28,6 @@ from fedballot.deploy.server import add_site, init_server
 from fedballot.deploy.submit import Submitted, follow, submit
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import METHODS
-from fedballot.settings.parts import build
 
 MODELS = ("random-forest", "logistic-regression", "mlp")
 FAULTS = Path(__file__).parent / "faults"

@@ -21,21 +21,21 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fedballot.clients.voting import ballot_form
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import build
 from fedballot.datasets.embedding import AXES
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
+from fedballot.settings.voting import ballot_form
+from fedballot.wire import secagg
 from fedballot.wire.packing import WireError
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import STAGES
+from fedballot.wire.secagg import STAGES
 from tests.deploy.harness import edit
 
 FEATURES, CLASSES, PUBLIC, RECORDS = 4, 3, 60, 24
@@ -385,7 +385,7 @@ class Masked:
                 break
         if exchange.total is not None:
             self.opened.setdefault(attempt.name, set()).add(exchange.total.tobytes())
-            assert len(exchange.inside) >= usual.required_clients
+            assert len(exchange.inside) >= usual.min_clients
         return said
 
     def _say(self, client_id: int, asked: Any, exchange: Any, stage: str, arrays: list[Any]) -> tuple[list[Any], str]:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from fedballot.clients.fedaux import FedauxfdpSettings
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
+from fedballot.settings.fedaux import FedauxfdpSettings
 from tests.deploy.harness import edit, write_data
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.fedmd import FedmdSettings, pack_predictions
-from fedballot.clients.fedmd_private import LdpSettings, NfdpSettings
+from fedballot.clients.fedmd import pack_predictions
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
+from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
 from tests.deploy.harness import edit, write_data
 
 

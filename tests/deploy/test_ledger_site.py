@@ -15,14 +15,10 @@ import numpy as np
 import pytest
 from flwr.common import Context, RecordDict
 
-from fedballot.apps.server_app import server_fn
+from fedballot.apps.server_app import server
 from fedballot.cli import main as cli
-from fedballot.clients.fedaux import FedauxfdpSettings
-from fedballot.clients.fedmd_private import NfdpSettings
-from fedballot.clients.pate import PateSettings
-from fedballot.clients.private_knn import KnnSettings
-from fedballot.clients.voting import mechanism
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.client import SiteClient, make_site_client, open_ledger
@@ -36,7 +32,10 @@ from fedballot.privacy.ledger.heads import Heads
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
+from fedballot.runs.legacy_api import BallotServer
+from fedballot.settings.fedaux import FedauxfdpSettings
+from fedballot.settings.fedmd import NfdpSettings
+from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.studies.ledger_view import view
 from tests.deploy.harness import edit, write_data
 from tests.inprocess import Here
@@ -249,13 +248,12 @@ class Federation:
         asked = settings(self.sites[0], min_clients=2, server_epochs=1, **changes)
         text = run_config("pate-fl", asked, self.folder / name, self.server.heads)
         context = Context(1, 1, {}, RecordDict(), tomllib.loads(text))  # type: ignore[arg-type]
-        components = server_fn(context)
-        server, config = components.server, components.config
-        assert server is not None and config is not None
+        side = server(context)
+        running = BallotServer(side.strategy, side.finish)
         for number, site in enumerate(self.sites):
-            client = SiteClient(site, METHODS["pate-fl"], asked).to_client()
-            server.client_manager().register(Here(number, lambda _, client=client: client))
-        server.fit(config.num_rounds, config.round_timeout)
+            client = SiteClient(site, METHODS["pate-fl"], asked)
+            running.client_manager().register(Here(number, lambda _, client=client: client))
+        running.fit(1, side.round_timeout_s)
         return dict(json.loads((self.folder / name / "result.json").read_text()))
 
 
@@ -441,7 +439,7 @@ def test_a_sample_costs_a_person_whatever_it_may_hold_of_them(persons: Path) -> 
     few = {"k": 20, "min_size": 40, "queries": 50, "pretrain_epochs": 0, "share": "softmax"}
     _, metrics = ask(persons, asked=settings(persons, NfdpSettings, **few), method="fedmd-nfdp")
     assert metrics["refused"] == "", metrics["detail"]
-    assert Ledger(persons.parent / "ledger").costs() == [NfdpSample(40, 20).cost(3)]
+    assert Ledger(persons.parent / "ledger").costs() == [NfdpSample(40, 20).cost("person", 3)]
 
 
 @pytest.mark.parametrize("head", ["class-sums", "logistic"])

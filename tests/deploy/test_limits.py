@@ -18,13 +18,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from fedballot.clients.base import Refusal
-from fedballot.clients.fedaux import FedauxfdpSettings
-from fedballot.clients.fedaux_weights import FedauxSettings
-from fedballot.clients.fedmd_private import LdpSettings
-from fedballot.clients.pate import PateSettings
-from fedballot.clients.private_knn import KnnSettings
-from fedballot.clients.weights_private import DpFedavgSettings
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import Declaration, build, declaration, setting
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.client import SiteClient
@@ -35,13 +30,17 @@ from fedballot.learners.extractors import network_digest
 from fedballot.methods.registry import METHODS, Method
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import EXTRACTORS, CommonSettings, build, setting
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxSettings
+from fedballot.settings.fedmd import LdpSettings
+from fedballot.settings.parts import CommonSettings
+from fedballot.settings.voting import KnnSettings, PateSettings
+from fedballot.settings.weights import DpFedavgSettings
 from tests.deploy.harness import edit, write_data
 
 READERS = {"client", "server", "machine", "site"}
 OWN = {"dataset", "public_dataset", "clients", "client_models"}  # what a site's file says itself
 FIELDS = [(method, field) for method in METHODS.values() for field in dataclasses.fields(method.settings)]
-INFINITE = [(method, field.name) for method, field in FIELDS if field.metadata["infinite"]]
+INFINITE = [(method, field.name) for method, field in FIELDS if declaration(field).infinite]
 NO_NOISE = {("fedaux", "epsilon"), ("fedaux-f", "epsilon")}  # whose target is infinite, always
 METHOD = {"argvalues": list(METHODS.values()), "ids": list(METHODS)}
 
@@ -81,14 +80,17 @@ def refusal(site: Site, settings: Any, method: str = "pate-fl") -> str:
 
 @pytest.mark.parametrize(("method", "field"), FIELDS, ids=[f"{method.name}-{field.name}" for method, field in FIELDS])
 def test_every_setting_of_every_method_has_a_reader_and_a_limit_that_fits_it(method: Method, field: Any) -> None:
-    reads, limit = field.metadata["reads"], field.metadata["site_limit"]
+    declared = declaration(field)
+    reads, limit = declared.reads, declared.site_limit
     kind = typing.get_type_hints(method.settings)[field.name]
     assert reads in READERS and (reads == "site") == (field.name in OWN)
     if reads != "client":
         assert limit is None, "a limit on what no client reads says nothing"
         return
-    assert limit is not None, f"{field.name} reaches clients: give it a site_limit, or () for its default alone"
-    if limit == EXTRACTORS:
+    assert limit is not None or declared.kind, (
+        f"{field.name} reaches clients: give it a site_limit, or () for its default alone"
+    )
+    if declared.kind == "extractor":
         assert kind is str
     elif kind in (int, float):
         low, high = limit
@@ -102,19 +104,19 @@ def test_every_setting_of_every_method_has_a_reader_and_a_limit_that_fits_it(met
 def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone() -> None:
     """A text without a choice of words could name a module, a file or an address."""
     texts = {
-        (field.name, field.metadata["reads"] if field.metadata["site_limit"] is None else field.metadata["site_limit"])
+        (field.name, declaration(field).kind or declaration(field).site_limit, declaration(field).reads)
         for method, field in FIELDS
         if typing.get_type_hints(method.settings)[field.name] in (str, tuple[str, ...])
     }
     assert texts == {
-        ("dataset", "site"),
-        ("public_dataset", "site"),
-        ("client_models", "site"),
-        ("server_model", "server"),
-        ("graph_features", "server"),
-        ("server_features", "server"),
-        ("private_classes", ()),
-        ("extractor", EXTRACTORS),
+        ("dataset", None, "site"),
+        ("public_dataset", None, "site"),
+        ("client_models", None, "site"),
+        ("server_model", None, "server"),
+        ("graph_features", "extractor", "server"),
+        ("server_features", "extractor", "server"),
+        ("private_classes", (), "client"),
+        ("extractor", "extractor", "client"),
     }
 
 
@@ -144,7 +146,7 @@ def test_a_new_setting_stays_at_its_default_unless_its_declaration_says_more(sit
         ({"lr": 1e300}, "lr=1e+300; this site allows 1e-06 to 10"),
         ({"lr": 1e-300}, "lr=1e-300; this site allows 1e-06 to 10"),
         ({"domain_adaptation": 1e9, "abstain": False}, "domain_adaptation=1000000000.0; this site allows 0.0 to 10"),
-        ({"min_clients": 1}, "min_clients=1 asks for the answers of 1 sites; this site allows at least 2"),
+        ({"min_clients": 1}, "min_clients=1; this site allows at least 2"),
         ({"noise_seed": 1}, "seeded noise protects nobody"),
         ({"test_source": "private"}, "test_source='private'; this site allows public only"),
     ],
@@ -179,7 +181,7 @@ def test_the_fewest_colluders_and_answers_are_the_site_s_to_say(tmp_path: Path, 
     assert refusal(site, asked(**good)) == ""
     assert "colluders=0; this site allows 1 to 1000000" in refusal(site, asked(**good | {"colluders": 0}))
     few = asked(**good | {"min_clients": 2, "secure_aggregation": False})
-    assert "min_clients=2 asks for the answers of 2 sites" in refusal(site, few)
+    assert "min_clients=2; this site allows at least 3" in refusal(site, few)
     assert refusal(site, asked(**good | {"min_clients": 0})) == "", "nine in ten of three are three"
 
 
@@ -326,7 +328,7 @@ def test_landmarks_queries_masks_and_models_are_no_weights_of_an_extractor(site:
 # a hostile server
 
 
-def values_for(kind: Any, limits: dict[str, Any]) -> st.SearchStrategy[Any]:
+def values_for(kind: Any, declared: Declaration) -> st.SearchStrategy[Any]:
     """Values of a declared type, most of them near its range, some at the ends of what can be written."""
     if typing.get_origin(kind) is Literal:
         return st.sampled_from(typing.get_args(kind))
@@ -336,11 +338,10 @@ def values_for(kind: Any, limits: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.sampled_from(
             ["auto", "pca", "hog+pca", "this:s", "shutil:disk_usage", "simclr-resnet8", "/etc/passwd"]
         )
-    low, high = (limits[end] for end in ("low", "high"))
     numbers = st.integers(-2, 3000) | st.sampled_from([0, 1, 2**31, 2**63, 10**18])
     if kind is float:
         numbers = st.floats(0, 20) | st.floats() | st.sampled_from([1e-300, 1e300, math.inf])
-    ends = [end for end in (low, high) if end is not None]
+    ends = [end for end in (declared.low, declared.high) if end is not None]
     return numbers | st.sampled_from([kind(end) for end in ends]) if ends else numbers
 
 
@@ -361,7 +362,7 @@ def requests(draw: st.DrawFn) -> tuple[Method, Any]:
     for field in fields:
         kind = kinds[field.name]
         if kind in (int, float, bool, str) or typing.get_origin(kind) is Literal:
-            chosen[field.name] = draw(values_for(kind, field.metadata["limits"]))
+            chosen[field.name] = draw(values_for(kind, declaration(field)))
         elif field.name == "noise_seed":
             chosen[field.name] = draw(st.none() | st.integers(0, 9))
         else:
@@ -388,15 +389,15 @@ def test_any_settings_are_refused_or_lie_within_every_limit(strict: Site, reques
         return
     seen = site_settings(strict, settings)
     assert 2 <= seen.epochs <= 50 and 1 <= seen.batch_size <= 4096 and 1e-6 <= seen.lr <= 10
-    assert seen.required_clients >= 2 and getattr(seen, "colluders", 1) >= 1
+    assert seen.min_clients >= 2 and getattr(seen, "colluders", 1) >= 1
     assert getattr(seen, "extractor", "pca").strip() == "pca" and getattr(seen, "noise_seed", None) is None
     for field in dataclasses.fields(method.settings):
         value, asked_for = getattr(seen, field.name), getattr(settings, field.name)
         assert not (isinstance(asked_for, float) and math.isinf(asked_for))
         assert not isinstance(value, str) or ":" not in value
-        if field.metadata["reads"] in ("server", "machine"):
+        if declaration(field).reads in ("server", "machine"):
             assert value == field.default
-        elif field.metadata["reads"] == "client" and isinstance(value, int | float) and not isinstance(value, bool):
+        elif declaration(field).reads == "client" and isinstance(value, int | float) and not isinstance(value, bool):
             assert abs(value) < 2**63
     assert {name for name, limit in limits_of(strict, method).items() if not limit.holds(getattr(seen, name))} == set()
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.pate import PateSettings
 from fedballot.core.errors import RunError
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.client import SiteClient
@@ -19,10 +19,11 @@ from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
+from fedballot.settings.voting import PateSettings
 from tests.deploy.harness import edit, write_data
 
 
@@ -187,7 +188,7 @@ def test_records_that_cannot_be_read_are_answered_blank_and_charged(site, caplog
     edit(site, private=str(broken))
     with caplog.at_level(logging.WARNING, "flwr"):
         arrays, metrics = ask(site, settings(site))
-    assert {*metrics} == {"client", "refused", "detail", "head", "ledger"}
+    assert {*metrics} == {"client_id", "refused", "detail", "head", "ledger"}
     assert metrics["refused"] == metrics["detail"] == "" and arrays[0].shape == (200, 10)
     assert charges(site) == 1 and "answer is blank" in caplog.text
     assert "ValueError" not in str(metrics)

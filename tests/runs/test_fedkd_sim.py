@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fedballot.clients.fedkd import FedkdSettings
 from fedballot.core.files import read_arrays
 from fedballot.core.progress import Silent
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
+from fedballot.settings.fedkd import FedkdSettings
 from fedballot.sim import simulate
 from tests.conftest import SMALL
 

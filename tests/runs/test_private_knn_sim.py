@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fedballot.clients.private_knn import KnnSettings
 from fedballot.core.progress import Silent
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
+from fedballot.settings.voting import KnnSettings
 from fedballot.sim import simulate
 from tests.conftest import SMALL
 
@@ -27,8 +27,8 @@ def test_digits_are_learnt_from_neighbour_counts(tmp_path):
     assert result["status"] == "done" and result["warnings"] == []
     assert result["metrics"]["server_accuracy"] > 0.75  # chance is .1
     assert result["metrics"]["client_accuracy"]["mean"] > 0.75  # each client's own neighbours; from its folder
-    record, client_id = result["guarantees"][:2]  # what `epsilon` is for comes first
-    assert (record["unit"], record["adjacency"], client_id["unit"]) == ("record", "replace-one", "client")
-    assert 3.9 < record["epsilon"] <= 4 < client_id["epsilon"]
+    record, client = result["guarantees"][:2]  # what `epsilon` is for comes first
+    assert (record["unit"], record["adjacency"], client["unit"]) == ("record", "replace-one", "client")
+    assert 3.9 < record["epsilon"] <= 4 < client["epsilon"]
     assert result["clients"]["answered"] == 8
     assert result["metrics"]["released_noise_sigma"] == pytest.approx(24.4, rel=0.2)

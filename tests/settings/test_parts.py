@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedballot.clients.pate import PateSettings
 from fedballot.core.errors import SettingsError
-from fedballot.methods.registry import METHODS
-from fedballot.settings import parts as settings
-from fedballot.settings.parts import CommonSettings, build, load_file, load_preset, parse_assignments, preset_names
+from fedballot.core.setting import Settings, again, build, declaration, setting
+from fedballot.methods.registry import METHODS, settings_types
+from fedballot.settings.layers import load_file, load_preset, parse_assignments, preset_names, resolve
+from fedballot.settings.parts import CommonSettings
+from fedballot.settings.voting import PateSettings
 
 
 def test_later_layers_win():
@@ -41,7 +42,7 @@ def test_texts_become_the_declared_type(key, text, value):
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
-        ({"agnets": 3}, ["'agnets'", "'clients'"]),
+        ({"clinets": 3}, ["'clinets'", "'clients'"]),
         ({"clients": "many"}, ["clients='many'", "whole number"]),
         ({"clients": 2.5}, ["clients=2.5", "whole number"]),
         ({"clients": True}, ["clients=True", "whole number"]),
@@ -76,8 +77,7 @@ def test_assignments():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_fits_every_method(preset, method):
-    found = build(METHODS[method].settings, *load_preset(preset).layers(method))
-    assert found.clients >= 1
+    resolve(method, settings_types(), preset=preset)
 
 
 def test_presets_name_only_methods_that_exist():
@@ -94,7 +94,8 @@ def test_unknown_preset_names_the_nearest():
 def test_files(tmp_path):
     good = tmp_path / "good.toml"
     good.write_text("clients = 5\n[pate-fl]\nepsilon = 2\n")
-    assert build(PateSettings, *load_file(good, tuple(METHODS)).layers("pate-fl")).epsilon == 2
+    chosen = resolve("pate-fl", settings_types(), config=good)
+    assert (chosen.clients, chosen.epsilon) == (5, 2)
     good.write_text("[pate-f]\nepsilon = 2\n")
     with pytest.raises(SettingsError, match=r"good\.toml: table \[pate-f\].*did you mean 'pate-fl'"):
         load_file(good, tuple(METHODS))
@@ -109,7 +110,7 @@ def test_files(tmp_path):
 def test_every_field_is_explained_and_its_default_is_allowed():
     for method in METHODS.values():
         for field in dataclasses.fields(method.settings):
-            assert field.metadata["help"], field.name
+            assert declaration(field).help, field.name
         method.settings()
 
 
@@ -122,10 +123,49 @@ def test_any_layer_gives_settings_or_a_settings_error(layer):
 def test_plain_values_rebuild_the_same_settings():
     one = build(PateSettings, {"epsilon": "inf", "client_models": "mlp,knn", "noise_seed": 3})
     assert build(PateSettings, one.to_dict()) == one
-    assert settings.build(PateSettings, PateSettings().to_dict()) == PateSettings()
+    assert build(PateSettings, PateSettings().to_dict()) == PateSettings()
 
 
-def test_required_clients_is_nine_in_ten():
-    assert build(CommonSettings, {"clients": 100}).required_clients == 90
-    assert build(CommonSettings, {"clients": 1}).required_clients == 1
-    assert build(CommonSettings, {"clients": 100, "min_clients": 3}).required_clients == 3
+def test_without_further_words_nine_in_ten_clients_must_answer():
+    assert build(CommonSettings, {"clients": 100}).min_clients == 90
+    assert build(CommonSettings, {"clients": 1}).min_clients == 1
+    assert build(CommonSettings, {"clients": 100, "min_clients": 3}).min_clients == 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Part(Settings):
+    """A part whose field a method declares again."""
+
+    width: int = setting(3, "how wide", low=1, reads="server", headline=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(Part):
+    """A method with another default."""
+
+    width: int = again(Part, "width", 5, high=9)
+
+
+def test_a_field_declared_again_keeps_all_but_what_it_changes():
+    first, (second,) = declaration(dataclasses.fields(Part)[0]), dataclasses.fields(Method)
+    assert (Method().width, declaration(second)) == (5, dataclasses.replace(first, high=9.0))
+    for width in (0, 10):
+        with pytest.raises(SettingsError, match=f"width={width}"):
+            Method(width=width)
+
+
+def test_what_each_machine_reads_is_left_out_on_demand():
+    common = CommonSettings(workers=3)
+    assert {*common.to_dict()} - {*common.to_dict(machine=False)} == {
+        "workers",
+        "device",
+        "gpu_fraction",
+        "round_timeout_s",
+    }
+
+
+def test_the_top_of_a_report_shows_settings_that_say_something():
+    shown = build(PateSettings, {"partition": "dirichlet", "sigma": 0}).headline()
+    assert {"partition", "alpha", "epsilon", "student"} <= {*shown}
+    assert not {"classes_per_client", "sigma", "queries", "seed"} & {*shown}
+    assert "alpha" not in PateSettings().headline()

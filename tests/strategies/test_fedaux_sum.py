@@ -7,16 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedballot.clients.fedaux import sums_mechanism
-from fedballot.clients.fedaux_sum import FedauxfdpSumSettings, shared_mechanism
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
+from fedballot.core.setting import build
 from fedballot.privacy.audit.statistics import variance_p_value
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
+from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism, sums_mechanism
 from tests.inprocess import run_here
 from tests.strategies.test_fedaux import DIGITS, client, strategy
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedballot.clients.weights import WeightsSettings
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.learners.flat import flatten
 from fedballot.methods.registry import METHODS
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
+from fedballot.settings.weights import WeightsSettings
 from fedballot.strategies.base import Answer
 from tests.conftest import SMALL
 

@@ -15,25 +15,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.fedkd import (
-    FedkdClient,
-    FedkdDpClient,
-    FedkdDpSettings,
-    FedkdSettings,
-    mechanism,
-    pack_answer,
-)
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, pack_answer
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder, RunFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.federation import build as build_data
 from fedballot.datasets.sources import load
 from fedballot.distillation.aggregation import class_weights
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting import gaussian
-from fedballot.runs.engine import BallotServer, federated_data, make_server
-from fedballot.settings.parts import build
+from fedballot.runs.engine import federated_data, make_server
+from fedballot.runs.legacy_api import BallotServer
+from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
 from fedballot.strategies.base import Answer
 from tests.conftest import SMALL
 from tests.datasets.test_multilabel import write_yeast
@@ -86,16 +81,16 @@ def test_the_noise_is_laplace_of_scale_one_over_gamma_drawn_once_and_kept(gamma)
     settings = build(FedkdSettings, SMALL, {"gamma": gamma})
     server = strategy(settings)
     server.combine(1, answers(server, np.zeros((2, 300, 10)), np.ones((2, 10), int)))
-    noise = server.consensus
+    noise = server.state()["consensus"]
     # |Laplace| is exponential: 3,000 of them have a mean within 9 % at five deviations
     assert np.abs(noise).mean() * gamma == pytest.approx(1, abs=0.1)
     assert np.mean(noise**2) * gamma**2 == pytest.approx(2, abs=0.5)
     later = strategy(settings)
     later.restore(server.state())
-    assert np.array_equal(later.consensus, noise)
+    assert np.array_equal(later.state()["consensus"], noise)
     other = strategy(settings)
     other.combine(1, answers(other, np.zeros((2, 300, 10)), np.ones((2, 10), int)))
-    assert not np.array_equal(other.consensus, noise)  # never the experiment's seed
+    assert not np.array_equal(other.state()["consensus"], noise)  # never the experiment's seed
 
 
 @pytest.mark.parametrize("loss", ["l2", "mae", "kl"])
@@ -136,7 +131,8 @@ def test_the_sound_variant_averages_what_was_paid_for():
     server = strategy(settings)
     steps = np.arange(3000).reshape(300, 10)
     server.combine(1, [Answer(k, steps.astype(np.int32), 0.0, 0.0) for k in range(4)])
-    assert np.allclose(server.consensus, steps * mechanism(settings, 10).mechanism.grid)
+    consensus = server.learn(server.state()).release["consensus"]
+    assert np.allclose(consensus, steps * mechanism(settings, 10).mechanism.grid)
     seen, own = server.guarantees()
     assert (seen.unit, seen.adjacency, seen.status, seen.view) == ("client", "zero-out", "proved", "output only")
     assert 7.99 < seen.epsilon <= 8
@@ -198,7 +194,7 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
 
 def test_methods_that_take_one_label_refuse_several(yeast, tmp_path):
     settings = build(METHODS["pate-fl"].settings, yeast)
-    folder = RunFolder.open(tmp_path / "run", "pate-fl", settings.to_dict(), resume=False)
+    folder = RunFolder.open(tmp_path / "run", "pate-fl", settings, resume=False)
     with pytest.raises(SettingsError, match="several labels per record, which pate-fl cannot take: use fedkd"):
         make_server(METHODS["pate-fl"], settings, folder, workers=1, progress=Silent())
 
@@ -207,7 +203,10 @@ def test_a_pool_without_labels_of_the_task_gives_no_accuracy_of_the_consensus():
     server = strategy(build(FedkdSettings, SMALL))
     unknown = np.full_like(server.data.public_y, -1)
     server.data = replace(server.data, public_y=unknown)
-    assert server.combine(1, answers(server, [np.zeros((300, 10))], [np.ones(10, int)])) == {"consensus_accuracy": None}
+    metrics = server.combine(1, answers(server, [np.zeros((300, 10))], [np.ones(10, int)]))
+    server.round_records.append({"metrics": metrics})
+    assert server.outcome()["metrics"]["label_accuracy"] is None
+    assert server.round_records[0]["metrics"] == {"consensus_accuracy": None}
 
 
 class Node(ClientProxy):
@@ -233,24 +232,29 @@ def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp
     settings = build(FedkdDpSettings, SMALL, changes)
     server = strategy(settings)
 
-    def workspace(client_id):
+    def client(client_id):
         return FedkdDpClient(
             Workspace(client_id, settings, server.data, ClientFolder(tmp_path / str(client_id)), "cpu")
         )
 
     running = BallotServer(server, lambda error: None)
-    nodes = [Node(workspace, client_id) for client_id in range(5)]
+    nodes = [Node(client, client_id) for client_id in range(5)]
     for node in nodes:
         running.client_manager().register(node)
     running.fit(1, 60)
     kept = [read_arrays(next((tmp_path / str(a) / "ledger" / "releases").glob("*.npz")))["logits"] for a in range(5)]
-    assert np.allclose(server.consensus, sum(kept) * (server.mechanism.mechanism.grid / 5))
+    assert np.array_equal(server.state()["total"], sum(kept))
     assert not any(
         np.array_equal(array, kept[node.client_id]) for node in nodes for sent in node.replies for array in sent
     )
     (guarantee,) = server.guarantees()
     assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
     assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen
+    folder = RunFolder.open(tmp_path / "run", "fedkd-dp", settings.to_dict(), resume=False)
+    folder.save()
+    server.save(folder)
+    consensus = read_arrays(folder.release)["consensus"]
+    assert np.allclose(consensus, sum(kept) * (mechanism(settings, 10).mechanism.grid / 5))
 
 
 def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_path):
@@ -273,17 +277,18 @@ def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_p
 
     server.combine(1, [Answer(0, ballot, 0.0, 0.0)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedballot.strategies.fedkd.make_learner", lambda *_, **__: Remembers())
-        server.distil()
+        patch.setattr("fedballot.strategies.one_shot.make_learner", lambda *_, **__: Remembers())
+        server.distill(server.state()["consensus"])
     ((x, targets),) = asked
     assert np.array_equal(x[:50], server.data.public_x[server.queries])
     assert not np.array_equal(x[50:100], x[:50]) and not np.array_equal(x[50:100], x[100:])
     own = one.model().predict_logits(x)
     own -= own.mean(axis=1, keepdims=True)
     assert np.abs(targets - own).max() <= np.abs(own).max() / 199 + 1e-4
-    mean = (server.consensus[:50] + server.consensus[50:100] + server.consensus[100:]) / 3
+    consensus = server.state()["consensus"]
+    mean = (consensus[:50] + consensus[50:100] + consensus[100:]) / 3
     right = np.mean(mean.argmax(axis=1) == server.data.public_y[server.queries])
-    assert server.keep(server.consensus)["consensus_accuracy"] == right
+    assert server.quality(consensus)["consensus_accuracy"] == right
 
 
 def test_each_answer_of_the_sound_variant_is_a_query_that_is_paid_for():

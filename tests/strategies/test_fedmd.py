@@ -14,17 +14,19 @@ from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from fedballot.clients.base import Workspace
-from fedballot.clients.fedmd import FedmdSettings, unpack_predictions
-from fedballot.clients.fedmd_private import LdpSettings, NfdpSettings
+from fedballot.clients.fedmd import unpack_predictions
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
 from fedballot.methods.registry import METHODS
 from fedballot.privacy.accounting import papers
-from fedballot.runs.engine import BallotServer, Recorder, federated_data, prepare_worker
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.runs.engine import Recorder, federated_data, prepare_worker
+from fedballot.runs.legacy_api import BallotServer
+from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
+from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import pack_labels
 
@@ -72,7 +74,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
     """A run as the engine makes it, but for the transport; returns (strategy, result)."""
     prepare_worker(with_torch=True)
     entry, data = METHODS[method], federated_data(settings)
-    folder = RunFolder.open(out, method, settings.to_dict(), resume=resume)
+    folder = RunFolder.open(out, method, settings, resume=resume)
     strategy = entry.strategy(
         settings,
         data=data,
@@ -87,7 +89,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
     server = BallotServer(strategy, lambda error: recorder.failed(error) if error else recorder.done(strategy))
     manager: SimpleClientManager = server.client_manager()
     for client_id in range(settings.clients):
-        workspace = Workspace(client_id, settings, data, folder.client_id(client_id), "cpu")
+        workspace = Workspace(client_id, settings, data, folder.client(client_id), "cpu")
         manager.register(Local(lambda workspace=workspace: entry.client(workspace), client_id, before))
     server.fit(strategy.rounds - strategy.rounds_done, settings.round_timeout_s)
     return strategy, json.loads(folder.result.read_text())

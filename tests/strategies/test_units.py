@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.methods.registry import METHODS, get_method
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 
 DATA = {
     "dataset": "digits",

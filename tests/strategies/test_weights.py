@@ -8,14 +8,14 @@ from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters
 from flwr.server.strategy import FedAvgM
 from flwr.server.strategy.aggregate import aggregate
 
-from fedballot.clients.weights import MomentumSettings, ProxSettings, WeightsSettings
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
+from fedballot.core.setting import build
 from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.objectives import Proximal
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
+from fedballot.settings.weights import MomentumSettings, ProxSettings, WeightsSettings
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import run, strategy_of
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fedballot.clients.weights import WeightsSettings
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_json, write_json
+from fedballot.core.setting import build
 from fedballot.methods.registry import METHODS
-from fedballot.settings.parts import build
+from fedballot.settings.weights import WeightsSettings
 from fedballot.studies.frontier import best_of, draw_trials, explore
 from tests.strategies.test_fedmd import run as run_here
 

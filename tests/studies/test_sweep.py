@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedballot.clients.fedmd_private import NfdpSettings
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_json
 from fedballot.report.sweep_plot import sweep_figure
+from fedballot.settings.fedmd import NfdpSettings
 from fedballot.studies.sweep import Point, grid, is_done, rows, values_of
 
 FIXED = {

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import discrete, gaussian
-from fedballot.privacy.accounting.costs import IntegerCost, check_records, shares_that_came
+from fedballot.privacy.accounting import IntegerCost, check_records, discrete, gaussian, shares_that_came
 from fedballot.privacy.accounting.papers import votes_rho
 from fedballot.privacy.guarantee import (
     SELF,
@@ -24,12 +23,13 @@ from fedballot.privacy.guarantee import (
     all_records,
     secure_aggregation,
 )
+from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.privacy.noise.samplers import discrete_gaussian, largest_draw, representable_variance
 
 
 @dataclass(frozen=True)
-class NoisyVotes:
+class NoisyVotes(Mechanism):
     """One release of the noisy vote counts of all queries.
 
     Parameters
@@ -195,12 +195,12 @@ class NoisyVotes:
         proved: Status = "seeded" if seeded else "proved"
         claim: Status = "seeded" if seeded else "paper's claim"
         name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
-        releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each participant"
+        releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each client"
         came = shares_that_came(arrived, self.contributors, self.colluders)
         if came > self.honest:
-            releases += f", with the noise of {arrived} participants"
+            releases += f", with the noise of {arrived} clients"
         trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
-        client_id = Guarantee(
+        client = Guarantee(
             mechanism=name,
             unit="client",
             adjacency="zero-out",
@@ -214,29 +214,29 @@ class NoisyVotes:
             composition=releases,
         )
         record = replace(
-            client_id,
+            client,
             unit="record",
             adjacency="replace-one",
             epsilon=replace(self.cost("record"), shares=came).epsilon(delta),
             n=records,
         )
-        found = [client_id, record]
+        found = [client, record]
         if not secure:
             found.append(
                 replace(
-                    client_id,
+                    client,
                     adjacency="replace-one",
                     epsilon=self.cost_alone().epsilon(delta),
                     view="server's view",
                     trust=SELF,
-                    mechanism="one participant's own noisy votes",
+                    mechanism="one client's own noisy votes",
                 )
             )
             if self.k is not None:
                 found.append(
                     replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=largest)
                 )
-        for exact in (client_id, record):
+        for exact in (client, record):
             rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
             found.append(
                 replace(
@@ -259,7 +259,7 @@ class NoisyVotes:
                         epsilon=alone.epsilon(delta),
                         view="server's view",
                         trust=SELF,
-                        mechanism="one participant's own noisy votes",
+                        mechanism="one client's own noisy votes",
                     )
                 )
         return found

@@ -36,6 +36,6 @@ def test_bad_settings(scheme: str, n_clients: int, changed: dict[str, int], mess
         partition(scheme, Y, Y, n_clients, **(OPTIONS | changed), rng=np.random.default_rng(0))  # type: ignore[arg-type]
 
 
-def test_an_client_may_be_empty_where_min_size_allows_it() -> None:
+def test_a_client_may_be_empty_where_min_size_allows_it() -> None:
     parts = partition("iid", Y[:3], None, 5, **(OPTIONS | {"min_size": 0}), rng=np.random.default_rng(0))  # type: ignore[arg-type]
     assert sorted(map(len, parts)) == [0, 0, 1, 1, 1]

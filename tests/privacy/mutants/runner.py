@@ -1,6 +1,6 @@
 """Mutation testing: change one line of the source in memory, and see the named tests fail.
 
-A worker has the third-client packages imported, but nothing of fedballot. For each mutant it forks; in the fork, an
+A worker has the third-party packages imported, but nothing of fedballot. For each mutant it forks; in the fork, an
 import hook compiles the changed source of one module, and pytest runs the killers. No file on disk is touched.
 `python -m tests.privacy.mutants.runner` prints the table of all mutants.
 """

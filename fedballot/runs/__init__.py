@@ -1,0 +1,1 @@
+"""One run, however it is run."""

@@ -1,0 +1,158 @@
+"""Settings of FedKD as printed and of its sound variant, and the noisy logits that follow from them.
+
+Paper: "Preserving privacy in federated learning with ensemble cross-domain knowledge distillation", Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from fedballot.core.errors import SettingsError
+from fedballot.core.setting import setting
+from fedballot.privacy.mechanism import Composition, Facts, unprotected
+from fedballot.privacy.mechanisms.logits import NoisyLogits
+from fedballot.settings.parts import CommonSettings
+from fedballot.settings.summed import SummedSettings
+from fedballot.wire.secagg import Form
+
+
+@dataclass(frozen=True)
+class EnsembleSettings(CommonSettings):
+    """What both kinds of FedKD share: what is asked, and how the server learns from it."""
+
+    queries: int = setting(
+        0, "public records that clients answer; 0: the whole pool", low=0, site_limit=(0, 1_000_000), headline=True
+    )
+    answers: int = setting(
+        1,
+        "answers to each public image, all but the first to shifted copies; each is a query of its own",
+        low=1,
+        site_limit=(1, 100),
+    )
+    distill_loss: Literal["l2", "mae", "kl"] = setting(
+        "l2",
+        "loss of the server; l2 and mae compare logits (equation 7), kl probabilities (equation 5)",
+        reads="server",
+    )
+    temperature: float = setting(3.0, "temperature of distill_loss=kl, tau", above=0, reads="server")
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.queries > self.public_size:
+            raise SettingsError(
+                f"queries={self.queries} is more than public_size={self.public_size}: ask for at most the whole pool"
+            )
+
+    @property
+    def record_count(self) -> int:
+        """Public records asked about."""
+        return self.queries or self.public_size
+
+    @property
+    def query_count(self) -> int:
+        """Number of queries Q: an answer to a copy of a record tells as much as one to another record."""
+        return self.record_count * self.answers
+
+
+@dataclass(frozen=True)
+class FedkdSettings(EnsembleSettings):
+    """Settings of FedKD as printed; S and gamma in the paper are levels and gamma."""
+
+    levels: int = setting(
+        200,
+        "quantisation levels S; up to 256 take a byte per logit, up to 16 half",
+        low=2,
+        high=65536,
+        site_limit=(2, 65536),
+    )
+    gamma: float = setting(
+        1.0, "the server's Laplace noise has scale 1/gamma; `inf`: no noise", above=0, infinite=True, reads="server"
+    )
+    weights: Literal["class-counts", "equal"] = setting(
+        "class-counts",
+        "how clients count (equation 1); class-counts: by their exact counts, which must be public",
+        site_limit=("class-counts", "equal"),
+    )
+    logit_bound: float = setting(
+        0.0,
+        "public bound of the quantiser, larger logits are cut; 0: a client's own largest logit, told too",
+        low=0,
+        site_limit=(0.0, 1e6),
+    )
+
+    def composition(self, facts: Facts) -> Composition:
+        return unprotected(
+            "Quantised logits of each client; Laplace noise that the server adds to their average",
+            unit="client",
+            adjacency="zero-out",
+            n=self.clients,
+        )
+
+
+@dataclass(frozen=True)
+class FedkdDpSettings(EnsembleSettings, SummedSettings):
+    """Settings of the sound variant: clipped logits, equal weights, Gaussian noise on the sum."""
+
+    queries: int = setting(
+        200,
+        "public records that clients answer; noise grows with their root; 0: all",
+        low=0,
+        site_limit=(0, 1_000_000),
+        headline=True,
+    )
+    epsilon: float = setting(8.0, "privacy target", above=0, site_limit=(1e-3, 1000.0), headline=True)
+    delta: float = setting(
+        1e-5,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
+    )
+    logit_bound: float = setting(
+        1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
+    )
+
+    def composition(self, facts: Facts) -> Composition:
+        noisy = mechanism(self, facts.classes)
+        return Composition(
+            {"logits": noisy},
+            "noisy sum of logits",
+            "client",
+            "zero-out",
+            self.delta,
+            trust=self.trust,
+            seeded=self.noise_seed is not None,
+            amplified=self.secure_aggregation,
+            stated=lambda: noisy.guarantees(
+                self.delta,
+                secure=self.secure_aggregation,
+                arrived=facts.arrived if self.secure_aggregation else None,
+                seeded=self.noise_seed is not None,
+                clients=self.clients,
+            ),
+        )
+
+
+@lru_cache(maxsize=4)
+def mechanism(settings: FedkdDpSettings, n_classes: int) -> NoisyLogits:
+    """The noisy sum of logits with the least noise that the settings allow."""
+    return NoisyLogits.solve(
+        settings.epsilon,
+        settings.delta,
+        queries=settings.query_count,
+        classes=n_classes,
+        bound=settings.logit_bound,
+        contributors=settings.min_clients,
+        colluders=settings.colluders,
+    )
+
+
+def ballot_form(settings: FedkdDpSettings, n_classes: int) -> Form:
+    """Form of a client's integers (Q, C), as secure aggregation needs it."""
+    return Form((settings.query_count, n_classes), mechanism(settings, n_classes).mechanism.largest)

@@ -1,0 +1,265 @@
+"""Settings of PATE-FL and Private-kNN-FL, and the noisy votes that follow from them.
+
+Paper: "Voting-based approaches for differentially private federated learning", Algorithms 1 and 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, Literal
+
+from fedballot.core.errors import SettingsError
+from fedballot.core.setting import setting
+from fedballot.learners.extractors import split_steps
+from fedballot.privacy.guarantee import ADJACENCY, Guarantee
+from fedballot.privacy.mechanism import Composition, Exact, Facts
+from fedballot.privacy.mechanisms.votes import NoisyVotes
+from fedballot.settings.summed import SummedSettings
+from fedballot.wire.secagg import Form
+
+
+@dataclass(frozen=True)
+class VotingSettings(SummedSettings):
+    """Settings of every method whose clients vote; each piece of the server's recipe can be switched off on its own."""
+
+    queries: int = setting(
+        0, "public records that clients vote on; 0: the whole pool", low=0, site_limit=(0, 1_000_000), headline=True
+    )
+    epsilon: float = setting(
+        4.3,
+        "privacy target; `inf`: votes without noise, no guarantee",
+        above=0,
+        infinite=True,
+        site_limit=(1e-3, 1000.0),
+        headline=True,
+    )
+    delta: float = setting(
+        1e-3,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
+    )
+    unit: Literal["client", "record"] = setting("client", "whom the target protects", site_limit=("client", "record"))
+    sigma: float = setting(
+        0.0,
+        "standard deviation of the noise on each sum, in full votes of a client; 0: solve it",
+        low=0,
+        site_limit=(0.0, 1e6),
+        headline=True,
+    )
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
+    student: Literal["argmax", "propagated", "self-train"] = setting(
+        "self-train",
+        "how the server learns: the paper's argmax labels, propagated labels, or those and self-training",
+        reads="server",
+        headline=True,
+    )
+    passes: int = setting(
+        1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2, reads="server"
+    )
+    neighbours: int = setting(5, "neighbours of a record in the propagation graph", low=1, reads="server")
+    spread: float = setting(
+        0.99, "share of a record's label that comes from its neighbours", low=0, below=1, reads="server"
+    )
+    graph_features: str = setting(
+        "auto",
+        "what the graph compares: an extractor such as deskew (upright digits)",
+        reads="server",
+        kind="extractor",
+    )
+    components: int = setting(64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096))
+    server_features: str = setting(
+        "",
+        "extractor whose features the server's model learns from; empty: the records",
+        reads="server",
+        kind="extractor",
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.queries > self.public_size:
+            raise SettingsError(
+                f"queries={self.queries} is more than public_size={self.public_size}: ask for at most the whole pool"
+            )
+        if self.sigma and math.isinf(self.epsilon):
+            raise SettingsError(f"sigma={self.sigma:g} and epsilon=inf contradict each other: set one of them")
+        for extractor in filter(None, (self.graph_features, self.server_features)):
+            split_steps(extractor)
+        if self.passes == 2 and self.student == "argmax":
+            raise SettingsError("passes=2 propagates labels, which student=argmax does not: choose another student")
+
+    @property
+    def query_count(self) -> int:
+        """Number of queries Q."""
+        return self.queries or self.public_size
+
+    @property
+    def max_votes(self) -> int:
+        """Most queries M that one client votes on."""
+        return self.query_count
+
+    def composition(self, facts: Facts) -> Composition:
+        noisy = mechanism(self)
+        shared: Any = {
+            "unit": self.unit,
+            "adjacency": ADJACENCY[self.unit],
+            "delta": self.delta,
+            "also": tuple(ADJACENCY.items()),
+            "trust": self.trust,
+        }
+        if noisy is None:
+            return Composition({"votes": Exact()}, "votes without noise", view="output only", n=self.clients, **shared)
+        return Composition(
+            {"votes": noisy},
+            "noisy vote counts",
+            seeded=self.noise_seed is not None,
+            amplified=self.secure_aggregation,
+            stated=lambda: self._guarantees(noisy, facts),
+            **shared,
+        )
+
+    def _guarantees(self, noisy: NoisyVotes, facts: Facts) -> list[Guarantee]:
+        """All that is to be said of the sum; the target's comes first."""
+        stated = noisy.guarantees(
+            self.delta,
+            secure=self.secure_aggregation,
+            arrived=facts.arrived if self.secure_aggregation else None,
+            seeded=self.noise_seed is not None,
+            clients=self.clients,
+            records=facts.all_records,
+            largest=facts.largest_client,
+        )
+        aimed = next(guarantee for guarantee in stated if guarantee.unit == self.unit)
+        return [aimed, *(guarantee for guarantee in stated if guarantee is not aimed)]
+
+    @property
+    def votes_per_query(self) -> int | None:
+        """Neighbours k whose classes a client counts for a query; None: it casts one vote or none."""
+        return None
+
+    def turnout_warning(self, cast: float, off: float) -> str | None:
+        """What to tell the user when clients cast this share of the votes that they could, if anything.
+
+        ``off``: by how much the noise may have moved the share.
+        """
+        return None
+
+
+FEW_VOTES = 0.1
+
+
+@dataclass(frozen=True)
+class PateSettings(VotingSettings):
+    """Settings of PATE-FL."""
+
+    abstain: bool = setting(
+        True,
+        "teachers also learn a class `unknown` from the public pool, and then do not vote",
+        site_limit=(False, True),
+    )
+    domain_adaptation: float = setting(
+        0.0,
+        "strength of domain-adversarial training of teachers towards the public pool (`+DA`); needs abstain=false",
+        low=0,
+        site_limit=(0.0, 10.0),
+    )
+    vote_fraction: float = setting(
+        0.55, "most queries a client may vote on, as a share; the surest ones", above=0, high=1, site_limit=(0.0, 1.0)
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.domain_adaptation and self.abstain:
+            raise SettingsError(
+                f"domain_adaptation={self.domain_adaptation:g} hides from teachers which records are public, and "
+                "abstain=true has them learn just that: set abstain=false"
+            )
+
+    @property
+    def max_votes(self) -> int:
+        """Most votes of one client, M: its share of the queries, at least one."""
+        return max(1, math.floor(self.vote_fraction * self.query_count + 1e-9))
+
+    def turnout_warning(self, cast: float, off: float) -> str | None:
+        """See :meth:`VotingSettings.turnout_warning`."""
+        if cast + off > FEW_VOTES:
+            return None
+        return (
+            f"clients voted on only about {100 * max(0.0, cast):.0f} % of the queries they were asked: their teachers "
+            "are trained too little (raise `epochs` or lower `batch_size`), or set abstain=false"
+        )
+
+
+FULL_VOTES = 0.95
+
+
+@dataclass(frozen=True)
+class KnnSettings(VotingSettings):
+    """Settings of Private-kNN-FL."""
+
+    delta: float = setting(
+        1e-5,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
+    )
+    unit: Literal["client", "record"] = setting("record", "whom the target protects", site_limit=("client", "record"))
+    k: int = setting(
+        10,
+        "nearest private records of each client that vote on a query; public, the same for all",
+        low=1,
+        site_limit=(1, 10_000),
+    )
+    extractor: str = setting(
+        "auto", "public features in which records are compared: steps such as hog+pca+l2", kind="extractor"
+    )
+
+    def check(self) -> None:
+        super().check()
+        split_steps(self.extractor)
+
+    @property
+    def votes_per_query(self) -> int:
+        """Neighbours that vote on a query."""
+        return self.k
+
+    def turnout_warning(self, cast: float, off: float) -> str | None:
+        """See :meth:`VotingSettings.turnout_warning`."""
+        if cast + off > FULL_VOTES:
+            return None
+        return (
+            f"clients had only about {100 * max(0.0, cast):.0f} % of k={self.k} neighbours each: some hold fewer "
+            "records, and all of those vote on every query alike, which tells the server nothing; lower k"
+        )
+
+
+@lru_cache(maxsize=4)
+def mechanism(settings: VotingSettings) -> NoisyVotes | None:
+    """The noisy-votes mechanism that the settings describe, or None for votes without noise."""
+    if math.isinf(settings.epsilon):
+        return None
+    given = partial(
+        NoisyVotes if settings.sigma else NoisyVotes.solve,
+        queries=settings.query_count,
+        max_votes=settings.max_votes,
+        contributors=settings.min_clients,
+        colluders=settings.colluders,
+        k=settings.votes_per_query,
+    )
+    if settings.sigma:
+        return given(sigma=settings.sigma)
+    return given(epsilon=settings.epsilon, delta=settings.delta, unit=settings.unit)
+
+
+def ballot_form(settings: VotingSettings, n_classes: int) -> Form:
+    """Shape (Q, C) of a ballot and the largest magnitude in it."""
+    noisy = mechanism(settings)
+    return Form((settings.query_count, n_classes), noisy.largest if noisy else settings.votes_per_query or 1)

@@ -1,0 +1,163 @@
+"""What a method says about the server's side of a round: what is asked, how an answer is read, what follows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.core.progress import Progress
+from fedballot.datasets.federation import FederatedData
+from fedballot.privacy.guarantee import Guarantee
+from fedballot.privacy.mechanism import Composition, Facts
+from fedballot.settings.parts import CommonSettings
+from fedballot.wire.messages import Arrays
+from fedballot.wire.packing import WireError
+
+S = TypeVar("S", bound=CommonSettings)
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One good answer: who gave it, and the arrays as the method reads them."""
+
+    client_id: int
+    ballot: npt.NDArray[Any]
+    compute_s: float
+    began: float
+    cid: str = ""
+
+
+class Hooks(ABC, Generic[S]):
+    """What a method fills in.
+
+    It says what is asked (:meth:`request`), how an answer is read (:meth:`read`) and what follows (:meth:`combine`). A
+    method of many rounds also says what it needs to go on after any of them (:meth:`state`, :meth:`restore`).
+
+    Parameters
+    ----------
+    settings
+        The resolved settings.
+    data
+        What the server knows of the federation: the public set, test records, and in a simulation everybody's records.
+    device
+        Where its learners train.
+    nodes
+        Number of clients that take part.
+    fingerprint
+        Of the public set; clients that hold another refuse.
+    request_id
+        Names this run; a client answers the same request with the same bytes.
+    progress
+        Told about every answer and every step of the server's training.
+    """
+
+    rounds = 1
+
+    def __init__(
+        self,
+        settings: S,
+        *,
+        data: FederatedData,
+        device: str,
+        nodes: int,
+        fingerprint: str,
+        request_id: str,
+        progress: Progress,
+    ) -> None:
+        self.settings = settings
+        self.data = data
+        self.device = device
+        self.nodes = nodes
+        self.fingerprint = fingerprint
+        self.request_id = request_id
+        self.progress = progress
+
+    @abstractmethod
+    def request(self, server_round: int) -> Arrays:
+        """Arrays that every client gets in this round."""
+
+    @abstractmethod
+    def read(self, arrays: Arrays) -> npt.NDArray[Any]:
+        """The ballot in an answer; raises WireError for a bad one."""
+
+    @abstractmethod
+    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+        """What the server makes of a round's good answers (sorted by client); returns the round's metrics."""
+
+    @abstractmethod
+    def outcome(self) -> Mapping[str, Any]:
+        """The method's part of the result: ``metrics``, ``distill_s``, ``warnings``."""
+
+    def facts(self, client_id: int | None = None) -> Facts:
+        """Public numbers that the noise depends on: of one client; None: for what is stated of all."""
+        size = self.data.parts[client_id].size if client_id is not None else 0
+        return Facts(
+            classes=len(self.data.classes),
+            records=max(1, int(size)),
+            arrived=self.arrived,
+            all_records=self.data.records,
+            largest_client=self.data.largest,
+        )
+
+    @property
+    def arrived(self) -> int | None:
+        """Ballots that were combined in the last round; None: none is done."""
+        return None
+
+    def composition(self, client_id: int | None = None) -> Composition:
+        """What one client is charged for; None: what is stated of all."""
+        return self.settings.composition(self.facts(client_id))
+
+    def guarantees(self) -> list[Guarantee]:
+        """What the run promises, or that it promises nothing; the first is the headline."""
+        return self.composition().guarantees()
+
+    def charged_as(self, server_round: int) -> str:
+        """The name under which the answers of a round are charged."""
+        return f"{self.request_id}/{server_round}"
+
+    def cohort(self, server_round: int, connected: list[Name]) -> list[Name]:
+        """Which of the connected clients are asked in this round: all of them."""
+        return connected
+
+    @property
+    def required(self) -> int:
+        """Good answers without which a round fails."""
+        return min(self.settings.min_clients, self.nodes)
+
+    def needed(self, asked: int) -> int:
+        """Good answers without which a round fails, of ``asked`` clients."""
+        return self.required
+
+    def state(self) -> Mapping[str, npt.NDArray[Any]] | None:
+        """What the server needs to go on after the round just done; None: a run starts at its first round again."""
+        return None
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take up what :meth:`state` gave."""
+
+    def save(self, folder: Any) -> None:
+        """Write what the method keeps besides the result (released labels, the server's model)."""
+
+    @property
+    def aggregation(self) -> dict[str, Any]:
+        """How ballots that are added up come together, for the result; empty for other methods."""
+        return {}
+
+    @property
+    def exchanging(self) -> bool:
+        """Whether the round needs a further exchange of messages before it has a result."""
+        return False
+
+
+def one_array(arrays: Arrays) -> npt.NDArray[Any]:
+    """The single array of an answer; raises WireError with reason ``count`` for another number."""
+    if len(arrays) != 1:
+        raise WireError("count", f"expected 1 array, got {len(arrays)}")
+    return np.asarray(arrays[0])

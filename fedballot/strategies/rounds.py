@@ -1,0 +1,270 @@
+"""What every server does in a round: ask all clients, check each answer, count, and never combine too few."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic
+
+import numpy as np
+
+from fedballot.core.errors import RunError
+from fedballot.core.files import read_arrays, write_arrays
+from fedballot.privacy.ledger.heads import SENT, Heads, Known
+from fedballot.strategies.hooks import Answer, Hooks, S
+from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
+from fedballot.wire.packing import WireError, payload_bytes
+
+PROGRESS = "progress"  # array of a checkpoint that holds the counts and records, as JSON
+JOIN_TIMEOUT_S = 60.0  # how long clients may take to connect before the server goes on without them
+
+
+@dataclass
+class Tally:
+    """Running counts of a run: what was asked, answered, rejected and sent."""
+
+    asked: int = 0
+    answered: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    first_details: dict[str, str] = field(default_factory=dict)
+    bytes_up: int = 0
+    bytes_down: int = 0
+    messages: int = 0
+
+    def reject(self, reason: str, detail: str) -> None:
+        """Count a bad answer, keeping the first detail of each reason."""
+        self.rejected[reason] += 1
+        self.first_details.setdefault(reason, detail)
+
+    def why(self) -> str:
+        """The rejections in words."""
+        return "; ".join(
+            f"{reason}: {count} (first: {self.first_details[reason]})" for reason, count in self.rejected.most_common()
+        )
+
+
+class Rounds(Hooks[S], Generic[S]):
+    """Ask every client the same thing (:meth:`ask`), keep the good answers, combine them (:meth:`take`)."""
+
+    def __init__(self, settings: S, **given: Any) -> None:
+        super().__init__(settings, **given)
+        self.counts = Tally()
+        self.round_records: list[dict[str, Any]] = []
+        self.client_compute_s = 0.0
+        self.first_began: float | None = None
+        self.rounds_wall_s = 0.0
+        self.rounds_done = 0  # by earlier starts of the run
+        self._round_bytes_down = 0
+        self._asked_at = 0.0  # seconds since the epoch
+        self._checkpoint: Path | None = None
+        self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
+        self._known_heads: Known = {}
+        self.clients: Path | None = None  # where the clients' folders lie, if on this machine
+
+    @property
+    def arrived(self) -> int | None:
+        return self.round_records[-1]["answered"] if self.round_records else None
+
+    def blank(self) -> list[int]:
+        """Clients of this machine whose own work has failed, so that their answers are blank."""
+        return sorted(int(path.parent.name) for path in self.clients.glob("*/blank.json")) if self.clients else []
+
+    def refuse_blank(self, server_round: int, good: int, needed: int) -> None:
+        """End a simulation whose clients fail: their answers look like any other, and nothing can be learned from them.
+
+        Raises
+        ------
+        RunError
+            If too few answers remain without the blank ones.
+        """
+        blank = self.blank()
+        if blank and self.clients and good - len(blank) < needed:
+            raise RunError(
+                f"round {server_round}: the work of {len(blank)} clients failed behind their charge, so that they "
+                f"answered blank; {good - len(blank)} of {good} answers are left, and {needed} are needed. "
+                f"{self.clients / f'{blank[0]:05d}' / 'errors.txt'} says why; they answer blank for ever, so mend it "
+                "and start a new run"
+            )
+
+    def take_up(self, checkpoint: Path) -> None:
+        """Go on after the last round that ``checkpoint`` knows of, if it exists; keep it up to date from now on.
+
+        Raises
+        ------
+        DataError
+            If the file is damaged.
+        """
+        self._checkpoint = checkpoint
+        if not checkpoint.exists():
+            return
+        arrays = read_arrays(checkpoint)
+        self._take_progress(json.loads(str(arrays.pop(PROGRESS))))
+        self.rounds_done = len(self.round_records)
+        self.restore(arrays)
+
+    def _progress(self) -> dict[str, Any]:
+        return {
+            "counts": vars(self.counts),
+            "round_records": self.round_records,
+            "client_compute_s": self.client_compute_s,
+            "rounds_wall_s": self.rounds_wall_s,
+        }
+
+    def _take_progress(self, kept: dict[str, Any]) -> None:
+        self.counts = Tally(**{**kept["counts"], "rejected": Counter(kept["counts"]["rejected"])})
+        self.round_records = kept["round_records"]
+        self.client_compute_s, self.rounds_wall_s = kept["client_compute_s"], kept["rounds_wall_s"]
+
+    def _keep(self) -> None:
+        state = self.state()
+        if self._checkpoint is None or state is None:
+            return
+        write_arrays(self._checkpoint, {**state, PROGRESS: np.array(json.dumps(self._progress()))})
+
+    @property
+    def patience_s(self) -> float:
+        """How long clients may take to connect before a round starts without them."""
+        return min(JOIN_TIMEOUT_S, max(5.0, self.settings.round_timeout_s))
+
+    def ask(self, server_round: int, connected: list[str]) -> list[Request]:
+        """What goes to the connected clients, or to the cohort of them that the method draws.
+
+        Parameters
+        ----------
+        server_round
+            From 1, over all starts of the run.
+        connected
+            The network's names of the clients that are there, sorted.
+
+        Raises
+        ------
+        RunError
+            If fewer clients are there than a result needs.
+        """
+        if not self.required <= len(connected) <= self.nodes:
+            raise RunError(
+                f"{len(connected)} clients are connected, but clients={self.nodes} and at least {self.required} must "
+                "answer: start that many SuperNodes (in a simulation: num-supernodes), or change `clients`"
+            )
+        cohort = self.cohort(server_round, connected)
+        sent = serialise(self.request(server_round))
+        config = self._config(server_round)
+        self.counts.asked += len(cohort)
+        self._round_bytes_down = payload_bytes(sent) * len(cohort)
+        self.counts.bytes_down += self._round_bytes_down
+        self.counts.messages += len(cohort)
+        self.progress.start(f"round {server_round}: clients", len(cohort))
+        self._asked_at = time.time()
+        return [Request(name, sent, dict(config)) for name in cohort]
+
+    def _config(self, server_round: int) -> dict[str, Scalar]:
+        """What goes with every message of a round; a site checks that its ledger holds the heads that it has shown."""
+        self._known_heads = self.ledger_heads.read() if self.ledger_heads else {}
+        return {
+            "round": server_round,
+            "request": f"{self.request_id}/{server_round}",
+            "fingerprint": self.fingerprint,
+            **({SENT: json.dumps(self._known_heads)} if self._known_heads else {}),
+        }
+
+    def take(self, server_round: int, replies: Sequence[Reply], failures: Sequence[str]) -> None:
+        """Check each answer, drop bad ones with a reason, and combine the rest.
+
+        Parameters
+        ----------
+        server_round
+            The round that was asked about, from 1 over all starts of the run.
+        replies
+            All that came.
+        failures
+            For every client that sent none, why.
+
+        Raises
+        ------
+        RunError
+            If too few good answers remain.
+        """
+        asked, before = len(replies) + len(failures), self.counts.bytes_up
+        good = self._collect(replies, failures, self.counts)
+        self.counts.answered += len(good)
+        if len(good) < self.needed(asked):
+            raise RunError(
+                f"only {len(good)} of {asked} clients gave a good answer in round {server_round}, but min_clients asks "
+                f"for {self.required}. Rejected: {self.counts.why() or 'none'}"
+            )
+        self.refuse_blank(server_round, len(good), self.needed(asked))
+        record = {
+            "round": server_round,
+            "asked": asked,
+            "answered": len(good),
+            "wall_s": self._clock(replies, good),
+            "bytes_up": self.counts.bytes_up - before,
+            "bytes_down": self._round_bytes_down,
+        }
+        self._end_round(record, self.combine(server_round, good))
+
+    def _end_round(self, record: dict[str, Any], metrics: dict[str, Any]) -> None:
+        self.round_records.append({**record, "metrics": metrics})
+        self._keep()
+
+    def _collect(self, replies: Sequence[Reply], failures: Sequence[str], counts: Tally) -> list[Answer]:
+        """The good answers, sorted by client; bad ones and missing ones are counted, each once."""
+        for failure in failures:
+            counts.reject("no answer", " ".join(failure.split())[:300])
+        answers: dict[int, Answer] = {}
+        for reply in replies:
+            self.counts.messages += 1
+            self.counts.bytes_up += payload_bytes(reply.tensors)
+            try:
+                answer = self._check(reply)
+                if answer.client_id in answers:
+                    raise WireError("duplicate", f"client {answer.client_id} answered twice")
+                answers[answer.client_id] = answer
+            except WireError as error:
+                counts.reject(error.reason, str(error).removeprefix(f"{error.reason}: "))
+        return [answers[client_id] for client_id in sorted(answers)]
+
+    def _check(self, reply: Reply) -> Answer:
+        metrics = reply.metrics
+        if reason := str(metrics.get("refused", "")):
+            raise WireError(reason, str(metrics.get("detail", "")))
+        client_id = metrics.get("client_id")
+        if not isinstance(client_id, int) or not 0 <= client_id < self.nodes:
+            raise WireError("client_id", f"client_id {client_id!r} is not one of 0..{self.nodes - 1}")
+        if self.ledger_heads:  # also where the ballot is bad: it was charged
+            self.ledger_heads.show(metrics, self._known_heads)
+        try:
+            arrays = deserialise(reply.tensors)
+        except (ValueError, OSError, EOFError) as error:
+            raise WireError("unreadable", f"not NumPy arrays: {error}") from error
+        ballot = self._read(client_id, reply.sender, arrays)
+        compute_s, began = _seconds(metrics, "compute_s", 0.0), _seconds(metrics, "began", self._asked_at)
+        return Answer(client_id, ballot, compute_s, began, reply.sender)
+
+    def _read(self, client_id: int, cid: str, arrays: Arrays) -> Any:
+        return self.read(arrays)
+
+    def _clock(self, replies: Sequence[Reply], good: list[Answer]) -> float:
+        """Seconds from the first client's start to the last answer; adds to the run's totals.
+
+        Sites of a real federation do not tell when they began: there it is since they were asked.
+        """
+        self.client_compute_s += sum(answer.compute_s for answer in good)
+        began = min((answer.began for answer in good), default=time.time())
+        last = max((reply.arrived for reply in replies if reply.arrived), default=began)
+        self.first_began = began if self.first_began is None else self.first_began
+        wall_s = max(0.0, last - began)
+        self.rounds_wall_s += wall_s
+        return wall_s
+
+
+def _seconds(metrics: Config, name: str, default: float) -> float:
+    value = metrics.get(name, default)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise WireError("unreadable", f"{name} is no number")
+    return float(value)
