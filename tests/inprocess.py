@@ -18,7 +18,7 @@ from fedballot.methods.registry import get_method
 from fedballot.runs.engine import check_learners, make_client, make_server, trained_models
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, server_models
 
 
 class Here(ClientProxy):
@@ -46,7 +46,7 @@ def run_here(
 ) -> dict[str, Any]:
     """As :func:`fedballot.sim.simulate`, in a tenth of the time; ``client(context)`` stands in for the method's own."""
     method = get_method(method_name)
-    check_learners(settings, (*trained_models(method, settings), settings.server_model))
+    check_learners(settings, (*trained_models(method, settings), *server_models(settings)))
     folder = RunFolder.open(out, method_name, settings, resume=resume)
     side = make_server(method, settings, folder, workers=1, progress=Silent())
     server = BallotServer(side.strategy, side.finish)

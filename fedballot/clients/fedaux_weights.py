@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedballot.clients.base import Arrays, Asked, Release, request_name
-from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, fit_score_head
+from fedballot.clients.private_heads import Features, FrozenClient, HeadQuestion, fit_score_head
 from fedballot.clients.weights import Start, WeightsClient
 from fedballot.clients.workspace import Refusal
 from fedballot.privacy.mechanism import Composition
@@ -19,7 +19,7 @@ from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_halves
 
 
-class ScoreClient(HeadClient[FedauxSettings]):
+class ScoreClient(FrozenClient[FedauxSettings]):
     """The score head of a client, by itself."""
 
     def composition(self, question: HeadQuestion) -> Composition:
@@ -29,6 +29,11 @@ class ScoreClient(HeadClient[FedauxSettings]):
         return {
             "scores": fit_score_head(Features(question.public, self.workspace.private()), self.workspace.settings.lam)
         }
+
+    def pack(self, question: HeadQuestion, release: Release) -> Arrays:
+        """The head (p,) that tells the two classes apart."""
+        pair = release["scores"]
+        return [pack_halves(pair[1] - pair[0])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,5 +62,4 @@ class FedauxClient(WeightsClient[FedauxSettings]):
         return {**super().exact(question.weights), "scores": scores}
 
     def pack(self, question: FedauxQuestion, release: Release) -> Arrays:
-        pair = release["scores"]
-        return [*super().pack(question.weights, release), pack_halves(pair[1] - pair[0])]
+        return [*super().pack(question.weights, release), *ScoreClient(self.workspace).pack(question.scores, release)]

@@ -87,7 +87,7 @@ class WeightsClient(BallotClient[S], Generic[S]):
 
     def objective(self, weights: list[Floats]) -> Objective | None:
         """What local training from ``weights``, the server's, minimises beside the loss of its labels."""
-        strength = self.workspace.settings.domain_adaptation
+        strength = self.workspace.settings.adaptation
         return DomainAdversarial(np.asarray(self.workspace.data.public_x), strength) if strength else None
 
     def train(self, learner: Learner, number: int) -> None:

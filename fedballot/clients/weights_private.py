@@ -20,7 +20,7 @@ from fedballot.learners.base import Learner
 from fedballot.privacy.mechanism import Facts, Mechanism
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.weights import DpFedavgSettings, DpFedsgdSettings, record_mechanism
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, record_mechanism
 
 
 class DpFedavgClient(WeightsClient[DpFedavgSettings]):

@@ -20,7 +20,7 @@ from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanism import Composition
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, LocalTraining
 
 S = TypeVar("S", bound=CommonSettings)
 EVALUATED = 1000  # test records on which a client measures its own model: enough for +-1.5 points
@@ -152,6 +152,8 @@ class Workspace(Generic[S]):
     def own_learner(self) -> Learner:
         """The client's own kind of learner: ``client_models`` dealt out in turn."""
         settings = self.settings
+        if not isinstance(settings, LocalTraining):
+            raise TypeError(f"{type(settings).__name__} lacks the part LocalTraining, which says how clients train")
         name = settings.client_models[self.client_id % len(settings.client_models)]
         return self.new_learner(name, epochs=settings.epochs, batch_size=settings.batch_size, lr=settings.lr)
 

@@ -21,7 +21,7 @@ from fedballot.learners.registry import LEARNERS, make_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.runs.recorder import Recorder
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, client_models, server_models
 from fedballot.strategies.base import BallotStrategy
 
 
@@ -56,9 +56,9 @@ def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
             n_classes=len(data.classes),
             input_shape=data.public_x.shape[1:],
             seed=0,
-            epochs=settings.epochs,
-            batch_size=settings.batch_size,
-            lr=settings.lr,
+            epochs=1,
+            batch_size=1,
+            lr=1e-3,
             role="teacher",
             multi_label=data.multi_label,
         )
@@ -85,9 +85,7 @@ def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
 
 def trained_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
     """Learners that clients train, if any; in a method with one client that is the server's."""
-    if not method.trains:
-        return ()
-    return (settings.server_model,) if method.single_client else settings.client_models
+    return server_models(settings) if method.single_client else client_models(settings)
 
 
 def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
@@ -160,7 +158,7 @@ def make_server(
     strategy = method.strategy(
         settings,
         data=data,
-        device=resolve_device(settings, (settings.server_model, *torch_extractors(settings))),
+        device=resolve_device(settings, (*server_models(settings), *torch_extractors(settings))),
         nodes=method.nodes(settings),
         fingerprint=data.public_fingerprint,
         request_id=folder.request,

@@ -42,12 +42,12 @@ from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.mechanisms.votes import NoisyVotes
-from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism
+from fedballot.settings.class_sums import FedauxfdpSumSettings, shared_mechanism
 from fedballot.settings.fedkd import mechanism as logits_mechanism
 from fedballot.settings.heads import class_mechanism, score_mechanism
 from fedballot.settings.voting import PateSettings
 from fedballot.settings.voting import mechanism as votes_mechanism
-from fedballot.settings.weights import client_mechanism, record_mechanism
+from fedballot.settings.weights_private import client_mechanism, record_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights_private import DpFedavgStrategy
 from fedballot.wire.packing import unpack_integers, unpack_labels

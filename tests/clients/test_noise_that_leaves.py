@@ -36,7 +36,7 @@ from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.settings import fedkd, voting
-from fedballot.settings.fedaux import shared_mechanism, sums_mechanism
+from fedballot.settings.class_sums import shared_mechanism, sums_mechanism
 from fedballot.settings.heads import class_mechanism, score_mechanism
 from fedballot.settings.parts import CommonSettings
 

@@ -14,13 +14,12 @@ import pytest
 from fedballot.clients.base import LONGEST_NAME, BallotClient
 from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
-from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.ledger import SAMPLE, Account, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 from tests.strategies.test_fedmd import strategy_of
 
 HEADS = {"extractor": "pca", "components": 20, "epsilon": 5.0}
@@ -55,7 +54,7 @@ class Asking:
 
     def __init__(self, method: str, given: dict[str, Any], kept: tuple[str, str], folder: Path, epsilon: float) -> None:
         self.method, self.folder = method, folder
-        self.settings = build(get_method(method).settings, SMALL, {"clients": 4}, given)
+        self.settings = small_settings(get_method(method).settings, {"clients": 4}, given)
         self.data = federated_data(self.settings)
         self.account = Account("site 0", "its records", *kept, epsilon, 1e-3)  # type: ignore[arg-type]
         self.ledger = Ledger(folder / "own", self.account)

@@ -23,14 +23,14 @@ from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import KnnSettings, mechanism
 from fedballot.wire.packing import unpack_integers
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 EXTRACTOR = "none+l2"
 
 
 @pytest.fixture
 def small() -> KnnSettings:
-    return build(KnnSettings, SMALL, {"epsilon": 5, "delta": 1e-4, "k": 7, "extractor": EXTRACTOR})
+    return small_settings(KnnSettings, {"epsilon": 5, "delta": 1e-4, "k": 7, "extractor": EXTRACTOR})
 
 
 def changed(settings: KnnSettings, **changes: object) -> KnnSettings:

@@ -30,11 +30,12 @@ from fedballot.learners.extractors import network_digest
 from fedballot.methods.registry import Method, all_methods, get_method
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
+from fedballot.settings.baselines import PooledSettings
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxSettings
 from fedballot.settings.fedmd import LdpSettings
 from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import KnnSettings, PateSettings
-from fedballot.settings.weights import DpFedavgSettings
+from fedballot.settings.weights_private import DpFedavgSettings
 from tests.deploy.harness import edit, write_data
 
 READERS = {"client", "server", "machine", "site"}
@@ -207,7 +208,7 @@ def test_a_score_head_without_noise_does_not_leave_beside_a_class_head_that_is_p
 
 
 def test_a_method_of_one_client_is_none_of_a_site_s(site: Site) -> None:
-    assert "no site takes part" in refusal(site, asked(CommonSettings), "centralized")
+    assert "no site takes part" in refusal(site, asked(PooledSettings), "centralized")
 
 
 # names of modules
@@ -285,7 +286,7 @@ def test_no_other_name_that_the_server_sets_reaches_the_site(site: Site, method:
 def test_what_clients_read_reaches_the_site_as_asked(site: Site) -> None:
     seen = site_settings(site, asked(epochs=7, lr=0.1, colluders=1, seed=9, server_lr=0.5, passes=2))
     assert (seen.epochs, seen.lr, seen.colluders, seen.seed) == (7, 0.1, 1, 9)
-    assert (seen.server_lr, seen.passes) == (CommonSettings.server_lr, PateSettings.passes)
+    assert (seen.server_lr, seen.passes) == (PateSettings.server_lr, PateSettings.passes)
 
 
 # weights that the server sends

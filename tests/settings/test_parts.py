@@ -17,8 +17,8 @@ from fedballot.settings.voting import PateSettings
 
 
 def test_later_layers_win():
-    found = build(CommonSettings, {"clients": 7, "epochs": 3}, {"clients": "9"})
-    assert (found.clients, found.epochs, found.batch_size) == (9, 3, CommonSettings().batch_size)
+    found = build(PateSettings, {"clients": 7, "epochs": 3}, {"clients": "9"})
+    assert (found.clients, found.epochs, found.batch_size) == (9, 3, PateSettings().batch_size)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.strategies.voting import VotingStrategy
 from fedballot.wire import secagg
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 
 class Node(ClientProxy):
@@ -122,7 +122,7 @@ def world(tmp_path: Path) -> World:
         "server_epochs": 1,
         "epsilon": 40,
     }
-    return World(build(PateSettings, SMALL, changes, {"secure_aggregation": True}), tmp_path)
+    return World(small_settings(PateSettings, changes, {"secure_aggregation": True}), tmp_path)
 
 
 def told(done: VotingStrategy) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from fedballot.privacy.accounting import CohortCost, PoissonCost
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.runs.engine import federated_data
-from fedballot.settings.weights import DpFedavgSettings, DpFedsgdSettings, client_mechanism, record_mechanism
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, client_mechanism, record_mechanism
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import run, strategy_of
 from tests.strategies.test_weights import DIGITS
