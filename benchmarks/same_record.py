@@ -19,6 +19,7 @@ Facts = dict[str, str]
 CLIENT = re.compile(
     r"(?<![a-z])(agent|part(?=y|ies)|participant|teacher|contributor)(y|ies|s)?(?![a-z])", re.IGNORECASE
 )
+RANDOM = re.compile(r"(?<![0-9a-f])[0-9a-f]{16,}")  # of a request, in the name of a file
 LEFT_OUT = {
     "settings",
     "versions",
@@ -32,12 +33,13 @@ LEFT_OUT = {
     "request",
     "format",
 }
-LEFT_OUT |= {"schema", "dataset", "public_dataset"}
+LEFT_OUT |= {"schema", "session", "dataset", "public_dataset"}
 
 
 def one_word(text: str) -> str:
     """The text with *client* for every older word."""
     text = CLIENT.sub(lambda found: "clients" if (found[2] or "").lower() in ("s", "ies") else "client", text)
+    text = re.sub("client_(accuracy|auc)_per_client", r"\1_per_client", text)
     return re.sub(r"\b([Aa])n (?=client)", r"\1 ", text)
 
 
@@ -48,7 +50,7 @@ def read_run(folder: Path) -> tuple[Facts, Arrays]:
     requests: dict[Path, int] = {}
     for path in sorted(folder.rglob("*"), key=lambda path: (path.parent, path.stat().st_mtime_ns, path.name)):
         inside = path.relative_to(folder)
-        where = one_word(inside.as_posix())
+        where = one_word(RANDOM.sub("*", inside.as_posix()))
         if path.is_dir() or "secagg" in inside.parts:
             continue
         if inside.name in ("result.json", "figures.json"):
@@ -131,5 +133,8 @@ def tensors(header: bytes, body: bytes) -> Iterator[tuple[str, npt.NDArray[Any]]
 
 
 def digest(array: npt.NDArray[Any]) -> str:
-    """Type, shape and content of an array."""
-    return f"{array.dtype} {array.shape} {hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:32]}"
+    """Type, shape and content of an array; of a record's fields without the bytes between them, which are random."""
+    parts = [array[name] for name in array.dtype.names] if array.dtype.names else [array]
+    content = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
+    kind = "+".join(str(part.dtype) for part in parts)
+    return f"{kind} {array.shape} {content.hexdigest()[:32]}"

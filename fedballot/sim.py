@@ -16,11 +16,10 @@ os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
-from flwr.client import ClientApp
 from flwr.common import Context
-from flwr.server import ServerApp, ServerAppComponents
 from flwr.simulation import run_simulation
 
+from fedballot.clients.base import BallotClient
 from fedballot.core.errors import FedballotError, RunError
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Progress
@@ -33,7 +32,9 @@ from fedballot.runs.engine import (
     torch_extractors,
     trained_models,
 )
-from fedballot.settings.parts import CommonSettings
+from fedballot.runs.flower_api import flower_api
+from fedballot.runs.run_config import client_number
+from fedballot.settings.parts import CommonSettings, server_models
 
 
 def simulate(
@@ -68,15 +69,12 @@ def simulate(
     """
     method = get_method(method_name)
     models = trained_models(method, settings)
-    check_learners(settings, (*models, settings.server_model))
-    folder = RunFolder.open(out, method_name, settings.to_dict(), resume=resume)
+    check_learners(settings, (*models, *server_models(settings)))
+    folder = RunFolder.open(out, method_name, settings, resume=resume)
     nodes = method.nodes(settings)
     workers = min(settings.worker_count, nodes)
-    components, recorder = make_server(method, settings, folder, workers=workers, progress=progress)
-
-    def server_fn(context: Context) -> ServerAppComponents:
-        return components
-
+    side = make_server(method, settings, folder, workers=workers, progress=progress)
+    recorder, api = side.recorder, flower_api()
     device = resolve_device(settings, (*models, *torch_extractors(settings)))
     gpus = settings.gpu_fraction if device == "cuda" else 0.0
     backend: Any = {
@@ -87,8 +85,8 @@ def simulate(
         with _logs_in(folder.log), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             run_simulation(
-                server_app=ServerApp(server_fn=server_fn),
-                client_app=ClientApp(client_fn=partial(make_client, method_name, settings, folder.path / "clients")),
+                server_app=api.server_app(lambda context: side),
+                client_app=api.client_app(partial(_client, method_name, settings, folder.path / "clients")),
                 num_supernodes=nodes,
                 backend_config=backend,
             )
@@ -105,6 +103,10 @@ def simulate(
     if recorder.result["status"] != "done":
         raise RunError(f"the simulation ended without a result; see {folder.log}")
     return recorder.result
+
+
+def _client(method_name: str, settings: CommonSettings, clients_root: Path, context: Context) -> BallotClient[Any]:
+    return make_client(method_name, settings, clients_root, client_number(context))
 
 
 class LogFile(logging.FileHandler):

@@ -17,9 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.client import ClientApp
 from flwr.common import Context
-from flwr.server import ServerApp
 from flwr.simulation import run_simulation
 from sklearn.datasets import load_breast_cancer
 
@@ -27,12 +25,14 @@ from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
-from fedballot.methods.registry import METHODS
+from fedballot.core.setting import build
+from fedballot.methods.registry import get_method
+from fedballot.runs import legacy_api, message_api
 from fedballot.runs.engine import make_client, make_server
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.runs.run_config import client_number
 from fedballot.settings.voting import PateSettings
 from fedballot.sim import LogFile, simulate
-from tests.conftest import SMALL
+from tests.conftest import SMALL, small_settings
 from tests.inprocess import run_here
 
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ class Counting(Silent):
 def run(tmp_path_factory):
     """One whole PATE-FL run on real digits, with two kinds of scikit-learn learners."""
     out, progress = tmp_path_factory.mktemp("runs") / "pate", Counting()
-    settings = build(PateSettings, SMALL, {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn"})
+    settings = small_settings(PateSettings, {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn"})
     return out, settings, simulate("pate-fl", settings, out, resume=False, progress=progress), progress
 
 
@@ -125,7 +125,7 @@ def test_resuming_a_finished_run_changes_no_release(run):
 
 @pytest.mark.parametrize("method", ["standalone", "centralized"])
 def test_baselines_have_the_same_result_format(method, tmp_path):
-    result = run_here(method, build(CommonSettings, SMALL), tmp_path / "r")
+    result = run_here(method, small_settings(get_method(method).settings), tmp_path / "r")
     kind = "server_accuracy" if method == "centralized" else "client_accuracy"
     value = result["metrics"][kind]
     assert (value["mean"] if isinstance(value, dict) else value) > 0.8
@@ -134,10 +134,9 @@ def test_baselines_have_the_same_result_format(method, tmp_path):
 
 def _broken_client(settings, root: Path, context: Context):
     """A real client, damaged in its own way by its number."""
-    client_id = int(context.node_config["partition-id"])
-    client = make_client("pate-fl", settings, root, context)
-    inner = client.numpy_client
-    good = inner.fit
+    client_id = client_number(context)
+    client = make_client("pate-fl", settings, root, client_id)
+    good = client.fit
 
     def fit(parameters, config):
         if client_id == 0:
@@ -145,7 +144,7 @@ def _broken_client(settings, root: Path, context: Context):
         if client_id == 1:
             config = {**config, "fingerprint": "sha256:other"}
         if client_id == 2:
-            inner.answer = lambda arrays, config: (_ for _ in ()).throw(ValueError("record 17 of patient X"))
+            client.answer = lambda arrays, config: (_ for _ in ()).throw(ValueError("record 17 of patient X"))
         arrays, n, metrics = good(parameters, config)
         if client_id == 3:
             arrays = [np.full((300, 10), np.nan)]
@@ -155,24 +154,25 @@ def _broken_client(settings, root: Path, context: Context):
             metrics["client_id"] = 6
         return arrays, n, metrics
 
-    inner.fit = fit
+    client.fit = fit
     return client
 
 
 BROKEN = {"epsilon": 40, "clients": 12, "student": "argmax"}
 
 
-def test_broken_clients_are_counted_and_the_run_goes_on(tmp_path):
-    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 6})
-    folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
-    components, recorder = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+@pytest.mark.parametrize("api", [legacy_api, message_api])
+def test_broken_clients_are_counted_and_the_run_goes_on(api, tmp_path):
+    out, settings = tmp_path / "r", small_settings(PateSettings, BROKEN, {"min_clients": 6})
+    folder = RunFolder.open(out, "pate-fl", settings, resume=False)
+    side = make_server(get_method("pate-fl"), settings, folder, workers=2, progress=Silent())
     run_simulation(
-        server_app=ServerApp(server_fn=lambda context: components),
-        client_app=ClientApp(client_fn=partial(_broken_client, settings, out / "clients")),
+        server_app=api.server_app(lambda context: side),
+        client_app=api.client_app(partial(_broken_client, settings, out / "clients")),
         num_supernodes=12,
         backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
     )
-    result = recorder.result
+    result = side.recorder.result
     assert result["status"] == "done"
     assert result["clients"]["answered"] == 6
     rejected = result["clients"]["rejected"]
@@ -190,7 +190,7 @@ def test_broken_clients_are_counted_and_the_run_goes_on(tmp_path):
 
 
 def test_too_many_broken_clients_are_a_clear_error(tmp_path):
-    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 10})
+    out, settings = tmp_path / "r", small_settings(PateSettings, BROKEN, {"min_clients": 10})
     with pytest.raises(RunError, match="only 6 of 12 clients"):
         run_here("pate-fl", settings, out, client=partial(_broken_client, settings, out / "clients"))
     result = json.loads((out / "result.json").read_text())
@@ -242,7 +242,7 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     ids=lambda change: "-".join(change),
 )
 def test_corners_run(change, tmp_path):
-    settings = build(PateSettings, SMALL, {"epsilon": 40, "clients": 3, "evaluate_clients": "false"}, change)
+    settings = small_settings(PateSettings, {"epsilon": 40, "clients": 3, "evaluate_clients": "false"}, change)
     result = run_here("pate-fl", settings, tmp_path / "r")
     assert result["status"] == "done"
     assert 0 <= result["metrics"]["server_accuracy"] <= 1
@@ -294,5 +294,5 @@ def test_settings_that_cannot_work_are_refused_before_anything_starts(tmp_path):
         ({"client_models": "cnn-smal"}, "cnn-small"),
     ):
         with pytest.raises(SettingsError, match=words):
-            simulate("pate-fl", build(PateSettings, SMALL, change), tmp_path / "r", resume=False, progress=Silent())
+            simulate("pate-fl", small_settings(PateSettings, change), tmp_path / "r", resume=False, progress=Silent())
         assert not (tmp_path / "r" / "clients").exists()

@@ -2,21 +2,22 @@
 
 from pathlib import Path
 
-from flwr.client import Client, ClientApp
+from flwr.client import NumPyClient
 from flwr.common import Context
 
 from fedballot.runs.engine import make_client
-from fedballot.runs.run_config import clients_root, from_run_config
+from fedballot.runs.flower_api import flower_api
+from fedballot.runs.run_config import client_number, clients_root, from_run_config
 
 
-def client_fn(context: Context) -> Client:
+def client(context: Context) -> NumPyClient:
     """The site that this node's ``site`` file describes; without one, the client that its partition-id names."""
     method, settings, out = from_run_config(context.run_config)
     if site_file := context.node_config.get("site"):
         from fedballot.deploy.client import SiteClient
 
-        return SiteClient(Path(str(site_file)), method, settings).to_client()
-    return make_client(method.name, settings, clients_root(context, out), context)
+        return SiteClient(Path(str(site_file)), method, settings)
+    return make_client(method.name, settings, clients_root(context, out), client_number(context))
 
 
-app = ClientApp(client_fn=client_fn)
+app = flower_api().client_app(client)

@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Release, query_rows
+from fedballot.clients.base import Arrays, BallotClient, Release, query_rows
 from fedballot.clients.summed import SummedClient
+from fedballot.clients.workspace import EVALUATED
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.learners.base import Learner
 from fedballot.privacy.mechanisms.logits import NoisyLogits
@@ -19,7 +20,7 @@ from fedballot.privacy.mechanisms.quantise import Quantiser
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_labels, unpack_labels, unpack_singles
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 Floats = npt.NDArray[np.floating]
 Indices = npt.NDArray[np.int64]

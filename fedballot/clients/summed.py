@@ -8,12 +8,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, refusals, request_name
+from fedballot.clients.base import Arrays, BallotClient, Release, refusals, request_name
+from fedballot.clients.workspace import Refusal
 from fedballot.settings.summed import SummedSettings
+from fedballot.wire import secagg
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=SummedSettings)
 

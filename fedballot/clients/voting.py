@@ -17,7 +17,7 @@ from fedballot.clients.summed import SummedClient
 from fedballot.settings.voting import VotingSettings, ballot_form, mechanism
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers, pack_labels
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 def pack_ballots(votes: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:

@@ -13,8 +13,9 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import unknown_name
 from fedballot.methods.api import Method
-from fedballot.settings.parts import unknown_name
+from fedballot.settings.parts import CommonSettings
 
 FAMILIES = ("voting", "fedmd", "fedkd", "fedaux", "weights", "baselines")
 GROUP = "fedballot.methods"
@@ -76,4 +77,6 @@ def get_method(name: str) -> Method:
     return methods[name]
 
 
-METHODS = all_methods()
+def settings_types(*more: Method) -> dict[str, type[CommonSettings]]:
+    """The settings that each method takes, by its name; of ``more`` too, which may have come by an import path."""
+    return {method.name: method.settings for method in (*all_methods().values(), *more)}

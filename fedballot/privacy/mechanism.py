@@ -14,9 +14,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.accounting.costs import Cost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Accountant, Cost
 from fedballot.privacy.guarantee import SELF, Adjacency, Guarantee, Status, Trust, Unit, View
 from fedballot.privacy.noise.randomness import NoiseSource
 

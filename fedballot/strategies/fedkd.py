@@ -25,7 +25,7 @@ from fedballot.strategies.base import Answer, Arrays, one_array
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import unpack_integers
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=EnsembleSettings)
 Floats = npt.NDArray[np.float64]

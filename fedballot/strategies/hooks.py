@@ -129,7 +129,7 @@ class Hooks(ABC, Generic[S]):
     @property
     def required(self) -> int:
         """Good answers without which a round fails."""
-        return min(self.settings.required_clients, self.nodes)
+        return min(self.settings.min_clients, self.nodes)
 
     def needed(self, asked: int) -> int:
         """Good answers without which a round fails, of ``asked`` clients."""

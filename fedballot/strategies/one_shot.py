@@ -17,7 +17,7 @@ from fedballot.core.metrics import accuracy, accuracy_per_class, auc_per_class, 
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, ServerTraining
 from fedballot.strategies.base import Answer, BallotStrategy
 
 S = TypeVar("S", bound=CommonSettings)
@@ -101,6 +101,8 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
     def new_student(self, input_shape: tuple[int, ...], streams: Sequence[int] = (2,)) -> Learner:
         """An untrained learner of the server's, seeded by the run's seed and these streams."""
         settings = self.settings
+        if not isinstance(settings, ServerTraining):
+            raise TypeError(f"{type(settings).__name__} lacks the part ServerTraining, which says how a server trains")
         return make_learner(
             settings.server_model,
             n_classes=len(self.data.classes),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, write_arrays
 from fedballot.privacy.ledger.heads import SENT, Heads, Known
 from fedballot.strategies.hooks import Answer, Hooks, S
-from fedballot.wire.messages import Arrays, Reply, Request, Scalar, deserialise, serialise
+from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
 from fedballot.wire.packing import WireError, payload_bytes
 
 PROGRESS = "progress"  # array of a checkpoint that holds the counts and records, as JSON
@@ -242,7 +243,7 @@ class Rounds(Hooks[S], Generic[S]):
         except (ValueError, OSError, EOFError) as error:
             raise WireError("unreadable", f"not NumPy arrays: {error}") from error
         ballot = self._read(client_id, reply.sender, arrays)
-        compute_s, began = float(metrics.get("compute_s", 0.0)), float(metrics.get("began", self._asked_at))
+        compute_s, began = _seconds(metrics, "compute_s", 0.0), _seconds(metrics, "began", self._asked_at)
         return Answer(client_id, ballot, compute_s, began, reply.sender)
 
     def _read(self, client_id: int, cid: str, arrays: Arrays) -> Any:
@@ -260,3 +261,10 @@ class Rounds(Hooks[S], Generic[S]):
         wall_s = max(0.0, last - began)
         self.rounds_wall_s += wall_s
         return wall_s
+
+
+def _seconds(metrics: Config, name: str, default: float) -> float:
+    value = metrics.get(name, default)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise WireError("unreadable", f"{name} is no number")
+    return float(value)

@@ -17,10 +17,10 @@ from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.summed import SummedSettings
 from fedballot.strategies.base import Answer, Arrays, Tally
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
+from fedballot.wire import secagg
 from fedballot.wire.messages import Reply, Request, serialise
 from fedballot.wire.packing import WireError, payload_bytes
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Exchange, Form, SecaggError
+from fedballot.wire.secagg import Exchange, Form, SecaggError
 
 S = TypeVar("S", bound=SummedSettings)
 
@@ -71,9 +71,9 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             return {"secure": False, "words": "The server saw every ballot and added them up itself."}
         plan = self.settings.plan
         words = (
-            f"Ballots were added up under masks (secure aggregation): of {plan.clients} clients at least {plan.m_min} "
-            f"must be in the sum, which is all that the server saw, unless more than {plan.colluders} of them collude "
-            "with it."
+            f"Ballots were added up under masks (secure aggregation): of {plan.clients} clients at least "
+            f"{plan.min_clients} must be in the sum, which is all that the server saw, unless more than "
+            f"{plan.colluders} of them collude with it."
         )
         return {"secure": True, "words": words, **asdict(plan), "bits": plan.bits(self.form)}
 

@@ -23,7 +23,7 @@ from fedballot.strategies.base import Arrays, one_array
 from fedballot.strategies.one_shot import Learned
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import unpack_integers, unpack_labels
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 class VotingStrategy(SummedStrategy[VotingSettings]):

@@ -14,18 +14,20 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from fedballot.clients.base import BallotClient, Workspace
+from fedballot.clients.base import BallotClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import setting
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Unit
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism, unprotected
 from fedballot.privacy.noise.randomness import NoiseSource
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.settings.parts import CommonSettings
 
 COST = GaussianCost(0.1)
 ROWS = [np.arange(3, dtype=np.int32)]

@@ -15,18 +15,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients.base import BallotClient, Workspace
+from fedballot.clients.base import BallotClient
 from fedballot.clients.fedmd_private import NfdpClient
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.learners.flat import flatten
-from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import DeltaCost, GaussianCost, IntegerCost, PoissonCost
+from fedballot.methods.registry import get_method
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import DeltaCost, GaussianCost, IntegerCost, PoissonCost
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger.ledger import Account, Ledger, RequestError
 from fedballot.privacy.mechanisms.class_sums import class_sums
@@ -34,9 +36,9 @@ from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.settings import fedkd, voting
-from fedballot.settings.fedaux import shared_mechanism, sums_mechanism
+from fedballot.settings.class_sums import shared_mechanism, sums_mechanism
 from fedballot.settings.heads import class_mechanism, score_mechanism
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 
 CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
 ALL = {"clients": CLIENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_clients": False}
@@ -73,14 +75,14 @@ WORLD = world()
 
 
 def settings_of(method: str, **given: Any) -> Any:
-    return build(METHODS[method].settings, ALL, MODELS | given)
+    return build(get_method(method).settings, ALL, MODELS | given)
 
 
 def client(
     method: str, settings: CommonSettings, folder: Path, client_id: int = 0, data: FederatedData = WORLD, **changes: Any
 ) -> BallotClient[Any]:
     workspace = Workspace(client_id, settings, data, ClientFolder(folder / str(client_id)), "cpu")
-    return METHODS[method].client(replace(workspace, **changes))
+    return get_method(method).client(replace(workspace, **changes))
 
 
 @dataclass(frozen=True)
@@ -365,7 +367,7 @@ class Noting:
     def get_weights(self) -> list[np.ndarray]:
         return [np.zeros(50, np.float32)]
 
-    def descend(self, x: np.ndarray, y: np.ndarray, batches: Any, combine: Callable[..., np.ndarray]) -> None:
+    def sgd_steps(self, x: np.ndarray, y: np.ndarray, batches: Any, combine: Callable[..., np.ndarray]) -> None:
         assert len(x) == len(y) == RECORDS
         self.batches, self.combine = list(batches), combine
 

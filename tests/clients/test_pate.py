@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings, mechanism
 from fedballot.wire.packing import unpack_integers, unpack_labels
 

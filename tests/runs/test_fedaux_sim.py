@@ -8,9 +8,9 @@ import pytest
 
 from fedballot.core.files import read_arrays
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.settings.fedaux import FedauxfdpSettings
-from fedballot.settings.parts import build
 from fedballot.sim import simulate
 
 pytestmark = pytest.mark.slow

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fedballot.core.files import read_arrays
+from fedballot.core.setting import build
 from fedballot.settings.fedmd import NfdpSettings
-from fedballot.settings.parts import build
 from tests.inprocess import run_here
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from flwr.server.client_proxy import ClientProxy
 
 from fedballot.core.errors import RunError
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings
 from fedballot.strategies.voting import VotingStrategy
 

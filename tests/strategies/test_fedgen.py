@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from flwr.common import ndarrays_to_parameters
 
-from fedballot.clients.base import Refusal, Workspace
 from fedballot.clients.fedgen import FedgenClient
+from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.learners import latent
 from fedballot.runs.engine import federated_data, make_client
-from fedballot.settings.parts import build
+from fedballot.runs.run_config import client_number
 from fedballot.settings.weights import FedgenSettings
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import WireError, payload_bytes
@@ -48,7 +49,7 @@ def test_it_learns_its_generator_too_and_a_resumed_run_ends_as_an_uninterrupted_
     def dies(context):
         if next(calls) >= 9:  # in the third round
             raise KeyboardInterrupt
-        return make_client("fedgen", one, tmp_path / "b" / "clients", context)
+        return make_client("fedgen", one, tmp_path / "b" / "clients", client_number(context))
 
     with pytest.raises((KeyboardInterrupt, RunError)):
         run_here("fedgen", one, tmp_path / "b", client=dies)

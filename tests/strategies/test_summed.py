@@ -11,18 +11,20 @@ import pytest
 from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
 from fedballot.clients.private_knn import KnnClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError
+from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
-from fedballot.runs.engine import BallotServer, federated_data
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
+from fedballot.runs.engine import federated_data
+from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.strategies.voting import VotingStrategy
-from fedballot.wire.secagg import protocol as secagg
-from tests.conftest import SMALL
+from fedballot.wire import secagg
+from tests.conftest import small_settings
 
 
 class Node(ClientProxy):
@@ -43,7 +45,7 @@ Node.__abstractmethods__ = frozenset()
 
 @dataclass
 class World:
-    """Clients on disk, and what the server has been told."""
+    """Clients on disk, and what the server has received."""
 
     settings: PateSettings
     folder: Path
@@ -99,7 +101,7 @@ class World:
     def releases(self, clients: Any) -> np.ndarray:
         """What the clients' ledgers say that they have released, (clients, Q, C)."""
         found = [next((self.folder / "clients" / str(a) / "ledger" / "releases").glob("*.npz")) for a in clients]
-        return np.stack([secagg.read_arrays(path)["votes"] for path in found])
+        return np.stack([read_arrays(path)["votes"] for path in found])
 
     def charged(self) -> list[int]:
         return [client_id for client_id in range(self.settings.clients) if self._lines(client_id)]
@@ -120,7 +122,7 @@ def world(tmp_path: Path) -> World:
         "server_epochs": 1,
         "epsilon": 40,
     }
-    return World(build(PateSettings, SMALL, changes, {"secure_aggregation": True}), tmp_path)
+    return World(small_settings(PateSettings, changes, {"secure_aggregation": True}), tmp_path)
 
 
 def told(done: VotingStrategy) -> list[dict[str, Any]]:
@@ -238,7 +240,7 @@ def test_an_opened_sum_survives_a_server_that_breaks_while_it_learns(world: Worl
 
 def test_too_few_helpers_are_a_clear_error(world: World) -> None:
     world.gone = {(secagg.UNMASK, client_id): "raises" for client_id in (0, 1, 2)}
-    with pytest.raises(RunError, match=r"exchange of unmask: 3 clients told .* 4 are needed.* no answer: 3"):
+    with pytest.raises(RunError, match=r"exchange of unmask: 3 clients sent .* 4 are needed.* no answer: 3"):
         world.run()
 
 

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import IntegerCost, check_records, shares_that_came
+from fedballot.privacy.accounting import IntegerCost, check_records, gaussian, shares_that_came
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Unit, all_records, secure_aggregation
 from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.noise.randomness import NoiseSource

@@ -18,8 +18,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import logsumexp, softmax
 
 from fedballot.core.errors import DataError, RunError, SettingsError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import IntegerCost, check_records
+from fedballot.privacy.accounting import IntegerCost, check_records, gaussian
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.mechanisms.vectors import NoisyVector, clip_rows

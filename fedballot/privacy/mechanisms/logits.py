@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import IntegerCost, shares_that_came
+from fedballot.privacy.accounting import IntegerCost, gaussian, shares_that_came
 from fedballot.privacy.guarantee import (
     SELF,
     TRUSTED_AGGREGATOR,

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import DeltaCost, check_records
+from fedballot.privacy.accounting import DeltaCost, check_records, gaussian
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource, uniform_below

@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.accounting.costs import Cost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Accountant, Cost, gaussian
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.mechanisms.laplace import NoisyValues

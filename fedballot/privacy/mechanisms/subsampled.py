@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.accounting.costs import CohortCost, GaussianCost, PoissonCost, check_records
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Accountant, CohortCost, GaussianCost, PoissonCost, check_records, gaussian
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
@@ -109,13 +107,7 @@ class SubsampledGaussian(Mechanism):
     @property
     def accountant(self) -> Accountant:
         """The tightest accountant that knows the sampling."""
-        match self.cost():
-            case GaussianCost():
-                return "exact"
-            case PoissonCost():
-                return "pld"
-            case CohortCost():
-                return "rdp"
+        return self.cost().tightest()
 
     def epsilon(self, delta: float, records_per_person: int = 1) -> float:
         """Return epsilon of all steps together, for a record or for all of a person's, see `cost`."""

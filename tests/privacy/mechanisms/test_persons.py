@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedballot.core.errors import SettingsError
-from fedballot.privacy.accounting.costs import GaussianCost, PoissonCost
+from fedballot.privacy.accounting import GaussianCost, PoissonCost
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.mechanisms import heads
 from fedballot.privacy.mechanisms.class_sums import ClassSums

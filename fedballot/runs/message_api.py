@@ -1,0 +1,152 @@
+"""A run through Flower's Message API: the server's loop over a ``Grid``, and clients as functions of a message.
+
+A message holds two records, both ways: the arrays, and the scalars beside them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.client import NumPyClient
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from fedballot.runs.engine import ServerSide
+from fedballot.strategies.base import BallotStrategy
+from fedballot.wire.messages import Reply, Request, Scalar, deserialise, serialise
+
+ARRAYS, SCALARS = "arrays", "scalars"  # names of a message's records
+NUMPY = "numpy.ndarray"  # Flower's name for arrays in NumPy's format
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0  # between looks at what has come
+GRACE_S = 10.0  # beyond a message's lifetime, after which Flower itself says that no answer will come
+
+
+def client_app(client: Callable[[Context], NumPyClient]) -> ClientApp:
+    """The app of a client; ``client`` makes it anew for each message."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        tensors, config = unpack(message.content)
+        arrays, _, metrics = client(context).fit(deserialise(tensors), config)
+        return Message(pack(serialise(arrays), metrics), reply_to=message)
+
+    return app
+
+
+def server_app(server: Callable[[Context], ServerSide]) -> ServerApp:
+    """The app of a server; ``server`` makes it when a run starts."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        side = server(context)
+        try:
+            run_rounds(grid, side.strategy, side.round_timeout_s)
+            side.finish(None)
+        except BaseException as error:
+            side.finish(error)
+            raise
+
+    return app
+
+
+def run_rounds(grid: Grid, strategy: BallotStrategy[Any], timeout_s: float) -> None:
+    """All rounds that are left; each is one exchange with the clients, or as many as the Strategy needs."""
+    for server_round in range(strategy.rounds_done + 1, strategy.rounds + 1):
+        _wait_for(grid, strategy.nodes, strategy.patience_s)
+        _exchange(grid, strategy, server_round, timeout_s)
+        while strategy.exchanging:
+            _exchange(grid, strategy, server_round, timeout_s)
+
+
+def _wait_for(grid: Grid, nodes: int, patience_s: float) -> None:
+    began = time.monotonic()
+    while len(list(grid.get_node_ids())) < nodes and time.monotonic() < began + patience_s:
+        time.sleep(_pause_s(time.monotonic() - began))
+
+
+def _exchange(grid: Grid, strategy: BallotStrategy[Any], server_round: int, timeout_s: float) -> None:
+    requests = strategy.ask(server_round, sorted(map(str, grid.get_node_ids())))
+    waiting, failures = _send(grid, requests, str(server_round), timeout_s)
+    strategy.progress.advance(len(failures))
+    replies: list[Reply] = []
+    began = time.monotonic()
+    while waiting and (elapsed := time.monotonic() - began) < timeout_s + GRACE_S:
+        for message in grid.pull_messages(list(waiting)):
+            sender = waiting.pop(message.metadata.reply_to_message_id, None)
+            if sender is None:
+                continue
+            strategy.progress.advance()
+            if message.has_error():
+                failures.append(message.error.reason or "an error without a reason")
+                continue
+            try:
+                replies.append(Reply(sender, *unpack(message.content), arrived=time.time()))
+            except ValueError as error:
+                failures.append(str(error))
+        if waiting:
+            time.sleep(_pause_s(elapsed))
+    strategy.progress.advance(len(waiting))
+    strategy.take(server_round, replies, [*failures, *(f"no answer within {timeout_s:g} s" for _ in waiting)])
+
+
+def _send(grid: Grid, requests: Sequence[Request], group: str, timeout_s: float) -> tuple[dict[str, str], list[str]]:
+    """Send all requests; returns who must answer which message, and why others were not sent one."""
+    if not requests:  # Flower refuses to send nothing
+        return {}, []
+    contents = {id(one.tensors): _array_record(one.tensors) for one in requests}  # arrays for all are sent once
+    messages = [
+        Message(
+            RecordDict({ARRAYS: contents[id(one.tensors)], SCALARS: ConfigRecord(dict(one.config))}),
+            dst_node_id=int(one.to),
+            message_type=MessageType.TRAIN,
+            ttl=timeout_s,
+            group_id=group,
+        )
+        for one in requests
+    ]
+    accepted = set(grid.push_messages(messages))
+    waiting = {
+        message.metadata.message_id: one.to
+        for message, one in zip(messages, requests, strict=True)
+        if message.metadata.message_id in accepted
+    }
+    return waiting, ["the message could not be sent"] * (len(requests) - len(waiting))
+
+
+def _pause_s(elapsed: float) -> float:
+    """A twentieth of the time so far: short answers are seen soon, and long ones do not keep the server busy."""
+    return min(LONGEST_PAUSE_S, max(SHORTEST_PAUSE_S, elapsed / 20))
+
+
+def pack(tensors: Sequence[bytes], scalars: dict[str, Scalar]) -> RecordDict:
+    """The content of a message."""
+    return RecordDict({ARRAYS: _array_record(tensors), SCALARS: ConfigRecord(dict(scalars))})
+
+
+def _array_record(tensors: Sequence[bytes]) -> ArrayRecord:
+    # the format names type and shape itself
+    return ArrayRecord({str(i): Array(dtype="", shape=(), stype=NUMPY, data=data) for i, data in enumerate(tensors)})
+
+
+def unpack(content: RecordDict) -> tuple[list[bytes], dict[str, Scalar]]:
+    """Arrays in NumPy's format, unread, and scalars.
+
+    Raises
+    ------
+    ValueError
+        If it is not the content of one of our messages.
+    """
+    arrays, scalars = content.array_records.get(ARRAYS), content.config_records.get(SCALARS)
+    if arrays is None or scalars is None:
+        raise ValueError(f"a message without the records {ARRAYS!r} and {SCALARS!r}")
+    values: dict[str, Scalar] = {}
+    for name, value in scalars.items():
+        if isinstance(value, list):
+            raise ValueError("a message with a list where a scalar belongs")
+        values[name] = value
+    return [array.data for array in arrays.values()], values
