@@ -26,8 +26,8 @@ from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import METHODS
-from fedballot.runs import legacy_api, message_api
 from fedballot.runs.engine import make_client, make_server
+from fedballot.runs.flower_api import flower_api
 from fedballot.runs.run_config import client_number
 from fedballot.settings.parts import CommonSettings, build
 from fedballot.settings.voting import PateSettings
@@ -161,11 +161,10 @@ def _broken_client(settings, root: Path, context: Context):
 BROKEN = {"epsilon": 40, "clients": 12, "student": "argmax"}
 
 
-@pytest.mark.parametrize("api", [legacy_api, message_api])
-def test_broken_clients_are_counted_and_the_run_goes_on(api, tmp_path):
+def test_broken_clients_are_counted_and_the_run_goes_on(tmp_path):
     out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 6})
     folder = RunFolder.open(out, "pate-fl", settings.to_dict(), resume=False)
-    side = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+    side, api = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent()), flower_api()
     run_simulation(
         server_app=api.server_app(lambda context: side),
         client_app=api.client_app(partial(_broken_client, settings, out / "clients")),

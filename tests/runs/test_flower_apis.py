@@ -21,7 +21,6 @@ from tests.conftest import SMALL
 VOTES = {**SMALL, "epsilon": 40, "noise_seed": 5}
 TASKS = {**SMALL, "clients": 4, "private_size": 400, "rounds": 2, "queries": 60, "k": 60, "share": "softmax"}
 CASES = {
-    "votes": ("pate-fl", VOTES),
     "votes under masks": ("pate-fl", {**VOTES, "clients": 6, "min_clients": 5, "secure_aggregation": True}),
     "rounds": ("fedmd-nfdp", {**TASKS, "pretrain_epochs": 1, "epochs": 1, "noise_seed": 3}),
 }

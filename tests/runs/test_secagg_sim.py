@@ -115,7 +115,7 @@ def test_no_ballot_can_be_read_in_what_the_server_saw(run) -> None:
             everything = b"".join(reply.parameters.tensors)
             assert not any(form in everything for form in forms)
     for _, reply in seen:
-        assert reply.num_examples == 1 and set(reply.metrics) == {"client", "began", "compute_s", "refused", "detail"}
+        assert reply.num_examples == 1 and set(reply.metrics) == {"client_id", "began", "compute_s", "refused", "detail"}
 
 
 def test_no_client_s_disk_keeps_its_keys(run) -> None:
