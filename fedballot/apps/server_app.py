@@ -13,7 +13,7 @@ from fedballot.runs.run_config import from_run_config, heads_file
 def server(context: Context) -> ServerSide:
     """The server of a run; the result goes to the run-config's ``out``."""
     method, settings, out = from_run_config(context.run_config)
-    folder = RunFolder.open(out, method.name, settings.to_dict(), resume=True)
+    folder = RunFolder.open(out, method.name, settings, resume=True)
     progress = FileProgress(folder.path / PROGRESS_FILE)
     side = make_server(method, settings, folder, workers=method.nodes(settings), progress=progress)
     side.strategy.ledger_heads = Heads(heads_file(context, out))

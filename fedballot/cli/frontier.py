@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,13 +13,14 @@ from fedballot.cli import terminal
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import write_atomic, write_json
+from fedballot.core.setting import names_of
 from fedballot.privacy.guarantee import meaning
 from fedballot.runs.results import load_result
-from fedballot.settings import parts as settings
+from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.studies import frontier, sweep
 
 if TYPE_CHECKING:
-    from fedballot.methods.registry import Method
+    from fedballot.methods.api import Method
 
 
 def frontier_command(
@@ -43,12 +44,10 @@ def frontier_command(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Draw accuracy against epsilon, each method searched with the same number of trials; goes on where it stopped."""
-    from fedballot.methods.registry import get_method
+    from fedballot.methods.registry import get_method, settings_types
     from fedballot.report.frontier_plot import frontier_figure
 
-    if preset and config:
-        raise SettingsError("--preset and --config exclude each other: copy the preset's lines into the file")
-    budgets, given = sweep.values_of(epsilon, is_tuple=False), settings.parse_assignments(set_ or [])
+    budgets, given = sweep.values_of(epsilon, is_tuple=False), parse_assignments(set_ or [])
     private = [get_method(name) for name in _names(methods)]
     ceilings = [get_method(name) for name in _names(ceiling)]
     fixed = {method.name: _known(method, given) for method in (*private, *ceilings)}
@@ -59,12 +58,12 @@ def frontier_command(
     every = [int(given.get("seed", "0")) + number for number in range(seeds + 1)]
 
     for method in private:  # what cannot work is told before the first run
-        if "epsilon" not in _fields(method):
+        if "epsilon" not in names_of(method.settings):
             raise SettingsError(f"--methods {method.name}: it has no epsilon; name it under --ceiling")
-        layers = [*_layers(preset, config, method.name), fixed[method.name]]
         for values in frontier.draw_trials(method.search, trials, every[0]):
             for budget in budgets:
-                settings.build(method.settings, *layers, values, {"epsilon": budget})
+                words = {**fixed[method.name], **values, "epsilon": budget}
+                resolve(method.name, settings_types(method), preset=preset, config=config, values=words)
 
     def run(name: str, points: Sequence[sweep.Point]) -> None:
         command = ["run", name, *source]
@@ -98,21 +97,10 @@ def _names(word: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in word.split(",") if name.strip()))
 
 
-def _fields(method: Method) -> set[str]:
-    return {field.name for field in dataclasses.fields(method.settings)}
-
-
 def _known(method: Method, given: Mapping[str, str]) -> dict[str, str]:
     """The settings that the method has, without the seed, which each run gets anew."""
-    names = _fields(method) - {sweep.SEED}
+    names = {*names_of(method.settings)} - {sweep.SEED}
     return {key: value for key, value in given.items() if key.replace("-", "_") in names}
-
-
-def _layers(preset: str | None, config: Path | None, method: str) -> list[Mapping[str, Any]]:
-    from fedballot.methods.registry import METHODS
-
-    layers = list(settings.load_preset(preset).layers(method)) if preset else []
-    return layers + (list(settings.load_file(config, tuple(METHODS)).layers(method)) if config else [])
 
 
 def _unit(folder: Path) -> str:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,7 +12,7 @@ from fedballot.cli import terminal
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.privacy.guarantee import adjacency_note
-from fedballot.settings import parts as settings
+from fedballot.settings.layers import load_preset, parse_assignments, preset_layers, resolve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,14 +42,14 @@ def budget(
     out: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Where to draw the plan.")] = None,
 ) -> None:
     """Plan without running: noise for a budget, a budget for noise, and how many votes either allows."""
-    from fedballot.methods.registry import METHODS, get_method
+    from fedballot.methods.registry import all_methods, get_method, settings_types
     from fedballot.settings.voting import PateSettings, VotingSettings, mechanism
     from fedballot.studies import budget as planning
 
     found = get_method(method)
     kind = found.settings
     if not issubclass(kind, VotingSettings):
-        able = ", ".join(name for name, one in METHODS.items() if issubclass(one.settings, VotingSettings))
+        able = ", ".join(name for name, one in all_methods().items() if issubclass(one.settings, VotingSettings))
         raise SettingsError(
             f"method {method!r} has no noisy votes to plan (it protects {found.protects}); there are some in: {able}"
         )
@@ -57,7 +57,6 @@ def budget(
         raise SettingsError("--votes and --vote-fraction say the same in two ways: give one of them")
     if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
         raise SettingsError(f"--out {out}: must be a .png file in a folder that exists")
-    layers: list[Any] = list(settings.load_preset(preset).layers(method)) if preset else []
     asked = {
         "queries": queries,
         "public_size": queries,  # a plan reads no data: the pool is as large as it must be
@@ -66,16 +65,15 @@ def budget(
         "delta": delta,
         "unit": unit,
     }
-    layers += [
-        {key: value for key, value in asked.items() if value is not None},
-        settings.parse_assignments(set_ or []),
-    ]
-    if epsilon is None and sigma is None and not any({"epsilon", "sigma"} & set(layer) for layer in layers):
+    preset_says = preset_layers(load_preset(preset), found.name, settings_types(found)) if preset else []
+    values = {key: value for key, value in asked.items() if value is not None} | parse_assignments(set_ or [])
+    if epsilon is None and sigma is None and not any({"epsilon", "sigma"} & {*one} for one in [*preset_says, values]):
         raise SettingsError(
             "nothing to plan for: give --epsilon (the noise is solved) or --sigma (epsilon is worked out)"
         )
-    layers.append({key: value for key, value in (("epsilon", epsilon), ("sigma", sigma)) if value is not None})
-    chosen = settings.build(kind, *layers)
+    values |= {key: value for key, value in (("epsilon", epsilon), ("sigma", sigma)) if value is not None}
+    chosen = resolve(found.name, settings_types(found), preset=preset, values=values)
+    assert isinstance(chosen, VotingSettings)  # as its type is
     if votes is not None:
         if not isinstance(chosen, PateSettings):
             raise SettingsError(f"--votes {votes}: clients of {method} vote on every query; leave it out")

@@ -10,9 +10,9 @@ import typer
 
 from fedballot.cli import terminal
 from fedballot.core import numbers
-from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.errors import RunError
 from fedballot.core.files import write_atomic, write_json
-from fedballot.settings import parts as settings
+from fedballot.settings.layers import resolve
 from fedballot.studies import sweep
 
 
@@ -30,21 +30,19 @@ def sweep_command(
 ) -> None:
     """Run a grid of settings and print one table; call it again to go on where it stopped."""
     from fedballot.core.folders import RunFolder
-    from fedballot.methods.registry import METHODS, get_method
+    from fedballot.methods.registry import get_method, settings_types
     from fedballot.report.sweep_plot import sweep_figure
 
-    if preset and config:
-        raise SettingsError("--preset and --config exclude each other: copy the preset's lines into the file")
-    kind = get_method(method).settings
+    one = get_method(method)
     name = preset or (config.stem if config else "")
     folder = out or Path("sweeps") / "-".join(part for part in (method, name) if part)
-    fixed, points = sweep.grid(kind, set_ or [], folder)
-    layers = list(settings.load_preset(preset).layers(method)) if preset else []
-    layers += list(settings.load_file(config, tuple(METHODS)).layers(method)) if config else []
+    fixed, points = sweep.grid(one.settings, set_ or [], folder)
     for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
-        resolved = settings.build(kind, *layers, fixed, point.values)
+        resolved = resolve(
+            one.name, settings_types(one), preset=preset, config=config, values={**fixed, **point.values}
+        )
         if (point.folder / "run.json").exists():
-            RunFolder.open(point.folder, method, resolved.to_dict(), resume=True)
+            RunFolder.open(point.folder, method, resolved, resume=True)
     command = ["run", method, *(["--preset", preset] if preset else []), *(["--config", str(config)] if config else [])]
     command += [part for key, value in fixed.items() for part in ("--set", f"{key}={value}")]
 

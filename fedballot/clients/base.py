@@ -13,8 +13,8 @@ import json
 import time
 import traceback
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -22,17 +22,10 @@ import numpy as np
 import numpy.typing as npt
 from flwr.client import NumPyClient
 
+from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import FedballotError
-from fedballot.core.folders import PER_MACHINE, ClientFolder
-from fedballot.core.metrics import auc_per_class, confusion_matrix
-from fedballot.datasets.examples import Examples
-from fedballot.datasets.federation import FederatedData
-from fedballot.learners.base import Learner
-from fedballot.learners.registry import make_learner
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.accounting.costs import Cost
-from fedballot.privacy.guarantee import Adjacency, Unit
-from fedballot.privacy.ledger.ledger import Account, BudgetError, Ledger, RequestError
+from fedballot.privacy.ledger.ledger import BudgetError, Ledger, RequestError
+from fedballot.privacy.mechanism import Composition, Facts, Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire.messages import Config, Scalar
@@ -41,57 +34,7 @@ Arrays = list[npt.NDArray[np.generic]]
 Release = Mapping[str, npt.NDArray[Any]]
 S = TypeVar("S", bound=CommonSettings)
 
-EVALUATED = 1000  # test records on which a client measures its own model: enough for +-1.5 points
 LONGEST_NAME = 200  # characters of a request's name, which goes into the ledger as it is
-
-
-class Refusal(FedballotError):
-    """A request that the client will not answer; ``reason`` is a short fixed word for counting.
-
-    It may depend on public facts only: the request, the settings, the client's rules and what it has spent.
-    """
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What the costs of a method speak of, and what one whole run of it spends.
-
-    Parameters
-    ----------
-    unit, adjacency
-        Of the costs.
-    epsilon, delta, accountant
-        Budget of a ledger that is opened for this run alone: just enough for it.
-    also
-        Other units and adjacencies that :meth:`BallotClient.parts` knows the costs for.
-    """
-
-    unit: Unit
-    adjacency: Adjacency
-    epsilon: float
-    delta: float
-    accountant: Accountant = "exact"
-    also: Collection[tuple[Unit, Adjacency]] = ()
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part of an answer.
-
-    Parameters
-    ----------
-    cost
-        What it costs; None: it leaves without a guarantee, which no site allows.
-    noisy
-        Makes what leaves of the exact value; refuses what does not fit the cost.
-    """
-
-    cost: Cost | None
-    noisy: Callable[[Any, NoiseSource], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -102,136 +45,15 @@ class Asked:
     digest: str
 
 
-@dataclass(frozen=True)
-class Workspace(Generic[S]):
-    """One client: its number, settings, view of the data, folder and device.
-
-    Parameters
-    ----------
-    ledger
-        The ledger that it keeps (a site); None: one of this run's own.
-    read
-        Reads its records; None: its part of the federation's data.
-    ranks
-        Its rows in an order that is the records' own, not the file's; None: as they come.
-    version
-        Of its records: a request that was asked about others is another one.
-    records_per_person
-        Most records of one person among its own; 0: nobody says whose record each is.
-    masks_only
-        Whether what protects it only in a sum never leaves in the clear.
-    limit
-        Context in which it works on its records; ends work that takes too long by an error.
-    """
-
-    client_id: int
-    settings: S
-    data: FederatedData
-    folder: ClientFolder
-    device: str
-    ledger: Ledger | None = None
-    read: Callable[[], Examples] | None = None
-    ranks: Callable[[], npt.NDArray[np.int64]] | None = None
-    version: str = ""
-    records_per_person: int = 0
-    masks_only: bool = False
-    limit: Callable[[], AbstractContextManager[None]] = nullcontext
-
-    @property
-    def records(self) -> int:
-        """How many records the client has; public where records are what is protected (replace-one)."""
-        return int(self.data.parts[self.client_id].size)
-
-    def counted(self, unit: Unit) -> int:
-        """How many records a unit has at most, where its cost grows with them: a person's; 1 for other units."""
-        return self.records_per_person if unit == "person" else 1
-
-    def private(self) -> Examples:
-        """The client's own records, copied out of the memory map.
-
-        Raises
-        ------
-        Refusal
-            If the client has no records.
-        """
-        rows = self.data.parts[self.client_id]
-        if rows.size == 0:
-            raise Refusal("empty", "the client has no private records")
-        if self.read is not None:
-            return self.read()
-        everything = self.data.private
-        return Examples(x=np.asarray(everything.x[rows]), y=np.asarray(everything.y[rows]), groups=None)
-
-    def open_ledger(self, terms: Terms) -> Ledger:
-        """The client's ledger: its own where it keeps one, else one in its folder whose budget is that of this run.
-
-        Raises
-        ------
-        Refusal
-            If the client keeps a ledger of another unit or adjacency: there the costs would be too small.
-        """
-        if self.ledger is None:
-            who = f"client {self.client_id}"
-            account = Account(who, who, terms.unit, terms.adjacency, terms.epsilon, terms.delta, terms.accountant)
-            return Ledger(self.folder.path / "ledger", account)
-        kept = self.ledger.account
-        if (kept.unit, kept.adjacency) not in ((terms.unit, terms.adjacency), *terms.also):
-            raise Refusal(
-                "policy",
-                f"this client's ledger is about {kept.unit}s under {kept.adjacency}, the method's costs about "
-                f"{terms.unit}s under {terms.adjacency}: they cannot be added; it takes a ledger of another unit, or "
-                "another method",
-            )
-        return self.ledger
-
-    def new_learner(
-        self, name: str, *, epochs: int, batch_size: int, lr: float, streams: Sequence[int] = ()
-    ) -> Learner:
-        """An untrained learner, seeded by the run's seed, the client's number and, where given, further numbers."""
-        settings = self.settings
-        seed = int(np.random.SeedSequence([settings.seed, self.client_id, *streams]).generate_state(1)[0])
-        return make_learner(
-            name,
-            n_classes=len(self.data.classes),
-            input_shape=self.data.public_x.shape[1:],
-            seed=seed,
-            device=self.device,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-            role="teacher",
-            multi_label=self.data.multi_label,
-        )
-
-    def own_learner(self) -> Learner:
-        """The client's own kind of learner: ``client_models`` dealt out in turn."""
-        settings = self.settings
-        name = settings.client_models[self.client_id % len(settings.client_models)]
-        return self.new_learner(name, epochs=settings.epochs, batch_size=settings.batch_size, lr=settings.lr)
-
-    def confusion(self, learner: Learner, rows: int | None = None) -> npt.NDArray[np.int64]:
-        """Confusion matrix (C, C) of a learner on the first ``rows`` test records (all if None)."""
-        n_classes = len(self.data.classes)
-        logits = learner.predict_logits(self.data.test_x[:rows])[:, :n_classes]
-        return confusion_matrix(self.data.test_y[:rows], logits.argmax(axis=1), n_classes)
-
-    def measured(self, learner: Learner, rows: int | None = None) -> dict[str, Any]:
-        """What the client notes about its learner: a confusion matrix, or the AUC of each of several labels."""
-        if not self.data.multi_label:
-            return {"confusion": self.confusion(learner, rows).tolist()}
-        return {"auc": auc_per_class(self.data.test_y[:rows], learner.predict_logits(self.data.test_x[:rows]))}
-
-
 class BallotClient(NumPyClient, Generic[S]):
     """A Flower client that charges before it looks, and turns every error into a blank answer or a refusal.
 
-    A method says what a request asks (:meth:`question`), what each part of the answer costs (:meth:`terms`,
-    :meth:`parts`), what it is before noise (:meth:`exact`), what it is for a client that has nothing to say
-    (:meth:`blank`), and how it is packed (:meth:`pack`).
+    A method says what a request asks (:meth:`question`), what an answer is before noise (:meth:`exact`), what it is
+    for a client that has nothing to say (:meth:`blank`), and how it is packed (:meth:`pack`). What leaves and what it
+    costs follows from the settings' composition.
     """
 
     failed = False  # whether the client's own work failed, so that its answer is blank
-    trusts_server = False  # whether the guarantee needs a server that adds up, adds noise, and shows no single answer
 
     def __init__(self, workspace: Workspace[S]) -> None:
         self.workspace = workspace
@@ -248,13 +70,9 @@ class BallotClient(NumPyClient, Generic[S]):
             If it is not a request of this method.
         """
 
-    def terms(self, question: Any) -> Terms | None:
-        """What costs speak of; None for a method without a guarantee, whose answers are not charged."""
-        return None
-
-    def parts(self, question: Any, unit: Unit) -> Mapping[str, Part]:
-        """The parts of an answer by name, with their costs for a ledger of this unit; touches nothing private."""
-        return {}
+    def facts(self, question: Any) -> Facts:
+        """Public numbers that the noise depends on; touches nothing private."""
+        return Facts(classes=len(self.workspace.data.classes), records=max(1, self.workspace.records))
 
     @abstractmethod
     def exact(self, question: Any) -> Mapping[str, Any]:
@@ -274,6 +92,10 @@ class BallotClient(NumPyClient, Generic[S]):
 
     # the order of things, the same for all methods
 
+    def composition(self, question: Any) -> Composition:
+        """The mechanisms that the settings and public facts lead to."""
+        return self.workspace.settings.composition(self.facts(question))
+
     def answer(self, arrays: Arrays, config: Config) -> Arrays:
         """The arrays that leave the client for this request."""
         question = self.question(arrays, config)
@@ -286,7 +108,7 @@ class BallotClient(NumPyClient, Generic[S]):
     def settings_digest(self, config: Config) -> str:
         """Digest of what a request asks but for its arrays; how and where a machine runs is no part of it."""
         workspace = self.workspace
-        settings = {name: value for name, value in workspace.settings.to_dict().items() if name not in PER_MACHINE}
+        settings = workspace.settings.to_dict(machine=False)
         settings.pop("public_dataset")  # a path of the client's own; the fingerprint says which records they are
         kind = (type(self).__qualname__, type(workspace.settings).__qualname__)
         known = [*kind, settings, workspace.data.public_fingerprint, workspace.version, config.get("round")]
@@ -300,42 +122,46 @@ class BallotClient(NumPyClient, Generic[S]):
         Refusal
             If the client's rules or budget do not allow it.
         """
-        terms = self.terms(question)
-        if terms is None:
-            self.refuse_uncharged(("the answer",))
+        composition = self.composition(question)
+        if not composition.recorded:
+            self.refuse_uncharged(composition.uncharged)
             return self.exact(question)
-        ledger = self.workspace.open_ledger(terms)
-        return self.charged(ledger, question, asked, self.parts(question, ledger.account.unit))
+        return self.charged(self.workspace.open_ledger(composition), question, asked, composition)
 
-    def charged(self, ledger: Ledger, question: Any, asked: Asked, parts: Mapping[str, Part]) -> Release:
+    def charged(self, ledger: Ledger, question: Any, asked: Asked, composition: Composition) -> Release:
         """See :meth:`release`."""
-        costs, uncharged = split_parts(parts)
-        self.refuse_uncharged(uncharged)
+        unit = ledger.account.unit
+        self.refuse_uncharged(composition.uncharged)
         with refusals():
             return ledger.release(
                 asked.name,
-                costs,
-                lambda: self.drawn(question, parts),
+                composition.costs(unit, self.workspace.counted(unit)),
+                lambda: self.drawn(question, composition),
                 digest=asked.digest,
-                uncharged=uncharged,
-                seeded=getattr(self.workspace.settings, "noise_seed", None) is not None,
+                uncharged=composition.uncharged,
+                seeded=composition.seeded,
             )
 
-    def drawn(self, question: Any, parts: Mapping[str, Part]) -> Release:
+    def drawn(self, question: Any, composition: Composition) -> Release:
         """Each part with its noise; blank where the client's own work fails, for that may depend on its records."""
         try:
             with self.workspace.limit():
-                return self.noisy(question, parts, self.exact(question))
+                return self.noisy(question, composition.parts, self.exact(question))
         except Exception as error:
-            if not all(part.cost for part in parts.values()):
+            if not composition.private:
                 raise  # nothing is promised, so a blank answer would hide the fault for nothing
             self.failed = True
             self.workspace.folder.log_blank(f"{type(error).__name__}", traceback.format_exc())
-            return self.noisy(question, parts, self.blank(question))
+            return self.noisy(question, composition.parts, self.blank(question))
 
-    def noisy(self, question: Any, parts: Mapping[str, Part], exact: Mapping[str, Any]) -> Release:
-        """Each part of an exact answer with its noise."""
-        return {name: part.noisy(exact[name], self.noise(name, question)) for name, part in parts.items()}
+    def noisy(self, question: Any, parts: Mapping[str, Mechanism], exact: Mapping[str, Any]) -> Release:
+        """Each part of an exact answer as it leaves."""
+        for name in parts.keys() - exact.keys():
+            raise KeyError(f"the composition names a part {name!r}, which the answer lacks")
+        return {
+            name: np.asarray(exact[name]) if part.central else part.release(exact[name], self.noise(name, question))
+            for name, part in parts.items()
+        }
 
     def refuse_uncharged(self, names: Sequence[str]) -> None:
         """Refuse at a site what would leave it without a charge."""
@@ -361,8 +187,6 @@ class BallotClient(NumPyClient, Generic[S]):
             expected, own = str(config["fingerprint"]), self.workspace.data.public_fingerprint
             if expected != own:
                 raise Refusal("fingerprint", f"the server's public set is {expected}, this client's is {own}")
-            if self.trusts_server and self.workspace.masks_only:
-                raise Refusal("policy", "answers that need a trusted server: what leaves this site leaves under masks")
             out = self.answer(parameters, config)
         except Refusal as refusal:
             refused, detail = refusal.reason, str(refusal)
@@ -379,12 +203,6 @@ class BallotClient(NumPyClient, Generic[S]):
             "detail": detail,
         }
         return out, 1, metrics
-
-
-def split_parts(parts: Mapping[str, Part]) -> tuple[dict[str, Cost], list[str]]:
-    """The costs of all parts that have one, and the names of the others."""
-    costs = {name: part.cost for name, part in parts.items() if part.cost is not None}
-    return costs, [name for name in parts if name not in costs]
 
 
 @contextmanager

@@ -8,33 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedballot.clients.base import Arrays, Part, Release, Terms
-from fedballot.clients.fedaux import FedauxfdpClient
-from fedballot.clients.private_heads import HeadQuestion, record_terms
+from fedballot.clients.base import Arrays, BallotClient, Release
+from fedballot.clients.class_sums import SumsClient
+from fedballot.clients.private_heads import HeadQuestion
 from fedballot.clients.summed import SummedClient
-from fedballot.privacy.guarantee import Unit
-from fedballot.settings.fedaux import FedauxfdpSumSettings, most_records, shared_mechanism, sums_form
-from fedballot.wire.secagg.protocol import Form
+from fedballot.privacy.mechanism import Facts
+from fedballot.settings.class_sums import FedauxfdpSumSettings, most_records, sums_form
+from fedballot.wire.secagg import Form
 
 
-class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], FedauxfdpClient[FedauxfdpSumSettings]):
+class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], SumsClient[FedauxfdpSumSettings]):
     """A client whose class sums, with a share of the noise, are added to the others' before anybody sees them."""
 
     def form(self) -> Form:
         return sums_form(self.workspace.settings, self.workspace.data)
 
-    def terms(self, question: Any) -> Terms:
-        settings = self.workspace.settings
-        return record_terms(settings, [shared_mechanism(settings, self.classes).cost()])
-
-    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        """Counts and sums (C, 1 + d) with a share of the noise, in grid steps."""
-        noisy = shared_mechanism(self.workspace.settings, self.classes)
-        return {
-            "sums": Part(
-                noisy.cost(self.workspace.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise)
-            )
-        }
+    def facts(self, question: Any) -> Facts:
+        """The noise depends on nothing that a request brings."""
+        return BallotClient.facts(self, question)
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """The first records only, where the client holds more than the largest number that was agreed on."""

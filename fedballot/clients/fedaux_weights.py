@@ -9,25 +9,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
-from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, fit_score_head
+from fedballot.clients.base import Arrays, Asked, Release, request_name
+from fedballot.clients.private_heads import Features, FrozenClient, HeadQuestion, fit_score_head
 from fedballot.clients.weights import Start, WeightsClient
-from fedballot.privacy.mechanisms.heads import PrivateHead
+from fedballot.clients.workspace import Refusal
+from fedballot.privacy.mechanism import Composition
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_halves
 
 
-class ScoreClient(HeadClient[FedauxSettings]):
+class ScoreClient(FrozenClient[FedauxSettings]):
     """The score head of a client, by itself."""
 
-    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
-        return {"scores": super().mechanisms(question)["scores"]}
+    def composition(self, question: HeadQuestion) -> Composition:
+        return self.workspace.settings.scores(self.facts(question))
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         return {
             "scores": fit_score_head(Features(question.public, self.workspace.private()), self.workspace.settings.lam)
         }
+
+    def pack(self, question: HeadQuestion, release: Release) -> Arrays:
+        """The head (p,) that tells the two classes apart."""
+        pair = release["scores"]
+        return [pack_halves(pair[1] - pair[0])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,5 +62,4 @@ class FedauxClient(WeightsClient[FedauxSettings]):
         return {**super().exact(question.weights), "scores": scores}
 
     def pack(self, question: FedauxQuestion, release: Release) -> Arrays:
-        pair = release["scores"]
-        return [*super().pack(question.weights, release), pack_halves(pair[1] - pair[0])]
+        return [*super().pack(question.weights, release), *ScoreClient(self.workspace).pack(question.scores, release)]

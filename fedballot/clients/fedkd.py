@@ -10,17 +10,17 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Part, Release, Terms, query_rows
+from fedballot.clients.base import Arrays, BallotClient, Release, query_rows
 from fedballot.clients.summed import SummedClient
+from fedballot.clients.workspace import EVALUATED
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.learners.base import Learner
-from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.quantise import Quantiser
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_labels, unpack_labels, unpack_singles
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 Floats = npt.NDArray[np.floating]
 Indices = npt.NDArray[np.int64]
@@ -140,14 +140,6 @@ class FedkdDpClient(SummedClient[FedkdDpSettings], EnsembleClient[FedkdDpSetting
 
     def form(self) -> Form:
         return ballot_form(self.workspace.settings, len(self.workspace.data.classes))
-
-    def terms(self, question: Any) -> Terms:
-        delta = self.workspace.settings.delta
-        return Terms("client", "zero-out", self.mechanism.cost().epsilon(delta), delta)
-
-    def parts(self, question: Indices, unit: Unit) -> dict[str, Part]:
-        """Logits (Q, C) with noise, in steps of the mechanism's grid."""
-        return {"logits": Part(self.mechanism.cost(), self.mechanism.release)}
 
     def exact(self, question: Indices) -> dict[str, Any]:
         return {"logits": self.logits(question)}

@@ -6,48 +6,42 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", sect
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Part, Refusal, Release, Terms
+from fedballot.clients.base import Arrays, BallotClient, Release
 from fedballot.clients.frozen import PublicFeatures, public_features
+from fedballot.clients.workspace import EVALUATED, Refusal
 from fedballot.core.metrics import confusion_matrix
 from fedballot.datasets.examples import Examples
 from fedballot.distillation.certainty import score
 from fedballot.learners.base import FloatArray
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import Cost
-from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.mechanisms.heads import Head, PrivateHead, fit_head, prepare
+from fedballot.privacy.mechanism import Facts
+from fedballot.privacy.mechanisms.heads import Head, fit_head, prepare
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.heads import HeadSettings, head_mechanisms
+from fedballot.settings.heads import ClassHeadSettings, FrozenSettings
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
 
 
-S = TypeVar("S", bound=HeadSettings)
+F = TypeVar("F", bound=FrozenSettings)
+S = TypeVar("S", bound=ClassHeadSettings)
 
 
-# mechanisms: functions of public numbers only
-
-
-# what crosses the wire
-
-
-def pack(values: Sequence[npt.NDArray[np.floating]], settings: HeadSettings) -> Arrays:
+def pack(values: Sequence[npt.NDArray[np.floating]], settings: ClassHeadSettings) -> Arrays:
     """Arrays in the precision that the settings name."""
     if settings.precision == "float16":
         return [pack_halves(value) for value in values]
     return [part for value in values for part in pack_levels(value)]
 
 
-def unpack(arrays: Arrays, shapes: Sequence[tuple[int, ...]], settings: HeadSettings) -> list[FloatArray]:
+def unpack(arrays: Arrays, shapes: Sequence[tuple[int, ...]], settings: ClassHeadSettings) -> list[FloatArray]:
     """The arrays that :func:`pack` packed, float32.
 
     Raises
@@ -93,8 +87,8 @@ class HeadQuestion:
     landmarks: FloatArray | None
 
 
-class HeadClient(BallotClient[S], Generic[S]):
-    """A client that tells a private class head, and a score head where the method has one."""
+class FrozenClient(BallotClient[F], Generic[F]):
+    """A client that tells something of the frozen features of its records."""
 
     def question(self, arrays: Arrays, config: Config) -> HeadQuestion:
         """The request's weights of the extractor and landmarks, as far as it holds them, and the public features."""
@@ -116,18 +110,30 @@ class HeadClient(BallotClient[S], Generic[S]):
         """Size of the global label set, C."""
         return len(self.workspace.data.classes)
 
-    def mechanisms(self, question: HeadQuestion) -> dict[str, PrivateHead | None]:
-        """The noise of each head that is told; None: it has none."""
-        width, negatives = question.public.features.shape[1] + 1, len(question.public.auxiliary)
-        return head_mechanisms(self.workspace.settings, max(1, self.workspace.records), negatives, width, self.classes)
+    def facts(self, question: HeadQuestion) -> Facts:
+        features, negatives = question.public.features.shape[1], len(question.public.auxiliary)
+        return replace(super().facts(question), features=features, negatives=negatives)
 
-    def terms(self, question: HeadQuestion) -> Terms:
-        costs = [noisy.cost() for noisy in self.mechanisms(question).values() if noisy]
-        return record_terms(self.workspace.settings, costs)
+    def blank(self, question: HeadQuestion) -> dict[str, Any]:
+        return {
+            name: Head(np.zeros((self.classes if name == "classes" else 2, question.public.features.shape[1] + 1)), 0.0)
+            for name in self.composition(question).parts
+        }
 
-    def parts(self, question: HeadQuestion, unit: Unit) -> dict[str, Part]:
-        records = self.workspace.counted(unit)
-        return {name: head_part(noisy, records) for name, noisy in self.mechanisms(question).items()}
+    def note(self, predicted: npt.NDArray[np.int64]) -> None:
+        """Keep how the client's own model does on test records, for its own eyes."""
+        data = self.workspace.data
+        matrix = confusion_matrix(data.test_y[:EVALUATED], predicted, len(data.classes))
+        self.workspace.folder.note({"confusion": matrix.tolist()})
+
+    def noise(self, part: str, question: Any) -> NoiseSource:
+        """Noise of a part: each has a stream of its own."""
+        stream = ("classes", "scores", "sums").index(part) if part in ("classes", "scores", "sums") else 0
+        return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, stream)
+
+
+class HeadClient(FrozenClient[S], Generic[S]):
+    """A client that tells a private class head, and a score head where the method has one."""
 
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """Class head (C, p), and score head (2, p): own records against the public negatives."""
@@ -136,12 +142,6 @@ class HeadClient(BallotClient[S], Generic[S]):
         if settings.with_scores:
             heads["scores"] = fit_score_head(features, settings.lam)
         return heads
-
-    def blank(self, question: HeadQuestion) -> dict[str, Any]:
-        return {
-            name: Head(np.zeros((self.classes if name == "classes" else 2, question.public.features.shape[1] + 1)), 0.0)
-            for name in self.mechanisms(question)
-        }
 
     def pack(self, question: HeadQuestion, release: Release) -> Arrays:
         """Heads [(C, p), (p,)], or what they say of the public records [(Q, C), (Q,)]."""
@@ -164,29 +164,6 @@ class HeadClient(BallotClient[S], Generic[S]):
             test = features.prepared(np.asarray(data.test_x[:EVALUATED]))
             self.note((test @ head.weights.T).argmax(axis=1))
         return head
-
-    def note(self, predicted: npt.NDArray[np.int64]) -> None:
-        """Keep how the client's own model does on test records, for its own eyes."""
-        data = self.workspace.data
-        matrix = confusion_matrix(data.test_y[:EVALUATED], predicted, len(data.classes))
-        self.workspace.folder.note({"confusion": matrix.tolist()})
-
-    def noise(self, part: str, question: Any) -> NoiseSource:
-        """Noise of a part: each has a stream of its own."""
-        stream = ("classes", "scores", "sums").index(part) if part in ("classes", "scores", "sums") else 0
-        return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, stream)
-
-
-def head_part(noisy: PrivateHead | None, records_per_person: int) -> Part:
-    """A head with its noise; without noise where the settings ask for none."""
-    return Part(noisy.cost(records_per_person), noisy.release) if noisy else Part(None, lambda head, _: head.weights)
-
-
-def record_terms(settings: HeadSettings, costs: Sequence[Cost]) -> Terms:
-    """Of methods whose releases protect single records, how many there are being public."""
-    delta = settings.delta * max(1, len(costs))
-    budget = accounting.least_budget(costs, delta, "exact")
-    return Terms("record", "replace-one", budget, delta, also=[("person", "replace-one")])
 
 
 def fit_score_head(features: Features, lam: float) -> Head:

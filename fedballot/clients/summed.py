@@ -8,35 +8,27 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, Terms, refusals, request_name, split_parts
+from fedballot.clients.base import Arrays, BallotClient, Release, refusals, request_name
+from fedballot.clients.workspace import Refusal
 from fedballot.settings.summed import SummedSettings
+from fedballot.wire import secagg
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=SummedSettings)
 
 
 class SummedClient(BallotClient[S], Generic[S]):
-    """A client whose ballot is an array of integers: the one part of its release.
+    """A client whose ballot is an array of integers: the one part of its release, at a cost that no question changes.
 
     Under masks a request has five exchanges. In the first it is bound to its digest, and refused if rules or budget do
     not allow it; keys and shares are made from no data. The third charges it, and only then looks at records.
     """
 
-    @property
-    def trusts_server(self) -> bool:  # type: ignore[override]
-        """Without masks the server sees each ballot."""
-        return not self.workspace.settings.secure_aggregation
-
     @abstractmethod
     def form(self) -> Form:
         """Shape and largest magnitude of the ballot."""
-
-    @abstractmethod
-    def terms(self, question: Any) -> Terms:
-        """See :meth:`BallotClient.terms`; also without noise, for the ledger knows which sums were opened."""
 
     def ballot(self, release: Release) -> npt.NDArray[np.integer]:
         """The integers in a release."""
@@ -63,7 +55,7 @@ class SummedClient(BallotClient[S], Generic[S]):
         request = request_name(config)
         if stage == secagg.KEYS:
             self._admit(arrays, config)
-        ledger = self.workspace.open_ledger(self.terms(None))
+        ledger = self.workspace.open_ledger(self.composition(None))
         known = ledger.digest(request)
         if known is None or known.partition(".")[0] != self.settings_digest(config):
             raise Refusal("request", "an exchange about a request that this client was not asked in these words")
@@ -84,9 +76,10 @@ class SummedClient(BallotClient[S], Generic[S]):
     def _admit(self, arrays: Arrays, config: Config) -> None:
         """Refuse at the first exchange what the third would refuse, and bind the request to its digest."""
         question, asked = self.question(arrays, config), self.asked(arrays, config)
-        ledger = self.workspace.open_ledger(self.terms(question))
-        costs, uncharged = split_parts(self.parts(question, ledger.account.unit))
-        self.refuse_uncharged(uncharged)
+        composition = self.composition(question)
+        ledger = self.workspace.open_ledger(composition)
+        self.refuse_uncharged(composition.uncharged)
+        unit = ledger.account.unit
         with refusals():
-            ledger.check(asked.name, costs, asked.digest)
+            ledger.check(asked.name, composition.costs(unit, self.workspace.counted(unit)), asked.digest)
             ledger.bind(asked.name, asked.digest)

@@ -7,18 +7,17 @@ how a client comes by its votes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, Part, Release, Terms, query_rows
+from fedballot.clients.base import Arrays, Release, query_rows
 from fedballot.clients.summed import SummedClient
-from fedballot.privacy.guarantee import ADJACENCY, Unit
 from fedballot.settings.voting import VotingSettings, ballot_form, mechanism
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import pack_integers, pack_labels
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 def pack_ballots(votes: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:
@@ -43,22 +42,6 @@ class VotingClient(SummedClient[V], Generic[V]):
     def question(self, arrays: Arrays, config: Config) -> npt.NDArray[np.int64]:
         """The public rows that are voted on."""
         return query_rows(arrays, self.workspace.settings.query_count, self.workspace.settings.public_size)
-
-    def terms(self, question: Any) -> Terms:
-        settings, noisy = self.workspace.settings, mechanism(self.workspace.settings)
-        return Terms(
-            settings.unit,
-            ADJACENCY[settings.unit],
-            noisy.epsilon(settings.delta, settings.unit) if noisy else 0.0,  # what this run costs, and not a second one
-            settings.delta,
-            also=tuple(ADJACENCY.items()),
-        )
-
-    def parts(self, question: Any, unit: Unit) -> dict[str, Part]:
-        noisy = mechanism(self.workspace.settings)
-        if noisy is None:
-            return {"votes": Part(None, lambda votes, _: votes)}
-        return {"votes": Part(noisy.cost(unit, self.workspace.counted(unit)), noisy.release)}
 
     def exact(self, question: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.integer]]:
         return {"votes": self.votes(question)}

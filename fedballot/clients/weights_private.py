@@ -13,23 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, Part, Release, Terms
+from fedballot.clients.base import Arrays, Release
 from fedballot.clients.weights import Start, WeightsClient, pack_difference
 from fedballot.core.errors import DataError
 from fedballot.learners.base import Learner
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.accounting.costs import GaussianCost
-from fedballot.privacy.guarantee import Unit
+from fedballot.privacy.mechanism import Facts, Mechanism
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.weights import (
-    DpFedavgSettings,
-    DpFedsgdSettings,
-    client_mechanism,
-    record_mechanism,
-    round_mechanism,
-)
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, record_mechanism
 
 
 class DpFedavgClient(WeightsClient[DpFedavgSettings]):
@@ -39,24 +30,12 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
     cannot count on the draw being secret. A client that is not drawn pays nothing, for nothing of it is in that sum.
     """
 
-    trusts_server = True
     _difference: npt.NDArray[Any] | None = None
 
-    def mechanism(self, question: Start) -> SubsampledGaussian:
-        """The server's noise."""
-        return client_mechanism(self.workspace.settings, question.weights.size)
+    def facts(self, question: Start) -> Facts:
+        return replace(super().facts(question), weights=question.weights.size)
 
-    def terms(self, question: Start) -> Terms:
-        settings, mechanism = self.workspace.settings, self.mechanism(question)
-        costs = [mechanism.cost_if_drawn()] * settings.rounds
-        budget = accounting.least_budget(costs, settings.delta, "exact")
-        return Terms("client", settings.adjacency, budget, settings.delta)
-
-    def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
-        """The difference as it is; the server adds the noise that is charged."""
-        return {"difference": Part(self.mechanism(question).cost_if_drawn(), lambda told, _: told)}
-
-    def noisy(self, question: Start, parts: Mapping[str, Part], exact: Mapping[str, Any]) -> Release:
+    def noisy(self, question: Start, parts: Mapping[str, Mechanism], exact: Mapping[str, Any]) -> Release:
         """Whether there is one: it may be large, and the same request makes the same one again."""
         self._difference = exact["difference"]
         if not np.isfinite(self._difference).all():
@@ -68,7 +47,7 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
 
     def pack(self, question: Start, release: Release) -> Arrays:
         if self._difference is None and release["difference"][0]:
-            self.drawn(question, self.parts(question, "client"))  # made again; blank if that fails now
+            self.drawn(question, self.composition(question))  # made again; blank if that fails now
         difference = self.blank(question)["difference"] if self._difference is None else self._difference
         return pack_difference(difference, self.workspace.settings)
 
@@ -76,25 +55,18 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
 class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
     """A client of DP-FedSGD: what it tells is private already, whoever reads it."""
 
-    def mechanism(self, question: Start) -> SubsampledGaussian:
-        """The noise of all rounds."""
-        return record_mechanism(self.workspace.settings, question.weights.size)
+    def facts(self, question: Start) -> Facts:
+        return replace(super().facts(question), weights=question.weights.size)
 
-    def terms(self, question: Start) -> Terms:
-        settings = self.workspace.settings
-        cost = round_mechanism(settings, question.weights.size).cost()
-        accountant: Accountant = "exact" if isinstance(cost, GaussianCost) else "rdp"  # the one that knows sampling
-        budget = accounting.least_budget([cost] * settings.rounds, settings.delta, accountant)
-        return Terms("record", "add-remove", budget, settings.delta, accountant)
-
-    def parts(self, question: Start, unit: Unit) -> dict[str, Part]:
-        """The difference, whose noise is in every step that led to it."""
-        cost = round_mechanism(self.workspace.settings, question.weights.size).cost()
-        return {"difference": Part(cost, lambda told, _: pack_difference(told, self.workspace.settings)[0])}
+    def noisy(self, question: Start, parts: Mapping[str, Mechanism], exact: Mapping[str, Any]) -> Release:
+        """The difference as it is sent."""
+        released = super().noisy(question, parts, exact)
+        return {"difference": pack_difference(released["difference"], self.workspace.settings)[0]}
 
     def blank(self, question: Start) -> dict[str, Any]:
         """The same steps without a record in any of their batches."""
-        mechanism, settings = self.mechanism(question), self.workspace.settings
+        settings = self.workspace.settings
+        mechanism = record_mechanism(settings, question.weights.size)
         noise, nobody = self.noise("difference", question), np.zeros((0, question.weights.size))
         steps = sum(mechanism.release(nobody, noise) for _ in range(settings.steps))
         return {"difference": np.asarray(-settings.lr / settings.batch_size * steps, dtype=np.float32)}
@@ -112,7 +84,7 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
         size = sum(w.size for w in learner.get_weights())
         mechanism = replace(record_mechanism(settings, size), population=len(own.y))
         noise = secret_noise(settings.noise_seed, self.workspace.client_id, number)
-        learner.descend(
+        learner.sgd_steps(
             own.x,
             own.y,
             _poisson_batches(mechanism, settings.steps, noise),

@@ -11,8 +11,7 @@ from typing import Any
 
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import read_json, write_json
-
-PER_MACHINE = ("workers", "device", "gpu_fraction", "round_timeout_s")  # may change between a run and its resumption
+from fedballot.core.setting import Settings
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class RunFolder:
     started: str
 
     @classmethod
-    def open(cls, path: Path, method: str, settings: Mapping[str, Any], *, resume: bool) -> RunFolder:
+    def open(cls, path: Path, method: str, settings: Settings, *, resume: bool) -> RunFolder:
         """A new run in ``path``, on disk only after :meth:`save`; or the one that is there, to be taken up.
 
         Raises
@@ -74,7 +73,8 @@ class RunFolder:
         if not record.exists():
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise SettingsError(f"--out {path}: exists and holds no fedballot run; name a new folder")
-            return cls(path, method, settings, secrets.token_hex(16), datetime.now(UTC).isoformat(timespec="seconds"))
+            started = datetime.now(UTC).isoformat(timespec="seconds")
+            return cls(path, method, settings.to_dict(), secrets.token_hex(16), started)
         run = cls.read(path)
         if not resume:
             raise SettingsError(
@@ -82,10 +82,11 @@ class RunFolder:
             )
         if run.method != method:
             raise SettingsError(f"--out {path}: holds a run of {run.method}, not of {method}; name a new folder")
-        differing = sorted(key for key in {*settings, *run.settings} if settings.get(key) != run.settings.get(key))
-        differing = [key for key in differing if key not in PER_MACHINE]
+        own, there = settings.to_dict(), run.settings
+        machine = {*own} - {*settings.to_dict(machine=False)}  # what may change between a run and its resumption
+        differing = sorted(key for key in {*own, *there} - machine if own.get(key) != there.get(key))
         if differing:
-            words = ", ".join(f"{key} ({run.settings.get(key)!r} there)" for key in differing)
+            words = ", ".join(f"{key} ({there.get(key)!r} there)" for key in differing)
             raise SettingsError(f"--resume {path}: settings differ from the run's own: {words}")
         return run
 

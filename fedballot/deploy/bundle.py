@@ -6,7 +6,6 @@ installed package; a site refuses every bundle that differs from what is install
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import tomllib
@@ -16,8 +15,7 @@ from pathlib import Path
 
 from fedballot import __version__
 from fedballot.core.errors import SettingsError
-from fedballot.methods.registry import METHODS
-from fedballot.runs.run_config import OWN_KEYS
+from fedballot.runs.run_config import KEYS
 
 SERVER_APP, CLIENT_APP = "fedballot.apps.server_app:app", "fedballot.apps.client_app:app"
 _RECORD = "pyproject.toml"
@@ -32,13 +30,10 @@ def entry_points() -> dict[str, bytes]:
 
 
 def write_app(folder: Path) -> None:
-    """Write the app that `flwr run` bundles: the entry points, and a record with every setting of every method."""
+    """Write the app that `flwr run` bundles: the entry points, and a record of them."""
     for name, content in entry_points().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    keys = dict.fromkeys(
-        [*OWN_KEYS, *(field.name for method in METHODS.values() for field in dataclasses.fields(method.settings))]
-    )
     lines = [
         "[project]",
         'name = "fedballot"',
@@ -53,7 +48,7 @@ def write_app(folder: Path) -> None:
         f"serverapp = {json.dumps(SERVER_APP)}",
         f"clientapp = {json.dumps(CLIENT_APP)}",
         "[tool.flwr.app.config]",
-        *(f'{key} = ""' for key in keys),
+        *(f'{key} = ""' for key in KEYS),
     ]
     (folder / _RECORD).write_text("\n".join(lines) + "\n")
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,9 +20,11 @@ from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
 from fedballot.learners.registry import make_learner
-from fedballot.methods.registry import METHODS, Method
+from fedballot.methods.api import Method
+from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.ledger import Version
 
+T = TypeVar("T")
 LONGEST_NOTE = 500  # characters, which go into the ledger as they are
 
 
@@ -44,15 +47,15 @@ def check_site(path: Path) -> list[Finding]:
     """
     site = read_site(path)
     findings = [Finding("file", True, str(site.path))]
-    public = _source(site, findings)
-    own = _records(site, public, findings)
+    public = _note(findings, "public data", lambda: _source(site))
+    own = _note(findings, "own data", lambda: _records(site, public) if public else None)
     _note(findings, "model", lambda: _model(site, public) if public else None)
     _note(findings, "key", lambda: _key(site))
-    _note(findings, "authority", lambda: f"{site.ca}, valid to {check_certificate(site.ca):%Y-%m-%d}")
+    _note(findings, "authority", lambda: _authority(site))
     _note(findings, "file modes", lambda: _modes(site))
     _note(findings, "budget", lambda: _budget(site, own) if own else None)
     findings.append(Finding("limits", True, _common_limits(site.allowed)))
-    findings += [Finding(f"limits of {name}", True, _limits(site, METHODS[name])) for name in site.allowed.methods]
+    findings += [Finding(f"limits of {name}", True, _limits(site, get_method(name))) for name in site.allowed.methods]
     return findings
 
 
@@ -73,7 +76,7 @@ def carry_over(path: Path, note: str) -> Version:
         raise SettingsError(f"--note: expected what has changed, in one line of 1 to {LONGEST_NOTE} characters")
     require_ledger(site)
     if not has_ledger(site):
-        raise SettingsError(f"{site.budget.ledger}: no ledger yet, so nothing was spent; the first request makes it")
+        raise SettingsError(f"{site.budget.ledger}: no ledger yet, so nothing was spent; the first request makes one")
     own = load_own(site.data.private, load(str(site.data.public)), site.data.persons)
     ledger, version = SiteLedger(site), version_of(site, own)
     if ledger.version() == version:
@@ -82,54 +85,42 @@ def carry_over(path: Path, note: str) -> Version:
     return version
 
 
-def _note(findings: list[Finding], what: str, look: Callable[[], str | None]) -> None:
-    """Look at one thing; None says that it could not be looked at."""
+def _note(findings: list[Finding], what: str, look: Callable[[], tuple[T, str] | None]) -> T | None:
+    """Look at one thing and note what it says; returns the thing, None where it is wrong or was not looked at."""
     try:
-        words = look()
-        findings.append(Finding(what, None if words is None else True, words or "not looked at: see above"))
+        result = look()
     except FedballotError as error:
         findings.append(Finding(what, False, str(error)))
     except OSError as error:
         findings.append(Finding(what, False, f"{error.filename}: {error.strerror}"))
+    else:
+        thing, words = result or (None, "not looked at: see above")
+        findings.append(Finding(what, True if result else None, words))
+        return thing
+    return None
 
 
-def _source(site: Site, findings: list[Finding]) -> Source | None:
-    found: list[Source] = []
-
-    def look() -> str:
-        public = load(str(site.data.public))
-        found.append(public)
-        seen = fingerprint(public.train.x)
-        if seen != site.data.public_fingerprint:
-            raise SettingsError(
-                f"{site.data.public} has fingerprint {seen}, but data.public_fingerprint = "
-                f"{site.data.public_fingerprint!r}; get the agreed file, or ask the server which fingerprint it has"
-            )
-        return f"{len(public.train)} records, classes {', '.join(public.classes)}, fingerprint as agreed"
-
-    _note(findings, "public data", look)
-    return found[0] if found else None
+def _source(site: Site) -> tuple[Source, str]:
+    public = load(str(site.data.public))
+    print_ = fingerprint(public.train.x)
+    if print_ != site.data.public_fingerprint:
+        raise SettingsError(
+            f"{site.data.public} has fingerprint {print_}, but data.public_fingerprint = "
+            f"{site.data.public_fingerprint!r}; get the agreed file, or ask the server which fingerprint it has"
+        )
+    return public, f"{len(public.train)} records, classes {', '.join(public.classes)}, fingerprint as agreed"
 
 
-def _records(site: Site, public: Source | None, findings: list[Finding]) -> OwnRecords | None:
-    found: list[OwnRecords] = []
-
-    def look() -> str | None:
-        if public is None:
-            return None
-        own = load_own(site.data.private, public, site.data.persons)
-        found.append(own)
-        counts = np.bincount(own.examples.y, minlength=len(public.classes))
-        held = ", ".join(f"{name}: {count}" for name, count in zip(public.classes, counts, strict=True))
-        left = f"; {own.dropped} more are beyond {site.data.records_per_person} of a person" if own.dropped else ""
-        persons = f" of {own.persons} persons" if own.persons is not None else ""
-        return f"{len(own.examples.y)} records{persons} ({held}){left}"
-
-    _note(findings, "own data", look)
-    return found[0] if found else None
+def _records(site: Site, public: Source) -> tuple[OwnRecords, str]:
+    own = load_own(site.data.private, public, site.data.persons)
+    counts = np.bincount(own.examples.y, minlength=len(public.classes))
+    by_class = ", ".join(f"{name}: {count}" for name, count in zip(public.classes, counts, strict=True))
+    left = f"; {own.dropped} more are beyond {site.data.records_per_person} of a person" if own.dropped else ""
+    persons = f" of {own.persons} persons" if own.persons is not None else ""
+    return own, f"{len(own.examples.y)} records{persons} ({by_class}){left}"
 
 
-def _model(site: Site, public: Source) -> str:
+def _model(site: Site, public: Source) -> tuple[str, str]:
     make_learner(
         site.model,
         n_classes=len(public.classes),
@@ -140,53 +131,63 @@ def _model(site: Site, public: Source) -> str:
         lr=1e-3,
         role="teacher",
     )
-    return site.model
+    return site.model, site.model
 
 
-def _key(site: Site) -> str:
+def _authority(site: Site) -> tuple[Path, str]:
+    return site.ca, f"{site.ca}, valid to {check_certificate(site.ca):%Y-%m-%d}"
+
+
+def _key(site: Site) -> tuple[Path, str]:
     check_site_key(site.key)
-    return str(site.key)
+    return site.key, str(site.key)
 
 
-def _modes(site: Site) -> str:
+def _modes(site: Site) -> tuple[Site, str]:
     check_modes(site)
-    return "key, ledger and state are the owner's alone"
+    return site, "key, ledger and state are the owner's alone"
 
 
-def _budget(site: Site, own: OwnRecords) -> str:
+def _budget(site: Site, own: OwnRecords) -> tuple[Path, str]:
     require_ledger(site)
+    budget = site.budget
     if not has_ledger(site):
-        return f"epsilon {site.budget.epsilon:g}, nothing spent; {site.budget.ledger} is made by the first request"
-    ledger, found = SiteLedger(site), version_of(site, own)
-    lines, known = ledger.verify(), ledger.version()
-    if known not in (None, found):
+        return budget.ledger, f"epsilon {budget.epsilon:g}, nothing spent; the first request makes {budget.ledger}"
+    ledger, version = SiteLedger(site), version_of(site, own)
+    lines, registered = ledger.verify(), ledger.version()
+    if registered not in (None, version):
         raise SettingsError(
-            f"{site.data.private} holds {found.records} records, {found.fingerprint}, but the ledger is about "
-            f"{known.records} records, {known.fingerprint}{_most(known, found)}. Where these are "
+            f"{site.data.private} holds {version.records} records, {version.fingerprint}, but the ledger is about "
+            f"{registered.records} records, {registered.fingerprint}{_most(registered, version)}. Where these are "
             f"{site.data.population!r} in another version: fedballot ledger carry-over {shlex.quote(str(site.path))} "
             "--note 'WHAT HAS CHANGED'; what was spent stays spent. Where they are of others, data.population and "
             "budget.ledger are others, too"
         )
-    return (
-        f"epsilon {ledger.spent():.4g} of {site.budget.epsilon:g} spent at delta {ledger.spending().delta:g} "
-        f"({site.budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"
+    return budget.ledger, (
+        f"epsilon {ledger.spent():.4g} of {budget.epsilon:g} spent at delta {ledger.spending().delta:g} "
+        f"({budget.unit} level, {ledger.account.adjacency}); the ledger's {lines} lines are whole"
     )
 
 
-def _most(known: Version, found: Version) -> str:
-    changed = known.records_per_person != found.records_per_person
-    return f", at most {known.records_per_person} of a person, not {found.records_per_person}" if changed else ""
+def _most(registered: Version, version: Version) -> str:
+    if registered.records_per_person == version.records_per_person:
+        return ""
+    return f", at most {registered.records_per_person} of a person, not {version.records_per_person}"
 
 
 def _common_limits(allowed: Allowed) -> str:
     """What holds for every request."""
+    masks = "; what is added up leaves under masks only (secure_aggregation)" if allowed.secure_aggregation else ""
     return (
         f"at most {allowed.queries} queries; epsilon {allowed.smallest_epsilon:g} to {allowed.largest_epsilon:g} for a "
         f"release; answers of at least {allowed.least_clients} sites (min_clients; 0 asks for nine in ten); "
-        f"{allowed.longest_training_s:g} s"
+        f"{allowed.longest_training_s:g} s{masks}"
     )
 
 
 def _limits(site: Site, method: Method) -> str:
     """What the server may set of a method; what it sets beyond that is refused, or has no effect here."""
-    return "; ".join(f"{name}: {limit.words}" for name, limit in sorted(limits_of(site, method).items()))
+    limits = limits_of(site, method)
+    if site.allowed.secure_aggregation:  # what that means stands among the limits of every request
+        limits.pop("secure_aggregation", None)
+    return "; ".join(f"{name}: {limit.words}" for name, limit in sorted(limits.items()))

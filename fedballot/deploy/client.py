@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from flwr.client import NumPyClient
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Workspace
+from fedballot.clients.base import Arrays, BallotClient
+from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import DataError, FedballotError, RunError
 from fedballot.core.files import read_json, write_json
 from fedballot.core.folders import ClientFolder
@@ -24,7 +25,7 @@ from fedballot.deploy.rules import check_request, check_weights, site_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
 from fedballot.deploy.time_limit import GRACE_S, time_limit
-from fedballot.methods.registry import Method
+from fedballot.methods.api import Method
 from fedballot.privacy.ledger.heads import SENT, SHOWN, TAG, heads_for, ledger_tag
 from fedballot.privacy.ledger.ledger import Version
 from fedballot.runs.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
@@ -45,8 +46,8 @@ def own_view(site: Site, settings: CommonSettings, records: int) -> FederatedDat
 
 def run_state(site: Site, method: Method, settings: CommonSettings, version: Version) -> ClientFolder:
     """Where the site keeps its model for these settings and records: another run must never find it by chance."""
-    named = json.dumps([method.name, settings.to_dict(), version.fingerprint], sort_keys=True)
-    return ClientFolder(site.state / "runs" / hashlib.sha256(named.encode()).hexdigest()[:16])
+    name = json.dumps([method.name, settings.to_dict(), version.fingerprint], sort_keys=True)
+    return ClientFolder(site.state / "runs" / hashlib.sha256(name.encode()).hexdigest()[:16])
 
 
 def own_records(site: Site) -> OwnRecords:
@@ -72,19 +73,19 @@ def own_version(site: Site, ledger: SiteLedger) -> Version:
     """
     if not site.data.private.exists():
         raise Refusal("site", f"the site's records are not there: {REASON_STAYS}")
-    known, seen = ledger.version(), site.state / "version.json"
-    read = [stamp(site.data.private), site.data.id, site.data.records_per_person]
-    looked = hashlib.sha256(json.dumps(read).encode()).hexdigest()
-    if known is not None and seen.exists() and read_json(seen) == [known.fingerprint, looked]:
-        return known
+    registered, note = ledger.version(), site.state / "version.json"
+    source = [stamp(site.data.private), site.data.id, site.data.records_per_person]
+    digest = hashlib.sha256(json.dumps(source).encode()).hexdigest()
+    if registered is not None and note.exists() and read_json(note) == [registered.fingerprint, digest]:
+        return registered
     version = _read_version(site)
-    if known is None and version is None:  # not registered: it is no version of anybody's data
+    if registered is None and version is None:  # not registered: it is no version of anybody's data
         return Version("unreadable", 0, site.data.records_per_person)
-    if version is None or known not in (None, version):
+    if version is None or registered not in (None, version):
         raise Refusal("site", f"the site's records are not the version that its ledger is about: {REASON_STAYS}")
-    if known is None:
+    if registered is None:
         ledger.register(version, "as first found")
-    write_json(seen, [version.fingerprint, looked])
+    write_json(note, [version.fingerprint, digest])
     return version
 
 
@@ -121,7 +122,7 @@ def open_ledger(site: Site, config: Config) -> SiteLedger:
     return ledger
 
 
-def make_site_client(site: Site, method: Method, asked: CommonSettings, ledger: SiteLedger) -> BallotClient[Any]:
+def make_site_client(site: Site, method: Method, requested: CommonSettings, ledger: SiteLedger) -> BallotClient[Any]:
     """The method's client on the site's own records, which it reads behind its charge, if at all.
 
     Raises
@@ -131,7 +132,7 @@ def make_site_client(site: Site, method: Method, asked: CommonSettings, ledger: 
     FedballotError
         If the site's files cannot be used.
     """
-    settings = site_settings(site, asked)
+    settings = site_settings(site, requested)
     models = (site.model, *torch_extractors(settings))
     prepare_worker(needs_torch(models))
     version = own_version(site, ledger)

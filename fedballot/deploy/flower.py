@@ -47,10 +47,10 @@ def command(name: str) -> str:
     RunError
         If it is not installed beside this Python.
     """
-    found = shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-    if found is None:
+    path = shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    if path is None:
         raise RunError(f"{name} is not installed beside {sys.executable}: install fedballot again")
-    return found
+    return path
 
 
 def ask(home: Path, *arguments: str) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def node_command(site: Site, *, insecure: bool, port: int) -> list[str]:
 
 def _quoted(path: Path) -> str:
     if '"' in str(path):
-        raise SettingsError(f"{path}: a quotation mark in the path; Flower cannot be told of it, so rename the folder")
+        raise SettingsError(f"{path}: a quotation mark in the path; Flower cannot take it, so rename the folder")
     return f'"{path}"'
 
 

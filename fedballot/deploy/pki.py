@@ -23,7 +23,7 @@ def make_authority(certificate: Path, key: Path) -> None:
     secret = ec.generate_private_key(ec.SECP384R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedballot authority")])
     identifier = x509.SubjectKeyIdentifier.from_public_key(secret.public_key())
-    made = (
+    document = (
         _builder(name, name, secret.public_key(), AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(sign_certificates=True), critical=True)
@@ -31,7 +31,7 @@ def make_authority(certificate: Path, key: Path) -> None:
         .sign(secret, hashes.SHA384())
     )
     write_private(key, _pem(secret))
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    certificate.write_bytes(document.public_bytes(serialization.Encoding.PEM))
 
 
 def make_server_certificate(
@@ -55,7 +55,7 @@ def make_server_certificate(
         raise SettingsError(f"{authority_key}: holds a {type(issuer_key).__name__}; expected an elliptic-curve key")
     secret = ec.generate_private_key(ec.SECP384R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
-    made = (
+    document = (
         _builder(subject, issuer.subject, secret.public_key(), SERVER_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
@@ -69,7 +69,7 @@ def make_server_certificate(
         .sign(issuer_key, hashes.SHA384())
     )
     write_private(key, _pem(secret))
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    certificate.write_bytes(document.public_bytes(serialization.Encoding.PEM))
 
 
 def make_site_key(private: Path) -> Path:

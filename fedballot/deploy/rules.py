@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedballot.clients.base import Refusal
+from fedballot.clients.workspace import Refusal
+from fedballot.core.setting import declaration
 from fedballot.datasets.own import SITES
-from fedballot.deploy.site_file import Allowed, Site, can_be_limited
+from fedballot.deploy.limits import Limit, can_be_limited
+from fedballot.deploy.site_file import Allowed, Site
 from fedballot.learners.extractors import chain_name, network_digest, takes_network
-from fedballot.methods.registry import Method
+from fedballot.methods.api import Method
 from fedballot.settings.heads import FrozenSettings
-from fedballot.settings.parts import EXTRACTORS, CommonSettings
+from fedballot.settings.parts import CommonSettings, LocalTraining
 from fedballot.settings.weights import WeightsSettings
 
 S = TypeVar("S", bound=CommonSettings)
@@ -46,13 +48,8 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
         (queries <= allowed.queries, f"{queries} queries are more than the {allowed.queries} that this site allows"),
         (getattr(settings, "noise_seed", None) is None, "noise_seed is set: seeded noise protects nobody"),
         (
-            not allowed.secure_aggregation or getattr(settings, "secure_aggregation", True),
-            "secure_aggregation=false: this site's ballots, where only their sum is needed, leave under masks only",
-        ),
-        (
-            settings.required_clients >= allowed.least_clients,
-            f"min_clients={settings.min_clients} asks for the answers of {settings.required_clients} sites; this site "
-            f"allows at least {allowed.least_clients}",
+            settings.min_clients >= allowed.least_clients,
+            f"min_clients={settings.min_clients}; this site allows at least {allowed.least_clients}",
         ),
         *((False, f"{name}=inf: this site releases nothing without noise") for name in _infinite(settings)),
         *_within_limits(allowed, settings),
@@ -71,64 +68,33 @@ def _infinite(settings: CommonSettings) -> list[str]:
 def _within_limits(allowed: Allowed, settings: CommonSettings) -> Iterator[tuple[bool, str]]:
     """Whether each setting that clients read lies within the site's limit, and what to say if not."""
     for field in dataclasses.fields(settings):
-        if field.metadata["reads"] == "client":
+        if declaration(field).reads == "client":
             limit, value = limit_of(allowed, field), getattr(settings, field.name)
-            known = chain_name(value) if field.metadata["site_limit"] == EXTRACTORS else value
-            yield limit.holds(known), f"{field.name}={value!r}; this site allows {limit.words}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Limit:
-    """What a site accepts of one setting: numbers from ``low`` to ``high``, or one of ``values``."""
-
-    low: float | None = None
-    high: float | None = None
-    values: tuple[Any, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """The limit, for people."""
-        if self.low is not None and self.high is not None:
-            return " to ".join(str(end) if isinstance(end, int) else f"{end:g}" for end in (self.low, self.high))
-        first, *more = [_word(value) for value in self.values] or ["nothing"]
-        return " or ".join([", ".join([first, *more[:-1]]), more[-1]]) if more else f"{first} only"
-
-    def holds(self, value: Any) -> bool:
-        """Whether a value lies within it."""
-        if self.low is not None and self.high is not None:
-            return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
-        return value in self.values
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value) or "''"
+            canonical = chain_name(value) if declaration(field).kind == "extractor" else value
+            yield limit.holds(canonical), f"{field.name}={value!r}; this site allows {limit.words}"
 
 
 def limit_of(allowed: Allowed, field: dataclasses.Field[Any]) -> Limit:
     """What a site accepts of a setting that clients read: its file's limit, the built-in one, or the default alone."""
-    declared = field.metadata["site_limit"]
-    if declared == EXTRACTORS:
+    declared = declaration(field)
+    if declared.kind == "extractor":
         return Limit(values=tuple(dict.fromkeys(entry.partition("@")[0] for entry in allowed.extractors)))
-    limit = allowed.settings.get(field.name, declared) if can_be_limited(field) else None
+    limit = allowed.settings.get(field.name) if can_be_limited(field) else None
     if limit is None:
-        return Limit(values=(field.default,))
-    if field.name == "secure_aggregation" and allowed.secure_aggregation:
-        return Limit(values=(True,))
-    if any(isinstance(one, bool | str) for one in limit):
-        return Limit(values=tuple(limit))
-    low, high = limit
-    return Limit(max(low, allowed.least_colluders) if field.name == "colluders" else low, high)
+        built_in = declared.site_limit if can_be_limited(field) else None
+        limit = Limit.of(built_in) if built_in else Limit(values=(field.default,))
+    if field.name == "colluders" and limit.low is not None:
+        return dataclasses.replace(limit, low=max(limit.low, allowed.least_colluders))
+    return limit
 
 
 def limits_of(site: Site, method: Method) -> dict[str, Limit]:
     """What a site accepts of every setting of a method that clients read, by name."""
     fields = dataclasses.fields(method.settings)
-    return {field.name: limit_of(site.allowed, field) for field in fields if field.metadata["reads"] == "client"}
+    return {field.name: limit_of(site.allowed, field) for field in fields if declaration(field).reads == "client"}
 
 
-def site_settings(site: Site, asked: S) -> S:
+def site_settings(site: Site, settings: S) -> S:
     """The settings as the site's client reads them: a server's words only where clients read them.
 
     What the server, or each machine, reads for itself stands at its default, so that nothing depends on what was
@@ -136,12 +102,12 @@ def site_settings(site: Site, asked: S) -> S:
     """
     changes: dict[str, Any] = {
         field.name: field.default
-        for field in dataclasses.fields(asked)
-        if field.metadata["reads"] in ("server", "machine")
+        for field in dataclasses.fields(settings)
+        if declaration(field).reads in ("server", "machine")
     }
-    return dataclasses.replace(
-        asked, **{**changes, "client_models": (site.model,), "public_dataset": str(site.data.public)}
-    )
+    if isinstance(settings, LocalTraining):
+        changes["client_models"] = (site.model,)
+    return dataclasses.replace(settings, **changes, public_dataset=str(site.data.public))
 
 
 def check_weights(site: Site, settings: CommonSettings, arrays: Sequence[NDArray[np.generic]]) -> None:

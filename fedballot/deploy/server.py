@@ -116,13 +116,13 @@ def init_server(
         names = tuple(dict.fromkeys((*hosts, "localhost", "127.0.0.1")))
         pki.make_server_certificate(server.authority, server.authority_key, names, server.certificate, server.key)
     else:
-        given_authority, given_certificate, given_key = own
-        for path in (given_authority, given_certificate):
+        authority, certificate, key = own
+        for path in (authority, certificate):
             pki.check_certificate(path)
-        check_private(given_key)
-        server.authority.write_bytes(given_authority.read_bytes())
-        server.certificate.write_bytes(given_certificate.read_bytes())
-        pki.write_private(server.key, given_key.read_bytes())
+        check_private(key)
+        server.authority.write_bytes(authority.read_bytes())
+        server.certificate.write_bytes(certificate.read_bytes())
+        pki.write_private(server.key, key.read_bytes())
     if not insecure:
         connection.append(f'root-certificates = "{server.authority}"')
     (server.home / "config.toml").write_text("\n".join([*connection, ""]))

@@ -16,11 +16,11 @@ from typing import Any, Literal
 from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.core.files import with_home
 from fedballot.datasets.own import Persons
+from fedballot.deploy.limits import Limit, read_limits
 from fedballot.learners.extractors import chain_name, takes_network
-from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting.accountants import FILTERS, Accountant
+from fedballot.methods.registry import all_methods
+from fedballot.privacy.accounting import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
-from fedballot.settings.parts import EXTRACTORS
 
 OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 DIGEST = re.compile("sha256:[0-9a-f]{64}")
@@ -69,14 +69,15 @@ class Allowed:
     ----------
     methods : that this site takes part in.
     extractors : chains that it runs, as `fedballot.learners.extractors.chain_name` writes them; with
-        ``@sha256:HEX``, such as network_digest tells, a chain with the weights of that digest, sent by the server.
+        ``@sha256:HEX``, as `network_digest` makes it, a chain with the weights of that digest, sent by the server.
     queries : most public records in one request.
     smallest_epsilon, largest_epsilon : that a single release may cost.
-    secure_aggregation : whether ballots of methods that need their sum only never leave without masks.
+    secure_aggregation : whether nothing leaves that only a trusted server would protect: ballots that are added up
+        leave under masks.
     least_clients : fewest answers for a result (``min_clients``) that it joins in.
     least_colluders : fewest colluders that the noise and the masks must bear.
     longest_training_s : longest work on one request, in seconds.
-    settings : limits by setting, in place of the built-in ones: (lowest, highest) of a number, else what is accepted.
+    settings : limits of single settings, in place of the built-in ones.
     """
 
     methods: tuple[str, ...]
@@ -88,7 +89,7 @@ class Allowed:
     least_clients: int
     least_colluders: int
     longest_training_s: float
-    settings: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict, hash=False)
+    settings: Mapping[str, Limit] = dataclasses.field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(kind):
         return _table(path, f"{key}.", typing.cast(type[Any], kind), value)
     if key == "allowed.settings":
-        return _own_limits(path, value)
+        return read_limits(path, value)
     if typing.get_origin(kind) is Literal:
         if value not in typing.get_args(kind):
             raise SettingsError(f"{path}: {key} = {value!r}; expected one of {', '.join(typing.get_args(kind))}")
@@ -189,7 +190,7 @@ def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
 
 def _chains(path: Path, names: Sequence[str]) -> tuple[str, ...]:
     """Extractors that a site allows, each written in one way."""
-    found = []
+    chains = []
     for name in names:
         chain, at, digest = name.partition("@")
         try:
@@ -202,70 +203,8 @@ def _chains(path: Path, names: Sequence[str]) -> tuple[str, ...]:
             raise SettingsError(
                 f"{path}: allowed.extractors holds {name!r}; expected {chain}@sha256: and 64 hex digits"
             )
-        found.append(chain + at + digest)
-    return tuple(found)
-
-
-def _own_limits(path: Path, values: Any) -> dict[str, tuple[Any, ...]]:
-    """The table ``[allowed.settings]``: only what clients read from the server can be limited."""
-    if not isinstance(values, Mapping):
-        raise SettingsError(f"{path}: allowed.settings = {values!r} is not a table; expected [allowed.settings]")
-    fields: dict[str, list[tuple[dataclasses.Field[Any], Any]]] = {}
-    for method in METHODS.values():
-        kinds = typing.get_type_hints(method.settings)
-        for field in dataclasses.fields(method.settings):
-            fields.setdefault(field.name, []).append((field, kinds[field.name]))
-    limits = {}
-    for name, value in values.items():
-        if name not in fields:
-            near = did_you_mean(name, fields)
-            raise SettingsError(f"{path}: allowed.settings holds {name!r}{near}; `fedballot methods --settings METHOD`")
-        declared = [(field, kind) for field, kind in fields[name] if can_be_limited(field)]
-        if not declared:
-            raise SettingsError(f"{path}: allowed.settings holds {name!r}, which {_no_limit(*fields[name][0])}")
-        limits[name] = _limit(path, f"allowed.settings.{name}", [kind for _, kind in declared], value)
-    return limits
-
-
-def can_be_limited(field: dataclasses.Field[Any]) -> bool:
-    """Whether a site's file can say what it accepts of a setting."""
-    return field.metadata["reads"] == "client" and field.metadata["site_limit"] not in ((), EXTRACTORS)
-
-
-def _no_limit(field: dataclasses.Field[Any], kind: Any) -> str:
-    if field.metadata["reads"] != "client":
-        return "no site takes from the server: leave it out"
-    if field.metadata["site_limit"] == EXTRACTORS:
-        return "allowed.extractors limits: list it there"
-    return f"stays at {field.default!r} at every site: leave it out"
-
-
-def _limit(path: Path, key: str, kinds: Sequence[Any], value: Any) -> tuple[Any, ...]:
-    """(lowest, highest) of a number, or the words or truths that are accepted."""
-    literals = [kind for kind in kinds if typing.get_origin(kind) is Literal]
-    words = tuple(dict.fromkeys(word for kind in literals for word in typing.get_args(kind)))
-    if kinds[0] in (int, float):
-        good = (
-            _all_of(value, int | float) and len(value) == 2 and all(map(math.isfinite, value)) and value[0] <= value[1]
-        )
-        wanted = "[lowest, highest], two finite numbers"
-    elif kinds[0] is bool:
-        good = isinstance(value, list) and bool(value) and all(isinstance(one, bool) for one in value)
-        wanted = "a list of true, false or both"
-    else:
-        good = _all_of(value, str) and (not words or all(one in words for one in value))
-        wanted = f"a list of some of {', '.join(words)}" if words else "a list of texts"
-    if not good:
-        raise SettingsError(f"{path}: {key} = {value!r}; expected {wanted}")
-    return tuple(value)
-
-
-def _all_of(value: Any, kind: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(one, kind) and not isinstance(one, bool) for one in value)
-    )
+        chains.append(chain + at + digest)
+    return tuple(chains)
 
 
 def _check(site: Site) -> None:
@@ -311,9 +250,9 @@ def _check(site: Site) -> None:
                 value = getattr(value, part)
             raise SettingsError(f"{site.path}: {key} = {value!r}; expected {wanted}")
     for name in site.allowed.methods:
-        if name not in METHODS:
-            near = did_you_mean(name, METHODS)
-            raise SettingsError(f"{site.path}: allowed.methods holds {name!r}{near}. Known: {', '.join(METHODS)}")
+        if name not in all_methods():
+            near = did_you_mean(name, all_methods())
+            raise SettingsError(f"{site.path}: allowed.methods holds {name!r}{near}. Known: {', '.join(all_methods())}")
 
 
 def _is_address(text: str) -> bool:

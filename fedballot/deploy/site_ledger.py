@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
-from fedballot.clients.base import Refusal
+from fedballot.clients.workspace import Refusal
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_json, write_json
 from fedballot.datasets.own import OwnRecords
 from fedballot.deploy.site_file import Site
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.guarantee import ADJACENCY
 from fedballot.privacy.ledger.ledger import Account, Arrays, Costs, Ledger, Version
 
@@ -48,8 +49,8 @@ def remembered(site: Site) -> dict[str, Any] | None:
         If the state folder's file is damaged.
     """
     path = site.state / SEEN
-    found = read_json(path).get(site.data.population) if path.exists() else None
-    return dict(found) if found else None
+    last = read_json(path).get(site.data.population) if path.exists() else None
+    return dict(last) if last else None
 
 
 def require_ledger(site: Site) -> None:
@@ -60,20 +61,20 @@ def require_ledger(site: Site) -> None:
     LedgerGoneError
         In words for the site's own eyes.
     """
-    known = remembered(site)
-    if known and not has_ledger(site):
+    last = remembered(site)
+    if last and not has_ledger(site):
         raise LedgerGoneError(
             f"{site.budget.ledger}: no ledger is here, but {site.state} knows one about {site.data.population!r}, with "
-            f"{known['lines']} lines, in {known['folder']}; a new one would start at nothing. Name that folder in "
-            f"budget.ledger, or {restoring(site, [known['head']], known)}"
+            f"{last['lines']} lines, in {last['folder']}; a new one would start at nothing. Name that folder in "
+            f"budget.ledger, or {restoring(site, [last['head']], last)}"
         )
 
 
-def restoring(site: Site, heads: Sequence[str], known: Mapping[str, Any] | None) -> str:
-    """The command that puts a backup back, with all that is known of the ledger that is gone."""
+def restoring(site: Site, heads: Sequence[str], last: Mapping[str, Any] | None) -> str:
+    """The command that puts a backup back, with all that the site remembers of the ledger that is gone."""
     options = "".join(f" --lost-head {head}" for head in heads)
-    if known:
-        options += f" --limit {known['limit']!r} --delta {known['delta']!r}"
+    if last:
+        options += f" --limit {last['limit']!r} --delta {last['delta']!r}"
     return (
         f"put a backup back: fedballot ledger restore BACKUP {shlex.quote(str(site.budget.ledger))}{options}; where an "
         "older ledger lies in that folder already, BACKUP is the folder itself"
@@ -83,6 +84,9 @@ def restoring(site: Site, heads: Sequence[str], known: Mapping[str, Any] | None)
 class SiteLedger(Ledger):
     """The site's ledger, which also keeps each release within the epsilon that the site's file allows.
 
+    One object serves one request: it reads and verifies the ledger's file once, and again only if another process has
+    written to it since.
+
     Attributes
     ----------
     used : whether anything was charged or served; an answer without that never leaves the site.
@@ -91,6 +95,8 @@ class SiteLedger(Ledger):
     def __init__(self, site: Site) -> None:
         budget = site.budget
         self.site, self.used = site, False
+        self._lines: list[dict[str, Any]] = []
+        self._state: tuple[int, ...] = ()
         require_ledger(site)
         budget.ledger.mkdir(mode=0o700, parents=True, exist_ok=True)
         account = Account(
@@ -102,25 +108,33 @@ class SiteLedger(Ledger):
             delta=budget.delta,
             accountant=budget.accountant,
         )
-        changed = False
-        if has_ledger(site):
-            # the site's file is its owner's word: another budget there is noted in the ledger, not refused
-            known = Ledger(budget.ledger)
-            if known.account.epsilon != budget.epsilon:
-                if budget.epsilon > known.account.epsilon and not known.raised_since_restored:
-                    raise LedgerGoneError(
-                        f"{known.path} was restored, and {site.path} says budget.epsilon = {budget.epsilon:g}, above "
-                        f"its limit of {known.account.epsilon:g}. If the ledger that is gone had that limit already, "
-                        f"restore again with --limit {budget.epsilon:g}. If it is a new decision: fedballot ledger "
-                        f"budget {shlex.quote(str(budget.ledger))} --epsilon {budget.epsilon:g} --raise"
-                    )
-                known.set_budget(budget.epsilon)
-                changed = True
-        super().__init__(budget.ledger, account)
-        seen = remembered(site)
-        self.require_heads([seen["head"]] if seen else [], f"the state folder {site.state}", seen)
-        if changed:
-            self._remember(self.lines())
+        if not has_ledger(site):
+            super().__init__(budget.ledger, account)
+            return
+        super().__init__(budget.ledger)
+        limit = self.account.epsilon
+        super().__init__(budget.ledger, replace(account, epsilon=limit))  # all but the limit must be the file's
+        last = remembered(site)
+        self.require_heads([last["head"]] if last else [], f"the state folder {site.state}", last)
+        if limit != budget.epsilon:
+            self._take_limit(limit)
+
+    def _take_limit(self, before: float) -> None:
+        """Note another budget: the site's file is its owner's word, so it is not refused.
+
+        Raises
+        ------
+        LedgerGoneError
+            If the limit before was a backup's: then a higher one may have been spent already.
+        """
+        limit, folder = self.site.budget.epsilon, shlex.quote(str(self.site.budget.ledger))
+        if limit > before and not self.raised_since_restored:
+            raise LedgerGoneError(
+                f"{self.path} was restored, and {self.site.path} says budget.epsilon = {limit:g}, above its limit of "
+                f"{before:g}. If the ledger that is gone had that limit already, restore again with --limit {limit:g}. "
+                f"If it is a new decision: fedballot ledger budget {folder} --epsilon {limit:g} --raise"
+            )
+        self.set_budget(limit)
 
     def check(self, request: str, costs: Costs, digest: str) -> None:
         """As :meth:`Ledger.check`, and that the release lies within the site's limits.
@@ -130,14 +144,7 @@ class SiteLedger(Ledger):
         Refusal
             In words that may leave the site.
         """
-        allowed, delta = self.site.allowed, self.site.budget.delta
-        step = accounting.epsilon([*costs.values()], delta, self.account.accountant)
-        if not allowed.smallest_epsilon <= step <= allowed.largest_epsilon:
-            raise Refusal(
-                "policy",
-                f"the release costs epsilon {step:.3g} at delta {delta:g}; this site allows "
-                f"{allowed.smallest_epsilon:g} to {allowed.largest_epsilon:g}",
-            )
+        self._require_limits(costs)
         super().check(request, costs, digest)
 
     def release(
@@ -153,12 +160,29 @@ class SiteLedger(Ledger):
         """As :meth:`Ledger.release`, within the site's limits, every part charged, and none with seeded noise."""
         if uncharged or seeded or not costs:
             raise RunError(f"request {request!r}: without a charge, or with seeded noise; it stays here")
-        self.check(request, costs, digest)
+        self._require_limits(costs)
         arrays = super().release(request, costs, draw, digest=digest)
         self.used = True
         return arrays
 
-    def require_heads(self, heads: Sequence[str], who: str, known: Mapping[str, Any] | None = None) -> None:
+    def _require_limits(self, costs: Costs) -> None:
+        """Refuse a release that costs more or less than the site's file allows.
+
+        Raises
+        ------
+        Refusal
+            In words that may leave the site.
+        """
+        allowed, delta = self.site.allowed, self.site.budget.delta
+        step = accounting.epsilon([*costs.values()], delta, self.site.budget.accountant)
+        if not allowed.smallest_epsilon <= step <= allowed.largest_epsilon:
+            raise Refusal(
+                "policy",
+                f"the release costs epsilon {step:.3g} at delta {delta:g}; this site allows "
+                f"{allowed.smallest_epsilon:g} to {allowed.largest_epsilon:g}",
+            )
+
+    def require_heads(self, heads: Sequence[str], who: str, last: Mapping[str, Any] | None = None) -> None:
         """Refuse if heads that this ledger has shown before are neither in its chain nor given up as lost.
 
         Raises
@@ -168,29 +192,41 @@ class SiteLedger(Ledger):
         """
         missing = self.unknown(heads)
         if missing:
-            lines = f"ended in line {known['lines']}, this one has {len(self.lines())}" if known else "went on"
+            lines = f"ended in line {last['lines']}, this one has {len(self.lines())}" if last else "went on"
             raise LedgerGoneError(
                 f"{self.path}: an older ledger, or a copy that was used beside another one: {who} knows one that "
-                f"{lines}. Use the newest one, or {restoring(self.site, missing, known)}"
+                f"{lines}. Use the newest one, or {restoring(self.site, missing, last)}"
             )
 
-    def _append(self, lines: list[dict[str, Any]], body: dict[str, Any]) -> list[dict[str, Any]]:
-        lines = super()._append(lines, body)
-        self._remember(lines)  # after the line: whoever dies in between has a note of one that is there as well
-        return lines
+    def _read(self) -> list[dict[str, Any]]:
+        state = self._file_state()  # before the lines: what is written in between is read next time
+        if state != self._state:
+            self._lines, self._state = super()._read(), state
+        return self._lines
 
-    def _remember(self, lines: list[dict[str, Any]]) -> None:
+    def _append(self, lines: list[dict[str, Any]], body: dict[str, Any]) -> list[dict[str, Any]]:
+        self._lines = super()._append(lines, body)
+        self._state = self._file_state()  # nobody else writes: each line is added under the lock
+        self._remember()  # after the line: whoever dies in between has a note of one that is there as well
+        return self._lines
+
+    def _file_state(self) -> tuple[int, ...]:
+        """What differs after every line: each is added by a new file in the place of the old one."""
+        stat = self.path.stat()
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+    def _remember(self) -> None:
         path = self.site.state / SEEN
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        seen = {
+        last = {
             "folder": str(self.folder),
-            "lines": len(lines),
-            "head": lines[-1]["hash"],
+            "lines": len(self._lines),
+            "head": self.head,
             "limit": self.highest_limit,
             "delta": self.spending().delta,
         }
-        known = read_json(path) if path.exists() else {}
-        write_json(path, {**known, self.site.data.population: seen})
+        ledgers = read_json(path) if path.exists() else {}
+        write_json(path, {**ledgers, self.site.data.population: last})
 
     def require_use(self) -> None:
         """Refuse to let an answer out that nothing was charged for.

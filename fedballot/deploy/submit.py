@@ -19,7 +19,8 @@ from fedballot.deploy.server import ServerFolder
 from fedballot.methods.registry import get_method
 from fedballot.runs.engine import check_learners
 from fedballot.runs.follow import PROGRESS_FILE, Follower
-from fedballot.settings.parts import CommonSettings
+from fedballot.runs.run_config import settings_text
+from fedballot.settings.parts import CommonSettings, server_models
 
 LOOK_S = 0.2  # between looks at the run's folder
 ASK_S = 10.0  # between questions to the server, each of which takes a second of processor time
@@ -58,8 +59,8 @@ def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out
     """
     get_method(method_name)
     _ = server.control
-    check_learners(settings, (settings.server_model,))
-    folder = RunFolder.open(out, method_name, settings.to_dict(), resume=resume)
+    check_learners(settings, server_models(settings))
+    folder = RunFolder.open(out, method_name, settings, resume=resume)
     before = folder.result.read_bytes() if folder.result.exists() else None
     with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
         app = Path(scratch) / "fedballot"
@@ -72,10 +73,10 @@ def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out
 
 def run_config(method_name: str, settings: CommonSettings, out: Path, heads: Path) -> str:
     """The run-config of an experiment as TOML, every setting spelled out."""
-    values: dict[str, Any] = {"method": method_name, "preset": "", "out": str(out), "heads": str(heads)}
-    for name, value in settings.to_dict().items():
-        values[name] = ",".join(value) if isinstance(value, list) else "" if value is None else value
-    return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
+    words = settings_text(settings)
+    values = {"method": method_name, "preset": "", "out": str(out), "settings": words, "heads": str(heads)}
+    lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
+    return "".join(lines).replace("\x7f", r"\u007f")  # which JSON may hold as it is, and TOML may not
 
 
 def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str, Any]:
@@ -93,8 +94,8 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
     """
     folder = RunFolder(run.folder, "", {}, "", "")
     follower = Follower(run.folder / PROGRESS_FILE, progress)
-    asked, silences = time.monotonic(), 0
-    ended: str | None = None
+    last_question, silences = time.monotonic(), 0
+    status: str | None = None
     while True:
         follower.look()
         result = _result(folder, run.before)
@@ -102,14 +103,14 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
             return result
         if result and result["status"] == "failed":
             raise RunError(str(result["error"]))
-        if ended is not None:
+        if status is not None:
             raise RunError(
-                f"the server ended run {run.run_id} without a result ({ended}); its log says why. Parties that have "
+                f"the server ended run {run.run_id} without a result ({status}); its log says why. Sites that have "
                 f"answered need not train again: go on with --out {run.folder} --resume"
             )
-        if time.monotonic() - asked > ASK_S:
+        if time.monotonic() - last_question > ASK_S:
             try:
-                ended, silences = run_ended(server, run.run_id), 0
+                status, silences = run_ended(server, run.run_id), 0
             except RunError as error:
                 silences += 1
                 if silences == SILENCES:
@@ -117,7 +118,7 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
                         f"the server has not answered {SILENCES} times ({error}); when it is back, go on with "
                         f"--out {run.folder} --resume"
                     ) from error
-            asked = time.monotonic()
+            last_question = time.monotonic()
         time.sleep(LOOK_S)
 
 

@@ -6,7 +6,7 @@ self-training are ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,15 +109,14 @@ def train_student(
     return learners, known
 
 
-def predict(learners: list[Learner], x: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
-    """Class (n,) of the largest average probability over the learners."""
+def probabilities(learners: Sequence[Learner], x: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
+    """Probabilities of the classes (n, C), added up over the learners."""
     total: npt.NDArray[np.float64] | None = None
     for learner in learners:
         logits = learner.predict_logits(x).astype(np.float64)
         exps = np.exp(logits - logits.max(axis=1, keepdims=True))
-        probabilities = exps / exps.sum(axis=1, keepdims=True)
-        total = probabilities if total is None else total + probabilities
+        one = exps / exps.sum(axis=1, keepdims=True)
+        total = one if total is None else total + one
     if total is None:
         raise ValueError("no learner to predict with")
-    best: npt.NDArray[np.int64] = total.argmax(axis=1)
-    return best
+    return total

@@ -26,7 +26,7 @@ OFTEN = 0.1  # delta above which one in ten may lose everything, whatever epsilo
 _WHO: dict[Unit, str] = {
     "record": "one record",
     "person": "all records of one person",
-    "client": "one whole participant (all of its data)",
+    "client": "one whole client (all of its data)",
 }
 _WORLDS: dict[Adjacency, str] = {
     "add-remove": "whether {who} {is_or_are} in the data or not",
@@ -166,7 +166,7 @@ class Guarantee:
         if not self.claimed:
             return f"{_capital(self.mechanism)}: no privacy guarantee is claimed for {who}."
         trust = {
-            "self": "nobody but the participant itself has to be trusted",
+            "self": "nobody but the client itself has to be trusted",
             "trusted aggregator": "the aggregator must be trusted to add up the answers and show only the sum",
             "secure aggregation": "the answers are added under encryption, with at least "
             f"{self.trust.m_min} arriving and at most {self.trust.t} of their senders colluding",
@@ -226,7 +226,7 @@ class Guarantee:
                 "chosen at random, would satisfy it."
             )
         if self.unit == "record":
-            found.append("Only single records are protected, not everything that a participant or a person holds.")
+            found.append("Only single records are protected, not everything that a client or a person holds.")
         return found
 
     def worded(self) -> dict[str, Any]:
@@ -327,11 +327,11 @@ def adjacency_note(guarantees: Sequence[Mapping[str, Any]]) -> str:
     """
     stated = [one for one in guarantees if one["epsilon"] is not None and one["status"] != "none"]
     for record in stated:
-        for client_id in stated:
-            alike = all(record[key] == client_id[key] for key in ("view", "trust", "status", "delta"))
-            units = (record["unit"], client_id["unit"]) == ("record", "client")
-            worlds = (record["adjacency"], client_id["adjacency"]) == ("replace-one", "zero-out")
-            if alike and units and worlds and record["epsilon"] > client_id["epsilon"]:
+        for client in stated:
+            alike = all(record[key] == client[key] for key in ("view", "trust", "status", "delta"))
+            units = (record["unit"], client["unit"]) == ("record", "client")
+            worlds = (record["adjacency"], client["adjacency"]) == ("replace-one", "zero-out")
+            if alike and units and worlds and record["epsilon"] > client["epsilon"]:
                 return (
                     "The epsilon of a record is above that of a client since they compare other worlds, not since a "
                     "record is less private than all of its client's data: a client's answers are counted or left "

@@ -47,7 +47,7 @@ def write_report(run_dir: Path) -> Path:
         "result": result,
         "name": run_dir.resolve().name,
         "summary": view.summary(result, release),
-        "key_settings": view.key_settings(result["settings"]),
+        "key_settings": view.key_settings(result),
         "headlines": view.headlines(result),
         "guarantees": view.guarantee_rows(result),
         "adjacency_note": adjacency_note(result["guarantees"]),

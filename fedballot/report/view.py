@@ -14,22 +14,6 @@ from fedballot.report.run_plots import lead_figure, per_class_figure, per_client
 from fedballot.report.svg import inline_svg
 from fedballot.runs.results import Release
 
-# Settings worth a place at the top, in this order, where the method has them.
-KEY_SETTINGS = (
-    "partition",
-    "classes_per_client",
-    "alpha",
-    "client_models",
-    "epochs",
-    "queries",
-    "noise_sigma",
-    "sigma",
-    "epsilon",
-    "delta",
-    "server_model",
-    "student",
-)
-
 
 @dataclass(frozen=True)
 class Headline:
@@ -82,16 +66,10 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
     return " ".join([text + ".", *([aggregation["words"]] if "words" in aggregation else [])])
 
 
-def key_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Pick the settings that tell this run from another."""
-    partition = settings.get("partition")
-    unused = {"classes_per_client"} if partition != "classes-per-client" else set()
-    unused |= {"alpha"} if partition != "dirichlet" else set()
-    return [
-        (key.replace("_", " "), scalar(settings[key]))
-        for key in KEY_SETTINGS
-        if key not in unused and settings.get(key) not in (None, "", 0)
-    ]
+def key_settings(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name and value of the settings that tell this run from another."""
+    settings = result["settings"]
+    return [(k.replace("_", " "), scalar(settings[k])) for k in result.get("key_settings", ()) if k in settings]
 
 
 def headlines(result: Mapping[str, Any]) -> list[Headline]:

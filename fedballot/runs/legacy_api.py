@@ -29,8 +29,6 @@ class BallotServer(Server):
         self, server_round: int, timeout: float | None
     ) -> tuple[Parameters | None, dict[str, Scalar], FitResultsAndFailures] | None:
         """One exchange with the clients, or as many as the Strategy needs."""
-        if self._ballots.take_kept(server_round + self._ballots.rounds_done):
-            return None
         out = super().fit_round(server_round, timeout)
         while self._ballots.exchanging:
             out = super().fit_round(server_round, timeout)

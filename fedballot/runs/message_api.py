@@ -57,8 +57,6 @@ def server_app(server: Callable[[Context], ServerSide]) -> ServerApp:
 def run_rounds(grid: Grid, strategy: BallotStrategy[Any], timeout_s: float) -> None:
     """All rounds that are left; each is one exchange with the clients, or as many as the Strategy needs."""
     for server_round in range(strategy.rounds_done + 1, strategy.rounds + 1):
-        if strategy.take_kept(server_round):
-            continue
         _wait_for(grid, strategy.nodes, strategy.patience_s)
         _exchange(grid, strategy, server_round, timeout_s)
         while strategy.exchanging:

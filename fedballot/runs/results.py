@@ -203,7 +203,7 @@ def _check_guarantees(path: Path, guarantees: list[Any]) -> None:
 
 def _check_metrics(path: Path, metrics: dict[str, Any]) -> None:
     for name, value in metrics.items():
-        if not name.endswith(("_accuracy", "_accuracy_per_class", "_accuracy_per_client")):
+        if not name.endswith(("accuracy", "accuracy_per_class", "accuracy_per_client")):
             continue
         values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
         for number in values:

@@ -1,18 +1,23 @@
-"""Settings out of Flower's run-config: the same keys as on the command line; an empty text means "not set"."""
+"""A run out of Flower's run-config, which lets a run change existing keys only: so one key holds all settings."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from flwr.common import Context
 
 from fedballot.core.errors import SettingsError
-from fedballot.methods.registry import Method, get_method
+from fedballot.core.setting import Settings
+from fedballot.methods.api import Method
+from fedballot.methods.registry import get_method, settings_types
 from fedballot.privacy.ledger.heads import FILE
-from fedballot.settings.parts import CommonSettings, build, load_preset
+from fedballot.settings.layers import parse_assignments, resolve
+from fedballot.settings.parts import CommonSettings
 
-OWN_KEYS = ("method", "preset", "out", "heads")
+# an empty text means "not set"; `heads` is for `fedballot submit`, whose server keeps one file for all of its runs
+KEYS = ("method", "preset", "out", "settings", "heads")
 
 
 def from_run_config(config: Mapping[str, object]) -> tuple[Method, CommonSettings, Path]:
@@ -21,22 +26,35 @@ def from_run_config(config: Mapping[str, object]) -> tuple[Method, CommonSetting
     Parameters
     ----------
     config
-        ``method``, ``preset``, ``out`` (an absolute folder), and any setting by name. Settings of other methods must be
-        left empty.
+        ``method``; ``preset``; ``out``, an absolute folder; and ``settings``, such as ``epsilon=1 rounds=3``, quoted as
+        in a shell where a value holds spaces.
 
     Raises
     ------
     SettingsError
-        As on the command line, and if ``method`` or ``out`` is missing.
+        As on the command line; for a key that is none of these; and if ``method`` or ``out`` is missing.
     """
-    given = {key: value for key, value in config.items() if value != ""}
-    method = get_method(str(given.get("method", "")))
-    layers = list(load_preset(str(given["preset"])).layers(method.name)) if "preset" in given else []
-    layers.append({key: value for key, value in given.items() if key not in OWN_KEYS})
-    out = Path(str(given.get("out", "")))
+    texts = {key: str(config.get(key, "")) for key in KEYS}
+    if strange := [key for key in config if key not in KEYS]:
+        raise SettingsError(f"{strange[0]!r} is no key of the run-config, which are {', '.join(KEYS)}: see `settings`")
+    method = get_method(texts["method"])
+    try:
+        pairs = shlex.split(texts["settings"])
+    except ValueError as error:
+        raise SettingsError(f"settings={texts['settings']!r}: {error}") from error
+    settings = resolve(
+        method.name, settings_types(method), preset=texts["preset"] or None, values=parse_assignments(pairs)
+    )
+    out = Path(texts["out"])
     if not out.is_absolute():
-        raise SettingsError(f"out={given.get('out', '')!r} is not an absolute folder: set it in the run-config")
-    return method, build(method.settings, *layers), out
+        raise SettingsError(f"out={texts['out']!r} is not an absolute folder: set it in the run-config")
+    return method, settings, out
+
+
+def settings_text(settings: Settings) -> str:
+    """All settings as the text of the key ``settings``."""
+    pairs = settings.to_dict().items()
+    return shlex.join(f"{name}={','.join(value) if isinstance(value, list) else value}" for name, value in pairs)
 
 
 def heads_file(context: Context, out: Path) -> Path:

@@ -1,31 +1,35 @@
-"""Settings of the FedAUX family, and the noise of class sums that follows from them.
+"""Settings of FedAUXfdp, and of FedAUX with a frozen extractor and without.
 
-Paper: "FedAUXfdp: Differentially private one-shot federated distillation"; the class sums are ours.
+Paper: "FedAUXfdp: Differentially private one-shot federated distillation".
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
-from fedballot.datasets.federation import FederatedData
+from fedballot.core.setting import again, setting
 from fedballot.datasets.own import SITES
-from fedballot.privacy.mechanisms.class_sums import ClassSums
-from fedballot.settings.heads import FeddSettings, HeadSettings
-from fedballot.settings.parts import EXTRACTORS, setting
-from fedballot.settings.summed import SummedSettings
-from fedballot.settings.weights import WeightsSettings
-from fedballot.wire.secagg.protocol import Form
-
-LANDMARKS = 512  # of class sums, where the public pool is large enough
-PER_LANDMARK = 10  # least public records for a landmark
+from fedballot.privacy.mechanism import Composition, Exact, Facts, unprotected
+from fedballot.privacy.mechanisms.parts import OwnSums
+from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
+from fedballot.settings.heads import (
+    DistilledHeadSettings,
+    FeddSettings,
+    FrozenSettings,
+    HeadSettings,
+    ScoreTarget,
+    head_mechanisms,
+    record_level,
+)
+from fedballot.settings.parts import LocalTraining, ServerEpochs
+from fedballot.settings.weights import FedavgSettings
 
 
 @dataclass(frozen=True)
-class FedauxfdpSettings(FeddSettings):
+class FedauxfdpSettings(ScoreTarget, FeddSettings, ClassSumSettings):
     """Settings of FedAUXfdp."""
 
     head: Literal["class-sums", "logistic"] = setting(
@@ -33,27 +37,23 @@ class FedauxfdpSettings(FeddSettings):
         "what is released: class counts and sums at once, or the paper's score and class heads",
         site_limit=("class-sums", "logistic"),
     )
-    score_epsilon: float = setting(
-        0.1,
-        "privacy target of the score head (head=logistic); `inf`: no noise",
-        above=0,
-        infinite=True,
-        site_limit=(1e-3, 1000.0),
+    score_epsilon: float = again(
+        ScoreTarget, "score_epsilon", 0.1, help="privacy target of the score head (head=logistic); `inf`: no noise"
     )
     embedding: Literal["landmarks", "pca"] = setting(
         "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca")
     )
-    dimension: int = setting(
+    dimension: int = again(
+        ClassSumSettings,
+        "dimension",
         0,
-        "coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records",
-        low=0,
-        site_limit=(0, 4096),
+        help="coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records",
     )
-    records: int = setting(
+    records: int = again(
+        ClassSumSettings,
+        "records",
         0,
-        "about how many records a client holds (embedding=pca), public; 0: the mean of the partition",
-        low=0,
-        site_limit=(0, 1_000_000),
+        help="about how many records a client holds (embedding=pca), public; 0: the mean of the partition",
     )
 
     def check(self) -> None:
@@ -82,150 +82,64 @@ class FedauxfdpSettings(FeddSettings):
 
     @property
     def with_landmarks(self) -> bool:
-        """Whether the server sends landmarks, in which class sums are told."""
         return not self.logistic and self.embedding == "landmarks"
-
-    @property
-    def landmarks(self) -> int:
-        """How many."""
-        return self.dimension or min(LANDMARKS, max(2, self.public_size // PER_LANDMARK))
 
     @property
     def score_target(self) -> float:
         return self.score_epsilon if self.logistic else math.inf
 
+    def composition(self, facts: Facts) -> Composition:
+        if self.logistic:
+            return HeadSettings.composition(self, facts)
+        noisy = sums_mechanism(self, facts.classes, facts.features)
+        noise = "with Gaussian noise, in one release" if noisy else "without noise"
+        sums = OwnSums(noisy, facts.records, facts.classes)
+        return record_level(self, {"sums": sums}, f"Class counts and sums of each client {noise}", facts)
+
 
 @dataclass(frozen=True)
-class FedauxFSettings(FeddSettings):
+class FedauxFSettings(ScoreTarget, LocalTraining, DistilledHeadSettings):
     """Settings of FedAUX with a frozen extractor: private scores, class heads without noise."""
 
-    client_models: tuple[str, ...] = setting(
-        ("linear-torch",), "learners of the clients' class heads, on frozen features", reads="site"
+    client_models: tuple[str, ...] = again(
+        LocalTraining,
+        "client_models",
+        ("linear-torch",),
+        help="learners of the clients' class heads, on frozen features",
     )
-    epochs: int = setting(40, "epochs of a class head", low=0, site_limit=(1, 500))
-    epsilon: float = setting(
-        math.inf, "`inf`: the class head has no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
-    )
-    share: Literal["heads", "predictions"] = setting(
-        "predictions", "what a client tells: predictions", site_limit=("heads", "predictions")
-    )
-    weighting: Literal["probabilities", "logits"] = setting(
-        "probabilities", "what of the heads is averaged", reads="server"
-    )
-    score_epsilon: float = setting(
-        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
-    )
-
-    def check(self) -> None:
-        super().check()
-        if not math.isinf(self.epsilon):
-            raise SettingsError(
-                f"epsilon={self.epsilon:g}, but fedaux-f adds no noise to class heads: leave it out, or run fedauxfdp"
-            )
-        if self.share != "predictions":
-            raise SettingsError(
-                "share=heads: a class head of fedaux-f may be any model, so it is not told: leave it out"
-            )
+    epochs: int = again(LocalTraining, "epochs", 40, help="epochs of a class head")
 
     @property
-    def with_scores(self) -> bool:
-        return True
+    def told(self) -> Literal["heads", "predictions"]:
+        return "predictions"
 
-    @property
-    def score_target(self) -> float:
-        return self.score_epsilon
+    def composition(self, facts: Facts) -> Composition:
+        parts = {"predictions": Exact(), "scores": head_mechanisms(self, facts)["scores"]}
+        return record_level(self, parts, "Predictions without noise, and the score head of each client", facts)
 
 
 @dataclass(frozen=True)
-class FedauxfdpSumSettings(FedauxfdpSettings, SummedSettings):
-    """Settings of FedAUXfdp with one noise for all clients."""
-
-    epsilon: float = setting(0.5, "privacy target of the sum over clients", above=0, site_limit=(1e-3, 1000.0))
-    records: int = setting(
-        0, "most records that a client holds, public; 0: the largest of the partition", low=0, site_limit=(0, 1_000_000)
-    )
-
-    def check(self) -> None:
-        super().check()
-        for name, only in (("head", "class-sums"), ("embedding", "landmarks"), ("precision", "float16")):
-            if getattr(self, name) != only:
-                raise SettingsError(f"{name}={getattr(self, name)}: fedauxfdp-sum adds up class sums: leave it out")
-        if self.dataset == SITES and not self.records:
-            raise SettingsError(
-                "records=0, but sites keep their numbers to themselves, and sums need a largest number: set records to "
-                "the most that a site holds"
-            )
-
-
-@dataclass(frozen=True)
-class FedauxSettings(WeightsSettings, HeadSettings):
+class FedauxSettings(ScoreTarget, ServerEpochs, FedavgSettings):
     """Settings of FedAUX; with `extractor = "simclr-M"`, M the clients' model, all models begin as the extractor."""
 
-    client_models: tuple[str, ...] = setting(("resnet8-gn",), "the one learner that all train", reads="site")
-    server_model: str = setting(
-        "logistic-regression", "not used: the server trains the clients' learner", reads="server"
+    client_models: tuple[str, ...] = again(
+        LocalTraining, "client_models", ("resnet8-gn",), help="the one learner that all train"
     )
-    extractor: str = setting(
-        "simclr-resnet8-gn", "frozen features of the scores; simclr-M also starts the models M", site_limit=EXTRACTORS
+    extractor: str = again(
+        FrozenSettings,
+        "extractor",
+        "simclr-resnet8-gn",
+        help="frozen features of the scores; simclr-M also starts the models M",
     )
-    rounds: int = setting(5, "rounds of training, averaging and distillation", low=1, site_limit=(1, 1000))
-    precision: Literal["float32", "float16"] = setting(  # type: ignore[assignment]  # of weights; heads are float16
-        "float32", "how the difference of the weights is sent", site_limit=("float32", "float16")
-    )
-    epsilon: float = setting(math.inf, "`inf`: models have no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0))
-    score_epsilon: float = setting(
-        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
-    )
-    weighting: Literal["probabilities", "logits"] = setting(
-        "probabilities", "what of the models is averaged", reads="server"
+    rounds: int = again(FedavgSettings, "rounds", 5, help="rounds of training, averaging and distillation")
+    weighting: Literal["probabilities", "logits"] = again(
+        DistilledHeadSettings, "weighting", "probabilities", help="what of the models is averaged"
     )
 
-    def check(self) -> None:
-        super().check()
-        if not math.isinf(self.epsilon):
-            raise SettingsError(
-                f"epsilon={self.epsilon:g}, but fedaux adds no noise to models: leave it out, or run fedauxfdp"
-            )
+    def composition(self, facts: Facts) -> Composition:
+        return unprotected("Models without noise, beside scores with noise")
 
-    @property
-    def with_scores(self) -> bool:
-        return True
-
-    @property
-    def score_target(self) -> float:
-        return self.score_epsilon
-
-
-@lru_cache(maxsize=4)
-def sums_mechanism(settings: FedauxfdpSettings, classes: int, dimension: int) -> ClassSums | None:
-    """Noise of the class sums; None: no noise."""
-    if math.isinf(settings.epsilon):
-        return None
-    signed = settings.embedding == "pca"
-    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension, signed=signed)
-
-
-@lru_cache(maxsize=4)
-def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
-    """The noisy sum with the least noise that the settings allow."""
-    return ClassSums.solve(
-        settings.epsilon,
-        settings.delta,
-        classes=classes,
-        features=settings.landmarks,
-        signed=False,
-        contributors=settings.required_clients,
-        colluders=settings.colluders,
-    )
-
-
-def sums_form(settings: FedauxfdpSumSettings, data: FederatedData) -> Form:
-    """Form of a client's integers (C, 1 + d), from public numbers."""
-    classes = len(data.classes)
-    noisy = shared_mechanism(settings, classes)
-    return Form((classes, 1 + settings.landmarks), noisy.largest(most_records(settings, data)))
-
-
-def most_records(settings: FedauxfdpSumSettings, data: FederatedData) -> int:
-    """Most records that a client may hold."""
-    return settings.records or max(part.size for part in data.parts)
+    def scores(self, facts: Facts) -> Composition:
+        """Of the score head alone, which is paid for once."""
+        scores = head_mechanisms(self, facts)["scores"]
+        return record_level(self, {"scores": scores}, "Score head of each client", facts)

@@ -5,28 +5,31 @@ Paper: "Federated model distillation with noise-free differential privacy", Theo
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.mechanisms.laplace import NoisyValues
-from fedballot.privacy.mechanisms.vectors import NoisyVector
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.core.setting import again, setting
+from fedballot.privacy.accounting import papers
+from fedballot.privacy.guarantee import SELF, Guarantee
+from fedballot.privacy.mechanism import Composition, Facts, unprotected
+from fedballot.privacy.mechanisms import predictions
+from fedballot.privacy.mechanisms.nfdp import NfdpSample
+from fedballot.privacy.mechanisms.predictions import NoisyPredictions
+from fedballot.settings.parts import ClientEvaluation, CommonSettings, LocalTraining, NoiseSeed, PrivacyTarget
 
 
 @dataclass(frozen=True)
-class FedmdSettings(CommonSettings):
+class FedmdSettings(LocalTraining, ClientEvaluation, CommonSettings):
     """Settings of FedMD; R, T1, T2, T3 in the paper are rounds, epochs, digest_epochs, revisit_epochs."""
 
     rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1, site_limit=(1, 1000))
     queries: int = setting(
-        5000, "public records per round; the whole pool where it holds fewer", low=1, site_limit=(1, 1_000_000)
+        5000,
+        "public records per round; the whole pool where it holds fewer",
+        low=1,
+        site_limit=(1, 1_000_000),
+        headline=True,
     )
     pretrain_epochs: int = setting(
         20,
@@ -70,9 +73,12 @@ class FedmdSettings(CommonSettings):
         """Number of public records per round, Q."""
         return min(self.queries, self.public_size)
 
+    def composition(self, facts: Facts) -> Composition:
+        return unprotected("Predictions without noise or sampling")
+
 
 @dataclass(frozen=True)
-class NfdpSettings(FedmdSettings):
+class NfdpSettings(NoiseSeed, FedmdSettings):
     """Settings of FedMD-NFDP."""
 
     k: int = setting(
@@ -81,30 +87,59 @@ class NfdpSettings(FedmdSettings):
     replacement: bool = setting(
         True, "draw with replacement: the more private, for it uses fewer different records", site_limit=(False, True)
     )
-    noise_seed: int | None = setting(
-        None, "seed the draw, for tests; the guarantee is then stamped: not private", site_limit=()
+    noise_seed: int | None = again(
+        NoiseSeed, "noise_seed", None, help="seed the draw, for tests; the guarantee is then stamped: not private"
     )
+
+    def sample(self, records: int) -> NfdpSample:
+        """The sample of a client with that many records, and empty seats up to the fewest agreed on."""
+        return NfdpSample(max(records, self.min_size), self.k, self.replacement)
+
+    def composition(self, facts: Facts) -> Composition:
+        sample = self.sample(facts.records)
+        return Composition(
+            {"sample": sample},
+            "One fixed random sample",
+            "record",
+            "add-remove",
+            sample.delta,
+            also=(("record", "replace-one"), ("person", "replace-one")),
+            seeded=self.noise_seed is not None,
+            stated=lambda: self._guarantees(sample),
+        )
+
+    def _guarantees(self, sample: NfdpSample) -> list[Guarantee]:
+        how = "with" if sample.replacement else "without"
+        proved = Guarantee(
+            mechanism=f"One fixed random sample of {sample.k} of {sample.n} records, {how} replacement",
+            unit="record",
+            adjacency="add-remove",
+            epsilon=0.0,
+            delta=sample.delta,
+            view="server's view",
+            trust=SELF,
+            status="proved" if self.noise_seed is None else "seeded",
+            accountant="exact",
+            n=sample.n,
+            composition="all rounds of this run, and whatever else is computed from the same sample",
+            sampled=True,
+        )
+        claim = papers.nfdp_epsilon(sample.n, sample.k, sample.replacement)
+        return [proved, replace(proved, epsilon=claim, status="paper's claim", accountant="Theorems 1 and 2")]
 
 
 @dataclass(frozen=True)
-class LdpSettings(FedmdSettings):
+class LdpSettings(PrivacyTarget, FedmdSettings):
     """Settings of FedMD-LDP."""
 
-    share: Literal["logits", "softmax", "argmax"] = setting(
-        "softmax", "what a client tells about each public record", site_limit=("logits", "softmax", "argmax")
-    )
+    share: Literal["logits", "softmax", "argmax"] = again(FedmdSettings, "share", "softmax")
     noise: Literal["gaussian", "laplace"] = setting(
         "gaussian", "noise on each prediction that is told", site_limit=("gaussian", "laplace")
     )
-    epsilon: float = setting(1.0, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0))
-    delta: float = setting(
-        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
-    )
+    epsilon: float = again(PrivacyTarget, "epsilon", 1.0, help="privacy target of all rounds together")
+    delta: float = again(PrivacyTarget, "delta", 1e-3)
     logit_bound: float = setting(
         10.0, "largest norm of the logits told of a record; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
-    )
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
     )
 
     def check(self) -> None:
@@ -112,53 +147,32 @@ class LdpSettings(FedmdSettings):
         if self.weights == "confidence":
             raise SettingsError("weights=confidence would read noise as confidence: set weights=equal")
 
+    def noisy_predictions(self, classes: int) -> NoisyPredictions:
+        """The least noise with which all rounds together stay within epsilon."""
+        return predictions.solve(
+            self.epsilon,
+            self.delta,
+            noise=self.noise,
+            share=self.share,
+            logit_bound=self.logit_bound,
+            queries=self.query_count,
+            classes=classes,
+            releases=self.rounds + 1,
+        )
 
-@dataclass(frozen=True)
-class NoisyPredictions:
-    """All releases of one client together: the same noise each round, and what R + 1 rounds cost.
-
-    A round's release is the predictions on Q records. Nothing bounds how far one training record, or all of them, move
-    a prediction, so each of the Q rows may change as a whole: from one corner of the simplex to another, sqrt(2) apart,
-    or from one end of the ball of clipped logits to the other. This protects the whole client, under replace-one.
-    """
-
-    mechanism: NoisyVector | NoisyValues
-    releases: int
-    accountant: Accountant
-
-    def epsilon(self, delta: float) -> float:
-        """Epsilon of all releases."""
-        return accounting.epsilon([self.mechanism.cost()] * self.releases, delta, self.accountant)
-
-
-@lru_cache(maxsize=4)
-def noisy_predictions(settings: LdpSettings, n_classes: int) -> NoisyPredictions:
-    """The least noise with which all rounds together stay within epsilon.
-
-    Raises
-    ------
-    SettingsError
-        If no noise reaches the target.
-    """
-    cells, releases = settings.query_count * n_classes, settings.rounds + 1
-    logits = settings.share == "logits"
-
-    def by_sigma(sigma: float) -> NoisyPredictions:
-        row = 2 * settings.logit_bound if logits else math.sqrt(2)
-        sensitivity = row * math.sqrt(settings.query_count)
-        return NoisyPredictions(NoisyVector(sensitivity, cells, sigma), releases, "exact")
-
-    def by_scale(scale: float) -> NoisyPredictions:
-        value = 2 * settings.logit_bound if logits else 1.0
-        return NoisyPredictions(NoisyValues(value, scale, cells), releases, "rdp")
-
-    gauss = settings.noise == "gaussian"
-    at: Callable[[float], NoisyPredictions] = by_sigma if gauss else by_scale
-    sensitivity = at(1.0).mechanism.sensitivity
-    if gauss:
-        low = gaussian.sigma(sensitivity * math.sqrt(releases), settings.epsilon, settings.delta)
-        high = 2 * low
-    else:
-        low = sensitivity / settings.epsilon
-        high = 2 * low * cells * releases
-    return at(accounting.smallest(lambda x: at(x).epsilon(settings.delta) <= settings.epsilon, low, high, 1e-6))
+    def composition(self, facts: Facts) -> Composition:
+        noisy = self.noisy_predictions(facts.classes)
+        return Composition(
+            {"predictions": noisy},
+            f"{self.noise.capitalize()} noise on every prediction that a client tells",
+            "client",
+            "replace-one",
+            self.delta,
+            releases=noisy.releases,
+            accountant=noisy.accountant,
+            # a blank answer lies within the bound, and a record or person moves no more than the whole client
+            also=(("client", "zero-out"), ("record", "replace-one"), ("person", "replace-one")),
+            seeded=self.noise_seed is not None,
+            n=self.clients,
+            counted=f"{noisy.releases} releases of {self.query_count} predictions each",
+        )

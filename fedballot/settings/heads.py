@@ -6,28 +6,32 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", sect
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import again, setting
 from fedballot.learners.extractors import split_steps
-from fedballot.privacy.accounting import accountants as accounting
 from fedballot.privacy.accounting import papers
-from fedballot.privacy.accounting.costs import Cost
-from fedballot.privacy.mechanisms.heads import PrivateHead
-from fedballot.settings.parts import EXTRACTORS, CommonSettings, setting
+from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism
+from fedballot.privacy.mechanisms.heads import Head, PrivateHead
+from fedballot.privacy.noise.randomness import NoiseSource
+from fedballot.settings.parts import ClientEvaluation, CommonSettings, Delta, PrivacyTarget, ServerTraining
 
 
 @dataclass(frozen=True)
-class FrozenSettings(CommonSettings):
+class FrozenSettings(Delta, CommonSettings):
     """Settings of methods that train on the features of a frozen extractor."""
 
     extractor: str = setting(
         "auto",
         "frozen features: steps such as hog+pca, simclr-resnet8, or package.module:factory for a torch module",
-        site_limit=EXTRACTORS,
+        kind="extractor",
     )
     components: int = setting(256, "most principal components of a pca step", low=1, site_limit=(1, 4096))
     pretrain_share: float = setting(
@@ -58,45 +62,20 @@ class FrozenSettings(CommonSettings):
 
 @dataclass(frozen=True)
 class HeadSettings(FrozenSettings):
-    """Settings of methods whose clients tell a private class head; those of the averaging baseline."""
+    """Settings of methods whose clients tell private logistic heads."""
 
-    client_models: tuple[str, ...] = setting(
-        ("logistic-regression",), "not used: every client trains a linear head", reads="site"
-    )
-    server_model: str = setting(
-        "logistic-regression", "learner that the server trains on the frozen features", reads="server"
-    )
-    epsilon: float = setting(
-        0.5,
-        "privacy target of the class release; `inf`: no noise, no guarantee",
-        above=0,
-        infinite=True,
-        site_limit=(1e-3, 1000.0),
-    )
-    delta: float = setting(
-        1e-5,
-        "of a release, added to e^epsilon times any probability; below 1/n",
-        above=0,
-        below=1,
-        site_limit=(1e-15, 0.1),
-    )
+    delta: float = again(Delta, "delta", 1e-5, help="of a release, added to e^epsilon times any probability; below 1/n")
     lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
     mechanism: Literal["tight", "paper"] = setting(
         "tight",
         "noise of logistic heads: the least that is proved, or the paper's formula",
         site_limit=("tight", "paper"),
     )
-    precision: Literal["float16", "int8"] = setting(
-        "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
-    )
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
-    )
 
     @property
-    def logistic(self) -> bool:
-        """Whether clients train logistic heads."""
-        return True
+    def class_target(self) -> float:
+        """Epsilon of the class head, infinite where it has no noise."""
+        return math.inf
 
     @property
     def with_scores(self) -> bool:
@@ -104,27 +83,87 @@ class HeadSettings(FrozenSettings):
         return False
 
     @property
-    def told(self) -> Literal["heads", "predictions"]:
-        """What leaves a client."""
-        return "heads"
-
-    @property
     def score_target(self) -> float:
         """Epsilon of the score head."""
         return math.inf
 
+    def composition(self, facts: Facts) -> Composition:
+        heads = "class and score head" if self.with_scores else "class head"
+        noise = "without class noise" if math.isinf(self.class_target) else "with Gaussian noise on the weights"
+        return record_level(self, head_mechanisms(self, facts), f"Logistic {heads} of each client {noise}", facts)
+
 
 @dataclass(frozen=True)
-class FeddSettings(HeadSettings):
+class ScoreTarget(HeadSettings):
+    """Of methods whose clients tell a private score head."""
+
+    score_epsilon: float = setting(
+        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
+
+    @property
+    def with_scores(self) -> bool:
+        return True
+
+    @property
+    def score_target(self) -> float:
+        return self.score_epsilon
+
+
+@dataclass(frozen=True)
+class ClassHeadSettings(ClientEvaluation, HeadSettings):
+    """Of methods whose clients tell a class head, or what it says of the public records."""
+
+    precision: Literal["float16", "int8"] = setting(
+        "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
+    )
+
+    @property
+    def told(self) -> Literal["heads", "predictions"]:
+        """What leaves a client."""
+        return "heads"
+
+
+@dataclass(frozen=True)
+class PrivateHeadSettings(ClassHeadSettings, PrivacyTarget):
+    """Settings of the averaging baseline, and of all whose class heads are private."""
+
+    epsilon: float = again(
+        PrivacyTarget,
+        "epsilon",
+        0.5,
+        help="privacy target of the class release; `inf`: no noise, no guarantee",
+        infinite=True,
+    )
+
+    @property
+    def class_target(self) -> float:
+        return self.epsilon
+
+
+@dataclass(frozen=True)
+class DistilledHeadSettings(ServerTraining, ClassHeadSettings):
+    """Of methods whose server distils what the clients' heads say of the public records."""
+
+    server_model: str = again(
+        ServerTraining,
+        "server_model",
+        "logistic-regression",
+        help="learner that the server trains on the frozen features",
+    )
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the heads is averaged", reads="server"
+    )
+
+
+@dataclass(frozen=True)
+class FeddSettings(DistilledHeadSettings, PrivateHeadSettings):
     """Settings of ensemble distillation from private heads, without scores."""
 
     share: Literal["heads", "predictions"] = setting(
         "heads",
         "what a client tells: its private head, or what the head says of the public records",
         site_limit=("heads", "predictions"),
-    )
-    weighting: Literal["probabilities", "logits"] = setting(
-        "probabilities", "what of the heads is averaged", reads="server"
     )
 
     @property
@@ -135,13 +174,13 @@ class FeddSettings(HeadSettings):
 @lru_cache(maxsize=64)
 def class_mechanism(settings: HeadSettings, records: int, features: int, classes: int) -> PrivateHead | None:
     """Noise of the class head of a client with that many records; None: no noise. `features` counts the constant."""
-    if math.isinf(settings.epsilon):
+    if math.isinf(settings.class_target):
         return None
     if settings.mechanism == "paper":
-        sigma = papers.fedaux_sigma(classes, settings.lam, records, settings.epsilon, settings.delta)
+        sigma = papers.fedaux_sigma(classes, settings.lam, records, settings.class_target, settings.delta)
         return PrivateHead(records, features, classes, settings.lam, sigma)
     return PrivateHead.solve(
-        settings.epsilon, settings.delta, records=records, features=features, classes=classes, lam=settings.lam
+        settings.class_target, settings.delta, records=records, features=features, classes=classes, lam=settings.lam
     )
 
 
@@ -159,23 +198,48 @@ def score_mechanism(settings: HeadSettings, records: int, features: int) -> Priv
     )
 
 
-def head_mechanisms(
-    settings: HeadSettings, records: int, negatives: int, features: int, classes: int
-) -> dict[str, PrivateHead | None]:
-    """The noise of each head that a client with logistic heads tells; None: it has none."""
-    found = {"classes": class_mechanism(settings, records, features, classes)}
+@dataclass(frozen=True)
+class ExactHead(Exact):
+    """A head that leaves without noise."""
+
+    def release(self, exact: Head, noise: NoiseSource) -> npt.NDArray[np.float64]:
+        """Its weights (C, p)."""
+        return exact.weights
+
+
+def head_mechanisms(settings: HeadSettings, facts: Facts) -> dict[str, PrivateHead | ExactHead]:
+    """The noise of each head that a client with logistic heads tells."""
+    width = facts.features + 1
+    out = {"classes": class_mechanism(settings, facts.records, width, facts.classes) or ExactHead()}
     if settings.with_scores:
-        found["scores"] = score_mechanism(settings, records + negatives, features)
-    return found
+        out["scores"] = score_mechanism(settings, facts.records + facts.negatives, width) or ExactHead()
+    return out
 
 
-def head_costs(settings: HeadSettings, records: int, negatives: int, features: int, classes: int) -> dict[str, Cost]:
-    """What each head costs, as far as it has noise."""
-    found = head_mechanisms(settings, records, negatives, features, classes)
-    return {name: noisy.cost() for name, noisy in found.items() if noisy}
-
-
-def together(settings: HeadSettings, costs: Sequence[Cost]) -> tuple[float, float]:
-    """(epsilon, delta) of all releases of a client, by composition."""
-    delta = settings.delta * len(costs)
-    return accounting.epsilon(costs, delta), delta
+def record_level(settings: HeadSettings, parts: Mapping[str, Mechanism], words: str, facts: Facts) -> Composition:
+    """The composition of releases that protect single records, how many there are being public."""
+    charged = sum(part.cost("record") is not None for part in parts.values())
+    composition = Composition(
+        parts,
+        words,
+        "record",
+        "replace-one",
+        settings.delta * max(1, charged),
+        also=(("person", "replace-one"),),
+        seeded=settings.noise_seed is not None,
+        n=facts.largest_client,
+        counted=f"{'one release' if charged == 1 else f'{charged} releases, composed'}; how many records a client "
+        "holds is public, and extractor, clipping bound and dimension come from public data and numbers",
+    )
+    if settings.mechanism != "paper" or not composition.private:
+        return composition
+    (proved,) = composition.guarantees()
+    targets = [settings.class_target, *([settings.score_target] if settings.with_scores else [])]
+    claim = replace(
+        proved,
+        epsilon=math.fsum(targets),
+        delta=settings.delta * len(targets),
+        status="paper's claim" if settings.noise_seed is None else "seeded",
+        accountant="Theorem 1 and the classical Gaussian, added up",
+    )
+    return replace(composition, stated=lambda: [claim, proved])

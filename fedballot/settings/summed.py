@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedballot.core.errors import SettingsError
-from fedballot.settings.parts import CommonSettings, setting
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Plan
+from fedballot.core.setting import setting
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Trust, secure_aggregation
+from fedballot.settings.parts import CommonSettings
+from fedballot.wire import secagg
+from fedballot.wire.secagg import Plan
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,9 @@ class SummedSettings(CommonSettings):
 
     def check(self) -> None:
         super().check()
-        if self.colluders >= self.required_clients:
+        if self.colluders >= self.min_clients:
             raise SettingsError(
-                f"colluders={self.colluders} leaves no honest client among the {self.required_clients} that must answer"
+                f"colluders={self.colluders} leaves no honest client among the {self.min_clients} that must answer"
             )
         if self.secure_aggregation:
             _ = self.plan
@@ -47,6 +49,13 @@ class SummedSettings(CommonSettings):
     @property
     def plan(self) -> Plan:
         """Who must be there and who holds shares."""
-        return secagg.plan(
-            self.clients, self.required_clients, self.colluders, self.mask_neighbours, self.share_threshold
+        return secagg.make_plan(
+            self.clients, self.min_clients, self.colluders, self.mask_neighbours, self.share_threshold
         )
+
+    @property
+    def trust(self) -> Trust:
+        """Whom a client trusts with its ballot: without masks, the server sees each."""
+        if not self.secure_aggregation:
+            return TRUSTED_AGGREGATOR
+        return secure_aggregation(self.min_clients, self.colluders)

@@ -8,47 +8,41 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import again, setting
 from fedballot.learners.extractors import split_steps
+from fedballot.privacy.guarantee import ADJACENCY, Guarantee
+from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes
-from fedballot.settings.parts import EXTRACTORS, setting
+from fedballot.settings.parts import ClientEvaluation, LocalTraining, PrivacyTarget, Queries, ServerTraining
 from fedballot.settings.summed import SummedSettings
-from fedballot.wire.secagg.protocol import Form
+from fedballot.wire.secagg import Form
 
 
 @dataclass(frozen=True)
-class VotingSettings(SummedSettings):
+class VotingSettings(PrivacyTarget, Queries, ServerTraining, ClientEvaluation, SummedSettings):
     """Settings of every method whose clients vote; each piece of the server's recipe can be switched off on its own."""
 
-    queries: int = setting(
-        0, "public records that clients vote on; 0: the whole pool", low=0, site_limit=(0, 1_000_000)
+    queries: int = again(Queries, "queries", 0, help="public records that clients vote on; 0: the whole pool")
+    epsilon: float = again(
+        PrivacyTarget, "epsilon", 4.3, help="privacy target; `inf`: votes without noise, no guarantee", infinite=True
     )
-    epsilon: float = setting(
-        4.3,
-        "privacy target; `inf`: votes without noise, no guarantee",
-        above=0,
-        infinite=True,
-        site_limit=(1e-3, 1000.0),
-    )
-    delta: float = setting(
-        1e-3, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
-    )
+    delta: float = again(PrivacyTarget, "delta", 1e-3)
     unit: Literal["client", "record"] = setting("client", "whom the target protects", site_limit=("client", "record"))
     sigma: float = setting(
         0.0,
         "standard deviation of the noise on each sum, in full votes of a client; 0: solve it",
         low=0,
         site_limit=(0.0, 1e6),
-    )
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+        headline=True,
     )
     student: Literal["argmax", "propagated", "self-train"] = setting(
         "self-train",
         "how the server learns: the paper's argmax labels, propagated labels, or those and self-training",
         reads="server",
+        headline=True,
     )
     passes: int = setting(
         1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2, reads="server"
@@ -58,19 +52,21 @@ class VotingSettings(SummedSettings):
         0.99, "share of a record's label that comes from its neighbours", low=0, below=1, reads="server"
     )
     graph_features: str = setting(
-        "auto", "what the graph compares: an extractor such as deskew (upright digits)", reads="server"
+        "auto",
+        "what the graph compares: an extractor such as deskew (upright digits)",
+        reads="server",
+        kind="extractor",
     )
     components: int = setting(64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096))
     server_features: str = setting(
-        "", "extractor whose features the server's model learns from; empty: the records", reads="server"
+        "",
+        "extractor whose features the server's model learns from; empty: the records",
+        reads="server",
+        kind="extractor",
     )
 
     def check(self) -> None:
         super().check()
-        if self.queries > self.public_size:
-            raise SettingsError(
-                f"queries={self.queries} is more than public_size={self.public_size}: ask for at most the whole pool"
-            )
         if self.sigma and math.isinf(self.epsilon):
             raise SettingsError(f"sigma={self.sigma:g} and epsilon=inf contradict each other: set one of them")
         for extractor in filter(None, (self.graph_features, self.server_features)):
@@ -79,14 +75,43 @@ class VotingSettings(SummedSettings):
             raise SettingsError("passes=2 propagates labels, which student=argmax does not: choose another student")
 
     @property
-    def query_count(self) -> int:
-        """Number of queries Q."""
-        return self.queries or self.public_size
-
-    @property
     def max_votes(self) -> int:
         """Most queries M that one client votes on."""
         return self.query_count
+
+    def composition(self, facts: Facts) -> Composition:
+        noisy = mechanism(self)
+        shared: Any = {
+            "unit": self.unit,
+            "adjacency": ADJACENCY[self.unit],
+            "delta": self.delta,
+            "also": tuple(ADJACENCY.items()),
+            "trust": self.trust,
+        }
+        if noisy is None:
+            return Composition({"votes": Exact()}, "votes without noise", view="output only", n=self.clients, **shared)
+        return Composition(
+            {"votes": noisy},
+            "noisy vote counts",
+            seeded=self.noise_seed is not None,
+            amplified=self.secure_aggregation,
+            stated=lambda: self._guarantees(noisy, facts),
+            **shared,
+        )
+
+    def _guarantees(self, noisy: NoisyVotes, facts: Facts) -> list[Guarantee]:
+        """All that is to be said of the sum; the target's comes first."""
+        stated = noisy.guarantees(
+            self.delta,
+            secure=self.secure_aggregation,
+            arrived=facts.arrived if self.secure_aggregation else None,
+            seeded=self.noise_seed is not None,
+            clients=self.clients,
+            records=facts.all_records,
+            largest=facts.largest_client,
+        )
+        aimed = next(guarantee for guarantee in stated if guarantee.unit == self.unit)
+        return [aimed, *(guarantee for guarantee in stated if guarantee is not aimed)]
 
     @property
     def votes_per_query(self) -> int | None:
@@ -105,7 +130,7 @@ FEW_VOTES = 0.1
 
 
 @dataclass(frozen=True)
-class PateSettings(VotingSettings):
+class PateSettings(LocalTraining, VotingSettings):
     """Settings of PATE-FL."""
 
     abstain: bool = setting(
@@ -153,10 +178,8 @@ FULL_VOTES = 0.95
 class KnnSettings(VotingSettings):
     """Settings of Private-kNN-FL."""
 
-    delta: float = setting(
-        1e-5, "added to e^epsilon times any probability; below 1/n", above=0, below=1, site_limit=(1e-15, 0.1)
-    )
-    unit: Literal["client", "record"] = setting("record", "whom the target protects", site_limit=("client", "record"))
+    delta: float = again(VotingSettings, "delta", 1e-5)
+    unit: Literal["client", "record"] = again(VotingSettings, "unit", "record")
     k: int = setting(
         10,
         "nearest private records of each client that vote on a query; public, the same for all",
@@ -164,7 +187,7 @@ class KnnSettings(VotingSettings):
         site_limit=(1, 10_000),
     )
     extractor: str = setting(
-        "auto", "public features in which records are compared: steps such as hog+pca+l2", site_limit=EXTRACTORS
+        "auto", "public features in which records are compared: steps such as hog+pca+l2", kind="extractor"
     )
 
     def check(self) -> None:
@@ -195,7 +218,7 @@ def mechanism(settings: VotingSettings) -> NoisyVotes | None:
         NoisyVotes if settings.sigma else NoisyVotes.solve,
         queries=settings.query_count,
         max_votes=settings.max_votes,
-        contributors=settings.required_clients,
+        contributors=settings.min_clients,
         colluders=settings.colluders,
         k=settings.votes_per_query,
     )

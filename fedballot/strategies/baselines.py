@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.metrics import accuracy, accuracy_per_class, mean_and_std, mean_auc
-from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 from fedballot.wire.packing import WireError
@@ -19,9 +17,9 @@ from fedballot.wire.packing import WireError
 class MeasureStrategy(BallotStrategy[CommonSettings]):
     """Collect confusion matrices; ``centralized`` reports one model's, ``standalone`` the clients' own."""
 
-    def __init__(self, *args: Any, n_classes: int, multi_label: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.n_classes, self.multi_label = n_classes, multi_label
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.n_classes, self.multi_label = len(self.data.classes), self.data.multi_label
         self._matrices: list[npt.NDArray[Any]] = []
 
     def request(self, server_round: int) -> Arrays:
@@ -66,19 +64,3 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
         else:
             metrics = {"client_accuracy": mean_and_std(accuracies), "accuracy_per_client": accuracies}
         return {"metrics": metrics, "distill_s": 0.0}
-
-    def guarantees(self) -> list[Guarantee]:
-        """Measurements, not releases: the one pools all records, the other tells nothing but accuracies."""
-        return [
-            Guarantee(
-                mechanism="Pooling all records in one place" if self.nodes == 1 else "Accuracies told for comparison",
-                unit="client",
-                adjacency="replace-one",
-                epsilon=math.inf,
-                delta=0.0,
-                view="output only",
-                trust=TRUSTED_AGGREGATOR,
-                status="none",
-                accountant="none",
-            )
-        ]

@@ -5,10 +5,6 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", equa
 
 from __future__ import annotations
 
-import math
-import time
-from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -17,47 +13,37 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.fedaux import class_axes
+from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.private_heads import unpack
-from fedballot.core.files import write_arrays
-from fedballot.core.folders import RunFolder
-from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.aggregation import average_vectors, weighted_average
 from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
-from fedballot.learners.base import Learner
-from fedballot.learners.registry import make_learner
-from fedballot.privacy.accounting.costs import Cost
-from fedballot.privacy.guarantee import SELF, Guarantee
-from fedballot.privacy.ledger.ledger import Costs
+from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
-from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, sums_mechanism
-from fedballot.settings.heads import FeddSettings, HeadSettings, head_costs, together
-from fedballot.strategies.base import Answer, Arrays, BallotStrategy
+from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
+from fedballot.settings.heads import DistilledHeadSettings, FrozenSettings, PrivateHeadSettings
+from fedballot.strategies.base import Answer, Arrays
+from fedballot.strategies.one_shot import Kept, Learned, OneShotStrategy, measured
 
-H = TypeVar("H", bound=HeadSettings)
-D = TypeVar("D", bound=FeddSettings)
-A = TypeVar("A", bound=FedauxfdpSettings)
+H = TypeVar("H", bound=FrozenSettings)
+D = TypeVar("D", bound=DistilledHeadSettings)
+A = TypeVar("A", bound=ClassSumSettings)
 Floats = npt.NDArray[np.float64]
 
 STUDENT_FEATURES = 256  # principal components that the student sees
 SCORE_FLOOR = 1e-3  # lowest certainty that counts: one that rounds to 0 everywhere would leave a record without a vote
 NOMINAL = 1000  # records for which costs are stated where clients keep their numbers: costs hardly depend on them
-SHOWN = 64  # public images kept for the report
 
 
-class FrozenStrategy(BallotStrategy[H], Generic[H]):
+class FrozenStrategy(OneShotStrategy[H], Generic[H]):
     """One round on frozen features; a subclass says how answers are read and what the server learns."""
 
-    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.data, self.device = data, device
-        new_extractor(self.settings, data, device)  # one that cannot work fails before clients are asked
-        self._outcome: dict[str, Any] = {}
-        self._release: dict[str, npt.NDArray[Any]] = {}
-        self._student: Learner | None = None
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        new_extractor(self.settings, self.data, self.device)  # one that cannot work fails before clients are asked
 
     @cached_property
     def public(self) -> PublicFeatures:
@@ -87,92 +73,56 @@ class FrozenStrategy(BallotStrategy[H], Generic[H]):
         """Features of the test records."""
         return self.public.extractor.transform(np.asarray(self.data.test_x))
 
-    def charge(self, client_id: int) -> Costs | None:
-        records, negatives = max(1, self.data.parts[client_id].size), len(self.public.auxiliary)
-        return head_costs(self.settings, records, negatives, self.width, self.classes) or None
-
-    def costs(self) -> list[Cost]:
-        """What a client's releases cost, stated for the mean number of records: solving for epsilon levels it out."""
-        records = round(sum(part.size for part in self.data.parts) / len(self.data.parts)) or NOMINAL
-        return [*head_costs(self.settings, records, len(self.public.auxiliary), self.width, self.classes).values()]
-
-    def guarantees(self) -> list[Guarantee]:
-        """What the method promises; the first is the headline."""
-        settings, costs = self.settings, self.costs()
-        private = not math.isinf(settings.epsilon) and not (settings.with_scores and math.isinf(settings.score_target))
-        epsilon, delta = together(settings, costs) if private else (math.inf, 0.0)
-        proved = Guarantee(
-            mechanism=self.mechanism_words(),
-            unit="record",
-            adjacency="replace-one",
-            epsilon=epsilon,
-            delta=delta,
-            view="server's view",
-            trust=SELF,
-            status="none" if not private else "proved" if settings.noise_seed is None else "seeded",
-            accountant="exact" if private else "none",
-            n=self.data.largest,
-            composition=f"{'one release' if len(costs) == 1 else f'{len(costs)} releases, composed'}; how many records "
-            "a client holds is public, and extractor, clipping bound and dimension come from public data and numbers",
+    def facts(self, client_id: int | None = None) -> Facts:
+        """Of all clients: costs for the mean number of records, as solving for epsilon levels it out."""
+        facts = super().facts(client_id)
+        mean = round(sum(part.size for part in self.data.parts) / len(self.data.parts)) or NOMINAL
+        return replace(
+            facts,
+            records=mean if client_id is None else facts.records,
+            features=self.public.features.shape[1],
+            negatives=len(self.public.auxiliary),
         )
-        if not private or settings.mechanism != "paper":
-            return [proved]
-        targets = [settings.epsilon, *([settings.score_target] if settings.with_scores else [])]
-        claim = Guarantee(
-            **{
-                **vars(proved),
-                "epsilon": math.fsum(targets),
-                "delta": settings.delta * len(targets),
-                "status": "paper's claim" if settings.noise_seed is None else "seeded",
-                "accountant": "Theorem 1 and the classical Gaussian, added up",
-            }
+
+    def distill(self, soft: Floats) -> Learned:
+        """A student of soft labels (Q, C) on principal components of the frozen features."""
+        rows = self.public.distil
+        labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
+        most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
+        space = fit_embedding(self.public.features, most)
+        inputs = space.transform(self.public.features[rows])
+        self.progress.start("server: student", 1)
+        student = self.new_student(inputs.shape[1:], (2, 0)).distill(inputs, soft.astype(np.float32))
+        self.progress.advance(1)
+        scores = student.predict_logits(space.transform(self.test_features()))
+        right = {"label_accuracy": float(np.mean(labels == truth))}
+        return Learned(
+            scores,
+            models=[student],
+            release={
+                "query_indices": rows,
+                "soft_labels": soft.astype(np.float32),
+                "labels": labels,
+                "true_labels": truth,
+            },
+            rows=rows,
+            metrics=right,
+            round_metrics=accuracy_of(self.data, scores) | right,
         )
-        return [claim, proved]
-
-    def mechanism_words(self) -> str:
-        """What is released, in words."""
-        heads = "class and score head" if self.settings.with_scores else "class head"
-        noise = "without class noise" if math.isinf(self.settings.epsilon) else "with Gaussian noise on the weights"
-        return f"Logistic {heads} of each client {noise}"
-
-    @abstractmethod
-    def learn(self, answers: list[Answer]) -> dict[str, Any]:
-        """Train on a round's answers; returns metrics, ``server_accuracy`` among them."""
-
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
-        clock = time.perf_counter()
-        metrics = self.learn(answers)
-        self._outcome = {
-            "metrics": metrics,
-            "distill_s": time.perf_counter() - clock,
-        }
-        return {key: value for key, value in metrics.items() if isinstance(value, float)}
-
-    def measured(self, predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
-        """Metrics of predicted classes of the test records."""
-        matrix = confusion_matrix(self.data.test_y, predicted, self.classes)
-        return {"server_accuracy": accuracy(matrix), "server_accuracy_per_class": accuracy_per_class(matrix)}
-
-    def outcome(self) -> Mapping[str, Any]:
-        return self._outcome
-
-    def save(self, folder: RunFolder) -> None:
-        """Keep what was learned from, and the server's model."""
-        write_arrays(folder.release, self._release)
-        if self._student is not None:
-            self._student.save(folder.path / "server-model-0")
 
 
-class HeadAverageStrategy(FrozenStrategy[HeadSettings]):
+class HeadAverageStrategy(FrozenStrategy[PrivateHeadSettings]):
     """FedAVG+P: the average of the clients' private heads is the server's head."""
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
         return unpack(arrays, [(self.classes, self.width)], self.settings)[0]
 
-    def learn(self, answers: list[Answer]) -> dict[str, Any]:
-        head = average_vectors((answer.ballot for answer in answers), [1.0] * len(answers))
-        self._release = {"head": head}
-        return self.measured((self.prepared(self.test_features()) @ head.T).argmax(axis=1))
+    def keep(self, answers: list[Answer]) -> Kept:
+        return {"head": average_vectors((answer.ballot for answer in answers), [1.0] * len(answers))}
+
+    def learn(self, kept: Kept) -> Learned:
+        scores = self.prepared(self.test_features()) @ kept["head"].T
+        return Learned(scores, release=kept, round_metrics=accuracy_of(self.data, scores))
 
 
 class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
@@ -210,41 +160,24 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
         mean = weighted_average(told, [answer.ballot[:, -1] for answer in answers], shape)
         return np.asarray(softmax(mean, axis=1)) if on_logits else mean
 
-    def learn(self, answers: list[Answer]) -> dict[str, Any]:
-        settings, rows = self.settings, self.public.distil
-        soft = self.soft(answers)
-        labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
-        self._release = {"query_indices": rows, "soft_labels": soft.astype(np.float32), "labels": labels}
-        self._release["true_labels"] = truth
-        if self.data.public_x.ndim >= 3:
-            self._release["images"] = np.asarray(self.data.public_x[rows[:SHOWN]])
-            self._release["image_rows"] = np.arange(len(rows[:SHOWN]))
-        most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
-        space = fit_embedding(self.public.features, most)
-        inputs = space.transform(self.public.features[rows])
-        self.progress.start("server: student", 1)
-        self._student = make_learner(
-            settings.server_model,
-            n_classes=self.classes,
-            input_shape=inputs.shape[1:],
-            seed=int(np.random.SeedSequence([settings.seed, 2, 0]).generate_state(1)[0]),
-            device=self.device,
-            epochs=settings.server_epochs,
-            batch_size=settings.server_batch_size,
-            lr=settings.server_lr,
-            role="student",
-        ).distill(inputs, soft.astype(np.float32))
-        self.progress.advance(1)
-        predicted = self._student.predict_logits(space.transform(self.test_features())).argmax(axis=1)
-        return {**self.measured(predicted), "label_accuracy": float(np.mean(labels == truth))}
+    def keep(self, answers: list[Answer]) -> Kept:
+        return {"soft_labels": self.soft(answers)}
+
+    def learn(self, kept: Kept) -> Learned:
+        return self.distill(kept["soft_labels"])
+
+
+def accuracy_of(data: FederatedData, scores: npt.NDArray[np.floating]) -> dict[str, float]:
+    """The server's accuracy, for the round's own record."""
+    return {"server_accuracy": measured(data, scores)["server_accuracy"]}
 
 
 class FedauxFStrategy(EnsembleStrategy[FedauxFSettings]):
     """FedAUX with a frozen extractor: private scores weigh predictions that have no noise."""
 
 
-class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
-    """FedAUXfdp: certainty-weighted distillation from class sums, or from the paper's heads."""
+class SumsStrategy(FrozenStrategy[A], Generic[A]):
+    """Certainty-weighted distillation from class sums."""
 
     @cached_property
     def embedding(self) -> Embedding:
@@ -259,6 +192,22 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
         """The extractor's weights as far as the server has trained them, and the landmarks of the class sums."""
         landmarks = self.embedding.landmarks if self.settings.with_landmarks else None
         return [*super().request(server_round), *([] if landmarks is None else [landmarks])]
+
+    def weighed(self, told: Floats, count_variance: float, variance: float) -> Floats:
+        """Soft labels from counts and sums (K, C, 1 + d) and the variances of their noise."""
+        weights = certainty(told[:, :, 0], count_variance)
+        means, variances = pooled(told[:, :, 1:], weights, variance)
+        embedded = self.embedding.transform(self.public.features)
+        covariance = np.cov(embedded.T.astype(np.float64))
+        return soft_labels(discriminants(embedded[self.public.distil], means, variances, np.atleast_2d(covariance)))
+
+    def facts(self, client_id: int | None = None) -> Facts:
+        facts = super().facts(client_id)
+        return facts if self.settings.logistic else replace(facts, features=self.embedding.dimension)
+
+
+class FedauxfdpStrategy(SumsStrategy[FedauxfdpSettings], EnsembleStrategy[FedauxfdpSettings]):
+    """FedAUXfdp: certainty-weighted distillation from class sums, or from the paper's heads."""
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -277,26 +226,3 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
         noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
         told = np.stack([answer.ballot for answer in answers]).astype(np.float64)
         return self.weighed(told, noisy.count_variance if noisy else 0.0, noisy.variance if noisy else 0.0)
-
-    def weighed(self, told: Floats, count_variance: float, variance: float) -> Floats:
-        """Soft labels from counts and sums (K, C, 1 + d) and the variances of their noise."""
-        weights = certainty(told[:, :, 0], count_variance)
-        means, variances = pooled(told[:, :, 1:], weights, variance)
-        embedded = self.embedding.transform(self.public.features)
-        covariance = np.cov(embedded.T.astype(np.float64))
-        return soft_labels(discriminants(embedded[self.public.distil], means, variances, np.atleast_2d(covariance)))
-
-    def charge(self, client_id: int) -> Costs | None:
-        if self.settings.logistic:
-            return super().charge(client_id)
-        noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
-        return {"sums": noisy.cost()} if noisy else None
-
-    def costs(self) -> list[Cost]:
-        return super().costs() if self.settings.logistic else [*(self.charge(0) or {}).values()]
-
-    def mechanism_words(self) -> str:
-        if self.settings.logistic:
-            return super().mechanism_words()
-        noise = "without noise" if math.isinf(self.settings.epsilon) else "with Gaussian noise, in one release"
-        return f"Class counts and sums of each client {noise}"

@@ -17,31 +17,33 @@ from scipy.special import softmax
 
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.weights import Floats, unpack_difference
-from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.aggregation import weighted_average
 from fedballot.distillation.certainty import score
 from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.flat import flatten
-from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.fedaux import SCORE_FLOOR
-from fedballot.strategies.weights import WeightsStrategy
+from fedballot.strategies.weights import WeightsStrategy, server_training
 from fedballot.wire.packing import WireError, unpack_halves
 
 
 class FedauxStrategy(WeightsStrategy[FedauxSettings]):
     """FederatedAveraging whose average goes on to learn what the clients' models say of the public records."""
 
-    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
-        super().__init__(*args, data=data, device=device, **kwargs)
-        new_extractor(self.settings, data, device)  # one that cannot work fails before clients are asked
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        new_extractor(self.settings, self.data, self.device)  # one that cannot work fails before clients are asked
 
     @cached_property
     def public(self) -> PublicFeatures:
         """The public pool's features."""
         return public_features(self.settings, self.data, self.device)
+
+    @property
+    def training(self) -> dict[str, Any]:
+        return server_training(self.settings)
 
     def request(self, server_round: int) -> Arrays:
         """The weights, and those of the extractor, where the server has trained one."""
@@ -80,18 +82,3 @@ class FedauxStrategy(WeightsStrategy[FedauxSettings]):
         told = logits if on_logits else (softmax(rows, axis=1) for rows in logits)
         mean = weighted_average(told, certain, (len(x), len(self.data.classes)))
         return np.asarray(softmax(mean, axis=1)) if on_logits else mean
-
-    def guarantees(self) -> list[Guarantee]:
-        return [
-            Guarantee(
-                mechanism="Models without noise, beside scores with noise",
-                unit="record",
-                adjacency="replace-one",
-                epsilon=float("inf"),
-                delta=0.0,
-                view="server's view",
-                trust=SELF,
-                status="none",
-                accountant="none",
-            )
-        ]

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from fedballot.clients.weights import Floats, unpack_difference
 from fedballot.distillation.aggregation import class_weights
 from fedballot.learners.base import FloatArray
-from fedballot.privacy.guarantee import Guarantee
 from fedballot.settings.weights import FedgenSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.weights import WeightsStrategy
@@ -105,16 +104,8 @@ class FedgenStrategy(WeightsStrategy[FedgenSettings]):
         super().restore(state)
         self.generator, self.shares = state["generator"], state["shares"]
 
-    def guarantees(self) -> list[Guarantee]:
-        (plain,) = super().guarantees()
-        return [replace(plain, mechanism="Weights and class counts without noise")] if self._told else [plain]
-
     def outcome(self) -> Mapping[str, Any]:
-        return {**super().outcome(), "warnings": [COUNTS_WARNING] if self._told else []}
-
-    @property
-    def _told(self) -> bool:
-        return self.settings.label_counts
+        return {**super().outcome(), "warnings": [COUNTS_WARNING] if self.settings.label_counts else []}
 
     def _seed(self, number: int) -> int:
         return int(np.random.SeedSequence([self.settings.seed, GENERATOR_STREAM, number]).generate_state(1)[0])

@@ -16,14 +16,12 @@ from fedballot.clients.fedmd import pack_predictions, unpack_predictions
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
-from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.distillation.aggregation import confidence, to_simplex, votes_of, weighted_average
-from fedballot.privacy.accounting import papers
-from fedballot.privacy.guarantee import Guarantee, Trust
-from fedballot.privacy.ledger.ledger import SAMPLE, Costs
+from fedballot.privacy.ledger.ledger import SAMPLE
+from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
-from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings, noisy_predictions
+from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
 from fedballot.wire.packing import unpack_labels, unpack_singles
 
@@ -35,9 +33,8 @@ SHOWN = 64  # public images kept for the report
 class FedmdStrategy(BallotStrategy[S], Generic[S]):
     """First predictions, then R rounds; each sends the last consensus with its public records, and the next ones."""
 
-    def __init__(self, *args: Any, data: FederatedData, device: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.data = data
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
         self.rounds = self.settings.rounds + 1
         self.consensus: npt.NDArray[np.float64] | None = None
         if self.settings.weights == "size" and self.settings.dataset == SITES:
@@ -93,22 +90,6 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         self.consensus = state["consensus"]
 
-    def guarantees(self) -> list[Guarantee]:
-        """What the method promises; the first is the headline."""
-        return [
-            Guarantee(
-                mechanism="Predictions without noise or sampling",
-                unit="record",
-                adjacency="replace-one",
-                epsilon=float("inf"),
-                delta=0.0,
-                view="server's view",
-                trust=Trust("self"),
-                status="none",
-                accountant="none",
-            )
-        ]
-
     def outcome(self) -> Mapping[str, Any]:
         return {
             "metrics": {"label_accuracy": self.round_records[-1]["metrics"].get("consensus_accuracy")},
@@ -147,40 +128,16 @@ class NfdpStrategy(FedmdStrategy[NfdpSettings]):
     @property
     def sample(self) -> NfdpSample:
         """The sample of the smallest client, whose records run the largest risk."""
+        return self.settings.sample(self.facts().records)
+
+    def facts(self, client_id: int | None = None) -> Facts:
         sizes = [part.size for part in self.data.parts if part.size]
-        return self._sample(min(sizes, default=0))
-
-    def _sample(self, records: int) -> NfdpSample:
-        """The sample of a client with that many records, and empty seats up to the fewest agreed on."""
-        settings = self.settings
-        return NfdpSample(max(records, settings.min_size), settings.k, settings.replacement)
-
-    def charge(self, client_id: int) -> Costs:
-        return {"sample": self._sample(self.data.parts[client_id].size).cost()}
+        facts = super().facts(client_id)
+        return facts if client_id is not None else replace(facts, records=min(sizes, default=1))
 
     def charged_as(self, server_round: int) -> str:
         """All rounds rest on one sample."""
         return SAMPLE
-
-    def guarantees(self) -> list[Guarantee]:
-        sample, settings = self.sample, self.settings
-        how = "with" if sample.replacement else "without"
-        proved = Guarantee(
-            mechanism=f"One fixed random sample of {sample.k} of {sample.n} records, {how} replacement",
-            unit="record",
-            adjacency="add-remove",
-            epsilon=0.0,
-            delta=sample.delta,
-            view="server's view",
-            trust=Trust("self"),
-            status="proved" if settings.noise_seed is None else "seeded",
-            accountant="exact",
-            n=sample.n,
-            composition="all rounds of this run, and whatever else is computed from the same sample",
-            sampled=True,
-        )
-        claim = papers.nfdp_epsilon(sample.n, sample.k, sample.replacement)
-        return [proved, replace(proved, epsilon=claim, status="paper's claim", accountant="Theorems 1 and 2")]
 
 
 class LdpStrategy(FedmdStrategy[LdpSettings]):
@@ -192,25 +149,3 @@ class LdpStrategy(FedmdStrategy[LdpSettings]):
     def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
         mean = super().average(answers)
         return mean if self.settings.share == "logits" else to_simplex(mean)
-
-    def charge(self, client_id: int) -> Costs:
-        return {"predictions": noisy_predictions(self.settings, self.shape[1]).mechanism.cost()}
-
-    def guarantees(self) -> list[Guarantee]:
-        settings = self.settings
-        noisy = noisy_predictions(settings, self.shape[1])
-        return [
-            Guarantee(
-                mechanism=f"{settings.noise.capitalize()} noise on every prediction that a client tells",
-                unit="client",
-                adjacency="replace-one",
-                epsilon=noisy.epsilon(settings.delta),
-                delta=settings.delta,
-                view="server's view",
-                trust=Trust("self"),
-                status="proved" if settings.noise_seed is None else "seeded",
-                accountant=noisy.accountant,
-                n=settings.clients,
-                composition=f"{noisy.releases} releases of {settings.query_count} predictions each",
-            )
-        ]

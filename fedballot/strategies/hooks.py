@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.progress import Progress
+from fedballot.datasets.federation import FederatedData
 from fedballot.privacy.guarantee import Guarantee
-from fedballot.privacy.ledger.ledger import Costs
+from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire.messages import Arrays
 from fedballot.wire.packing import WireError
@@ -42,6 +43,10 @@ class Hooks(ABC, Generic[S]):
     ----------
     settings
         The resolved settings.
+    data
+        What the server knows of the federation: the public set, test records, and in a simulation everybody's records.
+    device
+        Where its learners train.
     nodes
         Number of clients that take part.
     fingerprint
@@ -54,8 +59,20 @@ class Hooks(ABC, Generic[S]):
 
     rounds = 1
 
-    def __init__(self, settings: S, *, nodes: int, fingerprint: str, request_id: str, progress: Progress) -> None:
+    def __init__(
+        self,
+        settings: S,
+        *,
+        data: FederatedData,
+        device: str,
+        nodes: int,
+        fingerprint: str,
+        request_id: str,
+        progress: Progress,
+    ) -> None:
         self.settings = settings
+        self.data = data
+        self.device = device
         self.nodes = nodes
         self.fingerprint = fingerprint
         self.request_id = request_id
@@ -77,22 +94,33 @@ class Hooks(ABC, Generic[S]):
     def outcome(self) -> Mapping[str, Any]:
         """The method's part of the result: ``metrics``, ``distill_s``, ``warnings``."""
 
-    def charge(self, client_id: int) -> Costs | None:
-        """What one request costs this client, by part, in its own ledger; the guarantees rest on it. None: nothing."""
-        return None
+    def facts(self, client_id: int | None = None) -> Facts:
+        """Public numbers that the noise depends on: of one client; None: for what is stated of all."""
+        size = self.data.parts[client_id].size if client_id is not None else 0
+        return Facts(
+            classes=len(self.data.classes),
+            records=max(1, int(size)),
+            arrived=self.arrived,
+            all_records=self.data.records,
+            largest_client=self.data.largest,
+        )
 
     @property
-    def better_than_charged(self) -> bool:
-        """Whether the guarantees may rightly state a smaller epsilon than clients are charged, see ``reconcile``."""
-        return False
+    def arrived(self) -> int | None:
+        """Ballots that were combined in the last round; None: none is done."""
+        return None
+
+    def composition(self, client_id: int | None = None) -> Composition:
+        """What one client is charged for; None: what is stated of all."""
+        return self.settings.composition(self.facts(client_id))
+
+    def guarantees(self) -> list[Guarantee]:
+        """What the run promises, or that it promises nothing; the first is the headline."""
+        return self.composition().guarantees()
 
     def charged_as(self, server_round: int) -> str:
         """The name under which the answers of a round are charged."""
         return f"{self.request_id}/{server_round}"
-
-    @abstractmethod
-    def guarantees(self) -> list[Guarantee]:
-        """What the method promises, or that it promises nothing; the first is the headline."""
 
     def cohort(self, server_round: int, connected: list[Name]) -> list[Name]:
         """Which of the connected clients are asked in this round: all of them."""
@@ -101,7 +129,7 @@ class Hooks(ABC, Generic[S]):
     @property
     def required(self) -> int:
         """Good answers without which a round fails."""
-        return min(self.settings.required_clients, self.nodes)
+        return min(self.settings.min_clients, self.nodes)
 
     def needed(self, asked: int) -> int:
         """Good answers without which a round fails, of ``asked`` clients."""
@@ -125,10 +153,6 @@ class Hooks(ABC, Generic[S]):
     @property
     def exchanging(self) -> bool:
         """Whether the round needs a further exchange of messages before it has a result."""
-        return False
-
-    def take_kept(self, server_round: int) -> bool:
-        """Do a round from what an earlier start of the run has kept of its answers; False where nothing is kept."""
         return False
 
 

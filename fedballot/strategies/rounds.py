@@ -15,7 +15,6 @@ import numpy as np
 
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, write_arrays
-from fedballot.core.progress import Progress
 from fedballot.privacy.ledger.heads import SENT, Heads, Known
 from fedballot.strategies.hooks import Answer, Hooks, S
 from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
@@ -52,8 +51,8 @@ class Tally:
 class Rounds(Hooks[S], Generic[S]):
     """Ask every client the same thing (:meth:`ask`), keep the good answers, combine them (:meth:`take`)."""
 
-    def __init__(self, settings: S, *, nodes: int, fingerprint: str, request_id: str, progress: Progress) -> None:
-        super().__init__(settings, nodes=nodes, fingerprint=fingerprint, request_id=request_id, progress=progress)
+    def __init__(self, settings: S, **given: Any) -> None:
+        super().__init__(settings, **given)
         self.counts = Tally()
         self.round_records: list[dict[str, Any]] = []
         self.client_compute_s = 0.0
@@ -66,6 +65,10 @@ class Rounds(Hooks[S], Generic[S]):
         self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
         self._known_heads: Known = {}
         self.clients: Path | None = None  # where the clients' folders lie, if on this machine
+
+    @property
+    def arrived(self) -> int | None:
+        return self.round_records[-1]["answered"] if self.round_records else None
 
     def blank(self) -> list[int]:
         """Clients of this machine whose own work has failed, so that their answers are blank."""

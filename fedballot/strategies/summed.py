@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import RunError
-from fedballot.core.files import read_arrays, write_arrays
 from fedballot.distillation.aggregation import tally
+from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.summed import SummedSettings
-from fedballot.strategies.base import Answer, Arrays, BallotStrategy, Tally
+from fedballot.strategies.base import Answer, Arrays, Tally
+from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
+from fedballot.wire import secagg
 from fedballot.wire.messages import Reply, Request, serialise
 from fedballot.wire.packing import WireError, payload_bytes
-from fedballot.wire.secagg import protocol as secagg
-from fedballot.wire.secagg.protocol import Exchange, Form, SecaggError
+from fedballot.wire.secagg import Exchange, Form, SecaggError
 
 S = TypeVar("S", bound=SummedSettings)
 
-KEPT = "kept"  # array of an opened sum's file that holds the round's record and the counts, as JSON
 LABELS = {
     secagg.KEYS: "clients",
     secagg.SHARES: "shares",
@@ -35,8 +33,8 @@ LABELS = {
 }
 
 
-class SummedStrategy(BallotStrategy[S], Generic[S]):
-    """Ask for ballots of one :class:`Form`, and learn from their sum (:meth:`combine_sum`).
+class SummedStrategy(OneShotStrategy[S], Generic[S]):
+    """Ask for ballots of one :class:`Form`, and learn from their sum (:meth:`learn_from_sum`).
 
     With ``secure_aggregation`` a round is five exchanges of messages (:mod:`fedballot.wire.secagg`). The opened sum is
     on disk before anything is made of it: clients open it once only, so a run that breaks off later goes on from there.
@@ -50,17 +48,22 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
         """Shape and largest magnitude of a ballot, as the client has it."""
 
     @abstractmethod
-    def combine_sum(self, server_round: int, total: npt.NDArray[np.int64], contributors: int) -> dict[str, Any]:
-        """What the server makes of the sum of this many ballots; returns the round's metrics."""
+    def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
+        """What the server makes of the sum of this many ballots, central noise included."""
 
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+    def keep(self, answers: list[Answer]) -> Kept:
         total = tally((answer.ballot for answer in answers), self.form.shape)
-        return self.combine_sum(server_round, total, len(answers))
+        return self.keep_sum(total, len(answers))
 
-    @property
-    def better_than_charged(self) -> bool:
-        """Under masks the sum has the noise of all that came, and charges count those agreed on."""
-        return self.settings.secure_aggregation
+    def keep_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Kept:
+        """The sum, with the noise of a mechanism whose clients trust the server to draw it: drawn once."""
+        (part,) = self.composition().parts.values()
+        if part.central:
+            total = part.release(total, secret_noise(getattr(self.settings, "noise_seed", None), SERVER))
+        return {"total": total, "arrived": np.array(arrived)}
+
+    def learn(self, kept: Kept) -> Learned:
+        return self.learn_from_sum(kept["total"], int(kept["arrived"]))
 
     @property
     def aggregation(self) -> dict[str, Any]:
@@ -68,9 +71,9 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
             return {"secure": False, "words": "The server saw every ballot and added them up itself."}
         plan = self.settings.plan
         words = (
-            f"Ballots were added up under masks (secure aggregation): of {plan.clients} clients at least {plan.m_min} "
-            f"must be in the sum, which is all that the server saw, unless more than {plan.colluders} of them collude "
-            "with it."
+            f"Ballots were added up under masks (secure aggregation): of {plan.clients} clients at least "
+            f"{plan.min_clients} must be in the sum, which is all that the server saw, unless more than "
+            f"{plan.colluders} of them collude with it."
         )
         return {"secure": True, "words": words, **asdict(plan), "bits": plan.bits(self.form)}
 
@@ -155,27 +158,8 @@ class SummedStrategy(BallotStrategy[S], Generic[S]):
             "bytes_up": self.counts.bytes_up - self._bytes_before,
             "bytes_down": self._round_bytes_down,
         }
-        if path := self._sum_path:
-            kept = {"record": record, "progress": self._progress()}
-            write_arrays(path, {"total": exchange.total, KEPT: np.array(json.dumps(kept))})
-        self._end_round(record, self.combine_sum(server_round, exchange.total, len(exchange.inside)))
-
-    @property
-    def _sum_path(self) -> Path | None:
-        return self._checkpoint.with_name("sum.npz") if self._checkpoint else None
-
-    def take_kept(self, server_round: int) -> bool:
-        path = self._sum_path
-        if not self.settings.secure_aggregation or path is None or not path.exists():
-            return False
-        arrays = read_arrays(path)
-        kept = json.loads(str(arrays[KEPT]))
-        record = kept["record"]
-        if record["round"] != server_round:
-            return False
-        self._take_progress(kept["progress"])
-        self._end_round(record, self.combine_sum(record["round"], arrays["total"], record["answered"]))
-        return True
+        self._kept = self.keep_sum(exchange.total, len(exchange.inside))
+        self._end_round(record, {})
 
     def _read(self, client_id: int, cid: str, arrays: Arrays) -> Any:
         exchange = self._exchange

@@ -7,22 +7,16 @@ Papers: McMahan et al. 2018, "Learning differentially private recurrent language
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import RunError
-from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee
-from fedballot.privacy.ledger.ledger import Costs
+from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.noise.randomness import secret_noise
-from fedballot.settings.weights import (
-    DpFedavgSettings,
-    DpFedsgdSettings,
-    client_mechanism,
-    record_mechanism,
-    round_mechanism,
-)
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, client_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.strategies.hooks import Name
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
@@ -59,33 +53,8 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
         noise = secret_noise(self.settings.noise_seed, len(self.round_records) + 1, NOISE)
         return self.mechanism.noisy(total, noise) / self.settings.divisor
 
-    def charge(self, client_id: int) -> Costs:
-        return {"difference": self.mechanism.cost_if_drawn()}
-
-    @property
-    def better_than_charged(self) -> bool:
-        """Cohorts are secret; a client that was drawn knows it, and is charged for that."""
-        return True
-
-    def guarantees(self) -> list[Guarantee]:
-        settings, mechanism = self.settings, self.mechanism
-        whole = settings.sampling == "poisson" and settings.participation == 1
-        who = "all clients" if whole else f"a secret {settings.sampling} cohort of {settings.divisor:g} clients"
-        return [
-            Guarantee(
-                mechanism=f"Gaussian noise of {mechanism.multiplier:.4g} clips, by the server, on the sum of {who}",
-                unit="client",
-                adjacency=settings.adjacency,
-                epsilon=mechanism.epsilon(settings.delta),
-                delta=settings.delta,
-                view="output only",
-                trust=TRUSTED_AGGREGATOR,
-                status="proved" if settings.noise_seed is None else "seeded",
-                accountant=mechanism.accountant,
-                n=settings.clients,
-                composition=f"{settings.rounds} rounds, the model after each of them",
-            )
-        ]
+    def facts(self, client_id: int | None = None) -> Facts:
+        return replace(super().facts(client_id), weights=self.weights.size)
 
     def outcome(self) -> Mapping[str, Any]:
         warnings = [SIZES_WARNING] if self.settings.participation < 1 and self.settings.sampling == "poisson" else []
@@ -95,24 +64,5 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
 class DpFedsgdStrategy(WeightsStrategy[DpFedsgdSettings]):
     """The plain average: the clients' answers are private already."""
 
-    def charge(self, client_id: int) -> Costs:
-        return {"difference": round_mechanism(self.settings, self.weights.size).cost()}
-
-    def guarantees(self) -> list[Guarantee]:
-        settings = self.settings
-        mechanism = record_mechanism(settings, self.weights.size)
-        return [
-            Guarantee(
-                mechanism=f"Gaussian noise of {mechanism.multiplier:.4g} clips on the gradients of each Poisson batch",
-                unit="record",
-                adjacency="add-remove",
-                epsilon=mechanism.epsilon(settings.delta),
-                delta=settings.delta,
-                view="server's view",
-                trust=SELF,
-                status="proved" if settings.noise_seed is None else "seeded",
-                accountant=mechanism.accountant,
-                n=self.data.largest,
-                composition=f"{settings.rounds} rounds of {settings.steps} noisy steps each",
-            )
-        ]
+    def facts(self, client_id: int | None = None) -> Facts:
+        return replace(super().facts(client_id), weights=self.weights.size)

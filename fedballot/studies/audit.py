@@ -25,7 +25,7 @@ from fedballot.privacy.mechanisms.heads import PrivateHead
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.privacy.noise.randomness import NoiseSource, os_noise, seeded_noise
-from fedballot.settings.heads import HeadSettings
+from fedballot.settings.heads import PrivateHeadSettings
 from fedballot.studies import audit_clients
 from fedballot.studies.audit_clients import CLIENTS, COLLUDERS, DELTA, Desk
 
@@ -165,7 +165,7 @@ def _class_sums(claim: float, runs: int, noise: NoiseSource, contributors: int, 
 
 def heads_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
     """Audit private heads on data sets near the worst ones."""
-    head = PrivateHead.solve(claim, DELTA, records=RECORDS, features=2, classes=2, lam=HeadSettings().lam)
+    head = PrivateHead.solve(claim, DELTA, records=RECORDS, features=2, classes=2, lam=PrivateHeadSettings().lam)
     _check_reached(claim, head.mechanism.epsilon(DELTA))
     return audit_head(head, DELTA, noise, min(runs, MOST))
 

@@ -16,20 +16,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, Workspace
+from fedballot.clients.base import Arrays
 from fedballot.clients.fedkd import EnsembleClient
 from fedballot.clients.frozen import split_public
 from fedballot.clients.private_heads import unpack
 from fedballot.clients.voting import VotingClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Progress, Silent
+from fedballot.core.setting import build
 from fedballot.datasets.embedding import fit_embedding, nearness
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.fingerprint import fingerprint
-from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.methods.registry import get_method
+from fedballot.privacy import accounting
 from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.audit import statistics as audit
 from fedballot.privacy.audit.mechanisms import ALARM, Finding, by_p_value, first_layers, vector_variance
@@ -40,14 +42,12 @@ from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.mechanisms.votes import NoisyVotes
-from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism
+from fedballot.settings.class_sums import FedauxfdpSumSettings, shared_mechanism
 from fedballot.settings.fedkd import mechanism as logits_mechanism
-from fedballot.settings.fedmd import noisy_predictions
 from fedballot.settings.heads import class_mechanism, score_mechanism
-from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings
 from fedballot.settings.voting import mechanism as votes_mechanism
-from fedballot.settings.weights import client_mechanism, record_mechanism
+from fedballot.settings.weights_private import client_mechanism, record_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights_private import DpFedavgStrategy
 from fedballot.wire.packing import unpack_integers, unpack_labels
@@ -90,7 +90,7 @@ class Desk:
     def settings(self, **chosen: Any) -> Any:
         """Settings of the method's own kind, with what all audits share."""
         common = {"delta": DELTA, "clients": 1, "min_clients": 0, "evaluate_clients": False, "device": "cpu"}
-        kind = METHODS[self.method].settings
+        kind = get_method(self.method).settings
         known = kind.__dataclass_fields__
         return build(kind, {key: value for key, value in {**common, **chosen}.items() if key in known})
 
@@ -112,7 +112,7 @@ class Desk:
         if self.seed is not None:
             settings = replace(settings, noise_seed=self.seed + self._asked)
         folder = ClientFolder(self.root / f"{self._asked}")
-        return METHODS[self.method].client(Workspace(client_id, settings, data, folder, "cpu"))
+        return get_method(self.method).client(Workspace(client_id, settings, data, folder, "cpu"))
 
     def told(self, client: Any, arrays: Arrays) -> Arrays:
         """What it answers in the first round.
@@ -187,7 +187,7 @@ def _layers(
 
 def votes(desk: Desk, claim: float) -> list[Finding]:
     """One client's vote on a query in the tally, or none; a colluder's share is known."""
-    cast_one = issubclass(METHODS[desk.method].settings, PateSettings)
+    cast_one = issubclass(get_method(desk.method).settings, PateSettings)
     shared = {
         "clients": CLIENTS,
         "min_clients": CLIENTS,
@@ -265,7 +265,7 @@ def logits(desk: Desk, claim: float) -> list[Finding]:
 
 def class_sums(desk: Desk, claim: float) -> list[Finding]:
     """Each record's label is one of two of its own: 2 j or 2 j + 1 for record j."""
-    summed = issubclass(METHODS[desk.method].settings, FedauxfdpSumSettings)
+    summed = issubclass(get_method(desk.method).settings, FedauxfdpSumSettings)
     clients, width, landmarks, public = (CLIENTS if summed else 1), 4, 3, 60
     classes = 2 * (CANARIES + clients)  # the others' records have classes of their own
     settings = desk.settings(
@@ -414,7 +414,7 @@ def predictions(desk: Desk, claim: float) -> list[Finding]:
         client_models="logistic-regression",
         epsilon=accounting.epsilon([whole.cost()] * both, DELTA),
     )
-    noisy = noisy_predictions(settings, 2).mechanism
+    noisy = settings.noisy_predictions(2).noisy
     assert not isinstance(noisy, NoisyValues)
     pool = np.abs(spread(QUERIES, 2, 1)) + 1
     x = np.vstack([pool[:20], -pool[:20]])

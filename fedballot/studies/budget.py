@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import SettingsError
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.accounting import discrete, gaussian
-from fedballot.privacy.accounting.costs import CohortCost, Cost, DeltaCost, IntegerCost, PoissonCost
 from fedballot.privacy.accounting.papers import votes_rho
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanisms.votes import NoisyVotes
@@ -256,22 +255,3 @@ def _curve(plan: Plan, at: float, x: NDArray[Any], many: list[NoisyVotes | None]
     other: Unit = "record" if plan.unit == "client" else "client"
     lines = {route: line(plan.unit, route) for route in ROUTES}
     return Curve(at, x.astype(np.float64), lines, line(other, "exact"))
-
-
-def repeated(cost: Cost, times: int) -> Cost:
-    """Return the cost of the same release so many times, each with fresh noise.
-
-    Raises
-    ------
-    SettingsError
-        For a sampling mass, which is charged once however often the sample is used.
-    """
-    match cost:
-        case DeltaCost():
-            raise SettingsError("a sample is charged once, however often it is used.")
-        case IntegerCost(sensitivity=reach, coordinates=cells):
-            return replace(cost, sensitivity=reach * math.sqrt(times), coordinates=cells * times)
-        case PoissonCost(steps=steps) | CohortCost(steps=steps):
-            return replace(cost, steps=steps * times)
-        case _:
-            return replace(cost, count=cost.count * times)

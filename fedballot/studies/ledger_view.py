@@ -6,22 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedballot.core import numbers
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import (
-    CohortCost,
-    Cost,
-    DeltaCost,
-    GaussianCost,
-    IntegerCost,
-    LaplaceCost,
-    PoissonCost,
-    PureCost,
-    from_plain,
-)
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Cost, from_plain
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee, all_records
 from fedballot.privacy.ledger.ledger import Account, Ledger, Spending
 from fedballot.privacy.ledger.restore import Restoration
-from fedballot.studies.budget import COUNTED, repeated
+from fedballot.studies.budget import COUNTED
 
 _NAMES = {
     "open": "opened",
@@ -153,7 +143,7 @@ def view(ledger: Ledger) -> LedgerView:
             words = "; ".join(f"{part}: {said}" if len(told) > 1 else said for part, said in told.items())
             if line.get("seeded"):
                 seeded, words = seeded + 1, f"{words}; SEEDED, so not private"
-            if len(charged) == 1 and not any(isinstance(cost, DeltaCost) for cost in charged.values()):
+            if len(charged) == 1 and all(cost.noisy for cost in charged.values()):
                 repeatable = (line["request"], *charged.values())
         elif line["kind"] in ("open", "budget"):
             words = f"limit ε = {line['epsilon']:g}"
@@ -170,7 +160,7 @@ def view(ledger: Ledger) -> LedgerView:
     again = None
     if repeatable is not None:
         one, counted = repeatable[1], COUNTED[account.accountant]
-        again = accounting.largest_count(lambda n: spending.epsilon(repeated(one, n)) <= account.epsilon, counted)
+        again = accounting.largest_count(lambda n: spending.epsilon(one.times(n)) <= account.epsilon, counted)
     spans = (f" over {versions} versions of the data" if versions > 1 else "") + _lost_words(spending)
     if account.unit == "person" and most:
         spans += f" ({all_records(most)})"
@@ -183,18 +173,10 @@ def view(ledger: Ledger) -> LedgerView:
 
 def cost_words(cost: Cost, account: Account) -> str:
     """Return a cost in words, with its epsilon where it stood alone."""
-    match cost:
-        case DeltaCost(delta=delta):
-            return f"a sample of the records: δ = {numbers.delta(delta)}, once"
-        case GaussianCost(count=count) | LaplaceCost(count=count) | PureCost(count=count):
-            name = {GaussianCost: "Gaussian noise", LaplaceCost: "Laplace noise", PureCost: "pure privacy"}[type(cost)]
-            many = f", {count} times" if count > 1 else ""
-        case IntegerCost(shares=shares):
-            name, many = "integer Gaussian noise", f" of {shares} shares" if shares > 1 else ""
-        case PoissonCost(steps=steps) | CohortCost(steps=steps):
-            name, many = "noisy sums of random cohorts", f", {steps} steps"
+    if not cost.noisy:
+        return cost.words()
     alone = accounting.epsilon([cost], account.delta, account.accountant)
-    return f"{name}{many}: ε = {epsilon_words(alone)} by itself"
+    return f"{cost.words()}: ε = {epsilon_words(alone)} by itself"
 
 
 def _lost_words(spending: Spending) -> str:
@@ -239,7 +221,7 @@ def _guarantee(
     charged = "1 charge" if len(costs) == 1 else f"{len(costs)} charges"
     limit = spent if len(costs) == 1 and not spending.lost else max(spent, account.epsilon)
     noise = f"with seeded noise in {seeded} of them" if seeded else "whose noise was secret"
-    sampled = not spending.lost and all(isinstance(cost, DeltaCost) for cost in costs)
+    sampled = not spending.lost and not any(cost.noisy for cost in costs)
     return Guarantee(
         mechanism="everything charged to this ledger",
         unit=account.unit,

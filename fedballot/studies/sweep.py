@@ -20,7 +20,8 @@ from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import read_json
 from fedballot.privacy.guarantee import meaning
 from fedballot.runs.results import load_result
-from fedballot.settings.parts import CommonSettings, parse_assignments
+from fedballot.settings.layers import parse_assignments
+from fedballot.settings.parts import CommonSettings
 
 SEED = "seed"
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from fedballot.cli import main as cli
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
-from fedballot.privacy.accounting.costs import DeltaCost, GaussianCost, IntegerCost, LaplaceCost, PoissonCost, PureCost
+from fedballot.privacy.accounting import DeltaCost, GaussianCost, IntegerCost, LaplaceCost, PoissonCost, PureCost
 from fedballot.privacy.audit import mechanisms as audit_runs
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms import subsampled, vectors, votes

@@ -14,19 +14,41 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from fedballot.clients.base import BallotClient, Part, Terms, Workspace
+from fedballot.clients.base import BallotClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import setting
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import GaussianCost
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Unit
 from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism, unprotected
 from fedballot.privacy.noise.randomness import NoiseSource
-from fedballot.settings.parts import CommonSettings, setting
+from fedballot.settings.parts import CommonSettings
 
 COST = GaussianCost(0.1)
-TERMS = Terms("record", "replace-one", 1.0, 1e-5)
 ROWS = [np.arange(3, dtype=np.int32)]
+
+
+@dataclass(frozen=True)
+class Veiled(Mechanism):
+    """A count under noise of 64 bits."""
+
+    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> GaussianCost:
+        return COST
+
+    def release(self, exact: int, noise: NoiseSource) -> np.ndarray:
+        return np.array([exact], dtype=np.uint64) + noise.words(1)
+
+
+@dataclass(frozen=True)
+class CentralCount(Veiled):
+    """A count that the server, which clients trust, adds the noise to."""
+
+    central: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -36,24 +58,20 @@ class CountSettings(CommonSettings):
     scale: float = setting(1.0, "what counts are multiplied by", low=0, site_limit=(0.0, 1.0))
     noise_seed: int | None = setting(None, "seed the noise, for tests", site_limit=())
 
+    @property
+    def mechanisms(self) -> Mapping[str, Mechanism]:
+        return {"all": Veiled(), "zeros": Veiled()}
 
-def veiled(count: int, noise: NoiseSource) -> np.ndarray:
-    return np.array([count], dtype=np.uint64) + noise.words(1)
+    def composition(self, facts: Facts) -> Composition:
+        seeded = self.noise_seed is not None
+        return Composition(self.mechanisms, "noisy counts", "record", "replace-one", 1e-5, seeded=seeded)
 
 
 class CountClient(BallotClient[CountSettings]):
     """A client that tells how many records it has, and how many of class 0."""
 
-    given: ClassVar[Mapping[str, Part]] = {"all": Part(COST, veiled), "zeros": Part(COST, veiled)}
-
     def question(self, arrays: list[np.ndarray], config: dict[str, Any]) -> int:
         return int(config["round"])
-
-    def terms(self, question: int) -> Terms | None:
-        return TERMS
-
-    def parts(self, question: int, unit: str) -> Mapping[str, Part]:
-        return self.given
 
     def exact(self, question: int) -> dict[str, int]:
         y = self.workspace.private().y
@@ -68,6 +86,10 @@ class CountClient(BallotClient[CountSettings]):
 
 class OtherClient(CountClient):
     """Another method with the same settings."""
+
+
+def settings_of(kind: type[CountSettings]) -> CountSettings:
+    return kind(dataset="digits", clients=2)
 
 
 def fails() -> Examples:
@@ -86,7 +108,7 @@ class Asked:
             public_fingerprint="sha256:1", group_names=(),
         )  # fmt: skip
         self.ledger = Ledger(folder / "own", Account("site 0", "its records", "record", "replace-one", 1.0, 1e-5))
-        settings = CountSettings(dataset="digits", clients=2)
+        settings = settings_of(CountSettings)
         self.workspace = Workspace(
             0, settings, data, ClientFolder(folder / "client"), "cpu", self.ledger, version="one"
         )
@@ -196,41 +218,89 @@ def test_work_that_takes_too_long_is_answered_blank(asked: Asked) -> None:
     assert asked.workspace.folder.blank.exists() and "RunError" in asked.workspace.folder.blank.read_text()
 
 
-def plain(count: int, noise: NoiseSource) -> np.ndarray:
-    return np.array([count])
+@dataclass(frozen=True)
+class HalfSettings(CountSettings):
+    """One of the two counts leaves as it is."""
+
+    @property
+    def mechanisms(self) -> Mapping[str, Mechanism]:
+        return {"all": Veiled(), "zeros": Exact()}
 
 
 def test_a_part_that_costs_nothing_does_not_leave_a_site_beside_one_that_is_paid_for(asked: Asked) -> None:
-    class Half(CountClient):
-        given: ClassVar = {"all": Part(COST, veiled), "zeros": Part(None, plain)}
-
-    arrays, metrics = asked.ask(Half)
+    half = settings_of(HalfSettings)
+    arrays, metrics = asked.ask(settings=half)
     assert (arrays, metrics["refused"], asked.kinds()) == ([], "policy", ["open"]) and "zeros" in metrics["detail"]
-    arrays, metrics = asked.ask(Half, ledger=None)  # a simulation may ask for it, and its ledger says so
-    assert metrics["refused"] == "" and arrays[1][0] == 2
+    arrays, metrics = asked.ask(settings=half, ledger=None)  # a simulation may ask for it, and its ledger says so
+    assert metrics["refused"] == "" and arrays[1] == 2
     [charge] = [line for line in Ledger(asked.workspace.folder.path / "ledger").lines() if line["kind"] == "charge"]
     assert charge["uncharged"] == ["zeros"] and list(charge["costs"]) == ["all"]
 
 
-def test_an_answer_without_a_guarantee_does_not_leave_a_site(asked: Asked) -> None:
-    class Free(CountClient):
-        def terms(self, question: int) -> Terms | None:
-            return None
+def test_a_failure_is_no_blank_answer_where_a_part_has_no_guarantee(asked: Asked) -> None:
+    """Nothing is promised, so that a blank answer would hide the fault for nothing."""
+    arrays, metrics = asked.ask(settings=settings_of(HalfSettings), ledger=None, read=fails)
+    assert (arrays, metrics["refused"]) == ([], "raised") and not asked.workspace.folder.blank.exists()
 
+
+@dataclass(frozen=True)
+class FreeSettings(CountSettings):
+    """Nothing is promised."""
+
+    def composition(self, facts: Facts) -> Composition:
+        return unprotected("Counts without noise")
+
+
+def test_an_answer_without_a_guarantee_does_not_leave_a_site(asked: Asked) -> None:
     read: list[int] = []
-    arrays, metrics = asked.ask(Free, read=lambda: read.append(1))
+    arrays, metrics = asked.ask(settings=settings_of(FreeSettings), read=lambda: read.append(1))
     assert (arrays, metrics["refused"], read, asked.kinds()) == ([], "policy", [], ["open"])
+
+
+@dataclass(frozen=True)
+class TrustingSettings(CountSettings):
+    """The server is trusted to show no single answer."""
+
+    def composition(self, facts: Facts) -> Composition:
+        return replace(super().composition(facts), trust=TRUSTED_AGGREGATOR)
 
 
 @pytest.mark.parametrize(("trusts", "masks", "refused"), [(True, True, "policy"), (True, False, ""), (False, True, "")])
 def test_what_needs_a_trusted_server_does_not_leave_a_site_that_trusts_masks_only(
     asked: Asked, trusts: bool, masks: bool, refused: str
 ) -> None:
-    class Trusting(CountClient):
-        trusts_server = trusts
-
-    arrays, metrics = asked.ask(Trusting, masks_only=masks)
+    kind = TrustingSettings if trusts else CountSettings
+    arrays, metrics = asked.ask(settings=settings_of(kind), masks_only=masks)
     assert (metrics["refused"], len(arrays)) == (refused, 0 if refused else 2)
+
+
+@dataclass(frozen=True)
+class CentralSettings(TrustingSettings):
+    """The server adds the noise."""
+
+    @property
+    def mechanisms(self) -> Mapping[str, Mechanism]:
+        return {"all": CentralCount(), "zeros": CentralCount()}
+
+
+def test_what_the_server_adds_the_noise_to_leaves_as_it_is_and_is_charged(asked: Asked) -> None:
+    arrays, metrics = asked.ask(settings=settings_of(CentralSettings))
+    assert metrics["refused"] == "" and [int(array) for array in arrays] == [4, 2]
+    assert asked.ledger.costs() == [COST, COST] and asked.kinds() == ["open", "charge", "release"]
+
+
+def test_a_part_of_the_composition_that_a_method_does_not_make_is_named(asked: Asked) -> None:
+    """The charge has been made, and what is missing may depend on records: the answer is blank, the folder says why."""
+
+    class Forgets(CountClient):
+        def exact(self, question: int) -> dict[str, int]:
+            return {"all": super().exact(question)["all"]}
+
+    arrays, metrics = asked.ask(Forgets)
+    assert metrics["refused"] == "" and len(arrays) == 2 and min(int(array[0]) for array in arrays) > 2**20
+    words = (asked.workspace.folder.path / "errors.txt").read_text()
+    assert "the composition names a part 'zeros', which the answer lacks" in words
+    assert asked.workspace.folder.blank.exists()
 
 
 def test_another_public_set_is_refused(asked: Asked) -> None:
@@ -254,7 +324,10 @@ def test_seeded_noise_is_each_clients_own_and_the_ledger_says_that_it_protects_n
     assert [line.get("seeded") for line in asked.ledger.lines() if line["kind"] == "charge"] == [True, True]
 
 
-def test_a_run_of_its_own_has_just_the_budget_of_its_terms(asked: Asked) -> None:
+def test_a_run_of_its_own_has_just_the_budget_of_its_composition(asked: Asked) -> None:
     assert asked.ask(ledger=None)[1]["refused"] == ""
     account = Ledger(asked.workspace.folder.path / "ledger").account
-    assert (account.unit, account.adjacency, account.epsilon, account.delta) == ("record", "replace-one", 1.0, 1e-5)
+    assert (account.unit, account.adjacency, account.delta) == ("record", "replace-one", 1e-5)
+    spent = accounting.epsilon([COST, COST], 1e-5)
+    assert spent <= account.epsilon == pytest.approx(spent, rel=1e-6)
+    assert asked.ask(ledger=None, name="run/2")[1]["refused"] == "budget"

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedmd import FedmdClient, pack_predictions, states_folder, unpack_predictions
-from fedballot.clients.fedmd_private import LdpClient, NfdpClient, bounded
+from fedballot.clients.fedmd_private import LdpClient, NfdpClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
-from fedballot.privacy.accounting import accountants as accounting
+from fedballot.privacy import accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
-from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings, noisy_predictions
-from fedballot.settings.parts import build
+from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
 from fedballot.wire.packing import unpack_labels, unpack_singles
 
 DIGITS = {
@@ -259,12 +259,17 @@ def test_sampling_with_replacement_trains_on_duplicates(tmp_path):
     assert len(np.unique(own.x.reshape(300, -1), axis=0)) <= 100
 
 
+def charged(one):
+    """The sample that the client is charged for."""
+    return one.composition(None).parts["sample"]
+
+
 def test_a_client_below_the_declared_size_has_empty_seats(tmp_path):
     """That a client is so small decides about no refusal: its sample is drawn and charged as of the size agreed."""
     settings = build(NfdpSettings, DIGITS, {"k": 30, "share": "softmax"})
     data = federated_data(settings)
     one = client(NfdpClient, replace(settings, min_size=400), tmp_path, data=data)
-    assert one.workspace.records == 100 and one.sampling == one.charge == NfdpSample(400, 30)
+    assert one.workspace.records == 100 and one.sampling == charged(one) == NfdpSample(400, 30)
     arrays, _, metrics = ask(one, 1)
     assert metrics["refused"] == "" and len(arrays) == 1
     drawn = one.sample()
@@ -278,25 +283,25 @@ def test_a_client_below_the_declared_size_has_empty_seats(tmp_path):
 def test_a_client_above_the_declared_size_is_charged_for_what_it_draws(tmp_path):
     settings = build(NfdpSettings, DIGITS, {"k": 30, "min_size": 50})
     one = client(NfdpClient, settings, tmp_path)
-    assert one.sampling == one.charge == NfdpSample(100, 30)
+    assert one.sampling == charged(one) == NfdpSample(100, 30)
     at_site = NfdpClient(replace(one.workspace, settings=replace(settings, dataset=SITES)))
     # there the number of records is the site's own affair: the charge is what the fewest agreed on would cost
-    assert at_site.sampling == NfdpSample(100, 30) and at_site.charge == NfdpSample(50, 30)
+    assert at_site.sampling == NfdpSample(100, 30) and charged(at_site) == NfdpSample(50, 30)
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
 def test_ldp_noise_is_as_large_as_the_mechanism_says_and_all_rounds_fit_the_budget(noise, share, tmp_path):
     settings = build(LdpSettings, DIGITS, {"epsilon": 200, "noise": noise, "share": share})
-    noisy = noisy_predictions(settings, 10)
+    noisy = settings.noisy_predictions(10)
     assert 199.9 < noisy.epsilon(1e-3) <= 200
-    assert noisy.epsilon(1e-3) == accounting.epsilon([noisy.mechanism.cost()] * 4, 1e-3, noisy.accountant)
+    assert noisy.epsilon(1e-3) == accounting.epsilon([noisy.cost()] * 4, 1e-3, noisy.accountant)
     one = client(LdpClient, settings, tmp_path)
     release = unpack_singles(ask(one, 1)[0][0], (50, 10))
     learner = one.workspace.own_learner().load(state(tmp_path, 1))
     rows = np.random.default_rng(1).permutation(200)[:50]
-    plain = bounded(learner.predict_logits(one.workspace.data.public_x[rows]), settings)
-    spread = noisy.mechanism.sigma if noise == "gaussian" else np.sqrt(2) * noisy.mechanism.scale
+    plain = noisy.bounded(learner.predict_logits(one.workspace.data.public_x[rows]))
+    spread = noisy.noisy.sigma if noise == "gaussian" else np.sqrt(2) * noisy.noisy.scale
     assert np.std(release - plain) == pytest.approx(spread, rel=0.3)
     for number in (2, 3, 4):
         assert ask(one, number, plain if share == "logits" else None)[2]["refused"] == ""
@@ -343,9 +348,9 @@ def test_ldp_rounds_that_fail_are_told_blank_and_a_client_is_never_past_its_roun
 
 def test_ldp_needs_more_noise_for_more_rounds_and_more_queries(tmp_path):
     settings = build(LdpSettings, DIGITS, {"epsilon": 1})
-    sigma = noisy_predictions(settings, 10).mechanism.sigma
-    longer = noisy_predictions(replace(settings, rounds=15), 10).mechanism.sigma
-    wider = noisy_predictions(replace(settings, queries=200), 10).mechanism.sigma
+    sigma = settings.noisy_predictions(10).noisy.sigma
+    longer = replace(settings, rounds=15).noisy_predictions(10).noisy.sigma
+    wider = replace(settings, queries=200).noisy_predictions(10).noisy.sigma
     assert longer == pytest.approx(2 * sigma, rel=0.01)  # 16 releases for 4
     assert wider == pytest.approx(2 * sigma, rel=0.01)
 

@@ -15,27 +15,30 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients.base import BallotClient, Workspace
-from fedballot.clients.fedmd_private import NfdpClient, bounded
+from fedballot.clients.base import BallotClient
+from fedballot.clients.fedmd_private import NfdpClient
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
-from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import DeltaCost, GaussianCost, IntegerCost, PoissonCost
+from fedballot.learners.flat import flatten
+from fedballot.methods.registry import get_method
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import DeltaCost, GaussianCost, IntegerCost, PoissonCost
+from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger.ledger import Account, Ledger, RequestError
 from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.settings import fedkd, voting
-from fedballot.settings.fedaux import shared_mechanism, sums_mechanism
-from fedballot.settings.fedmd import noisy_predictions
+from fedballot.settings.class_sums import shared_mechanism, sums_mechanism
 from fedballot.settings.heads import class_mechanism, score_mechanism
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 
 CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
 ALL = {"clients": CLIENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_clients": False}
@@ -72,14 +75,14 @@ WORLD = world()
 
 
 def settings_of(method: str, **given: Any) -> Any:
-    return build(METHODS[method].settings, ALL, MODELS | given)
+    return build(get_method(method).settings, ALL, MODELS | given)
 
 
 def client(
     method: str, settings: CommonSettings, folder: Path, client_id: int = 0, data: FederatedData = WORLD, **changes: Any
 ) -> BallotClient[Any]:
     workspace = Workspace(client_id, settings, data, ClientFolder(folder / str(client_id)), "cpu")
-    return METHODS[method].client(replace(workspace, **changes))
+    return get_method(method).client(replace(workspace, **changes))
 
 
 @dataclass(frozen=True)
@@ -137,14 +140,14 @@ CASES = {
     "predictions": Case(
         "fedmd-ldp",
         {"share": "logits", "logit_bound": 0.5, "epsilon": 1000.0, "rounds": 1, "pretrain_epochs": 0},
-        lambda s: {"predictions": noisy_predictions(s, CLASSES).mechanism.sigma},
+        lambda s: {"predictions": s.noisy_predictions(CLASSES).noisy.sigma},
         lambda s, part, exact: clip_rows(exact, 0.5),
     ),
     "predictions with Laplace noise": Case(
         "fedmd-ldp",
         {"share": "logits", "logit_bound": 0.5, "epsilon": 1000.0, "rounds": 1, "pretrain_epochs": 0}
         | {"noise": "laplace"},
-        lambda s: {"predictions": math.sqrt(2) * noisy_predictions(s, CLASSES).mechanism.scale},
+        lambda s: {"predictions": math.sqrt(2) * s.noisy_predictions(CLASSES).noisy.scale},
         lambda s, part, exact: np.clip(exact, -0.5, 0.5),
     ),
     "heads": Case("fedauxfdp", {**HEADS, "head": "logistic"}, of_heads, lambda s, part, exact: exact.weights, ()),
@@ -178,9 +181,11 @@ def test_each_client_adds_all_of_its_noise_to_what_its_cost_speaks_of(
     _, _, metrics = one.fit(list(case.arrays), config)
     assert metrics["refused"] == "" and not one.failed, metrics
     question, expected = one.question(list(case.arrays), config), case.expected(settings)
-    parts, exact = one.parts(question, one.workspace.open_ledger(one.terms(question)).account.unit), one.exact(question)
+    composition, exact = one.composition(question), one.exact(question)
     told = [Ledger(tmp_path / str(client_id) / "ledger").stored("run/1")]
-    told += [one.drawn(question, parts) for _ in range(7)]  # few numbers leave some clients: more draws see less noise
+    told += [
+        one.drawn(question, composition) for _ in range(7)
+    ]  # few numbers leave some clients: more draws see less noise
     for part, sigma in expected.items():
         noise = np.array([release[part] for release in told]) - case.signal(settings, part, exact[part])
         noise = noise[:, :, case.first :]
@@ -257,7 +262,8 @@ def test_a_client_with_fewer_records_than_neighbours_counts_them_all(tmp_path: P
 
 def test_votes_are_charged_by_the_ledgers_own_unit(tmp_path: Path) -> None:
     one, queries = client("pate-fl", settings_of("pate-fl", sigma=4.0, vote_fraction=1.0), tmp_path), np.arange(QUERIES)
-    costs = {unit: one.parts(queries, unit)["votes"].cost for unit in ("client", "record")}  # type: ignore[arg-type]
+    units: tuple[Unit, Unit] = ("client", "record")
+    costs = {unit: one.composition(queries).costs(unit)["votes"] for unit in units}
     reach = {unit: cost.sensitivity for unit, cost in costs.items() if isinstance(cost, IntegerCost)}
     assert reach == pytest.approx({"client": math.sqrt(QUERIES), "record": math.sqrt(2 * QUERIES)})
 
@@ -267,17 +273,17 @@ def test_votes_are_charged_by_the_ledgers_own_unit(tmp_path: Path) -> None:
 
 def test_all_rounds_of_predictions_reach_the_target_and_are_charged(tmp_path: Path) -> None:
     settings = settings_of("fedmd-ldp", epsilon=2.0, rounds=3, share="logits")
-    cost = client("fedmd-ldp", settings, tmp_path).parts(None, "client")["predictions"].cost
-    assert cost is not None and 1.99 < accounting.epsilon([cost] * 4, settings.delta) <= 2.0
+    cost = client("fedmd-ldp", settings, tmp_path).composition(None).costs()["predictions"]
+    assert 1.99 < accounting.epsilon([cost] * 4, settings.delta) <= 2.0
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
 def test_no_predictions_move_further_than_is_paid_for(share: str, noise: str) -> None:
     settings = settings_of("fedmd-ldp", share=share, noise=noise, logit_bound=0.5, epsilon=100.0)
-    mechanism = noisy_predictions(settings, CLASSES).mechanism
+    told = settings.noisy_predictions(CLASSES)
     far = np.tile([1e3, 0, -1e3], (QUERIES, 1))
-    moved = bounded(far, settings) - bounded(-far, settings)
+    moved, mechanism = told.bounded(far) - told.bounded(-far), told.noisy
     reach = float(np.linalg.norm(moved) if noise == "gaussian" else np.abs(moved).max())
     assert 0.99 * mechanism.sensitivity < reach <= mechanism.sensitivity * (1 + 1e-9)
 
@@ -342,8 +348,11 @@ def test_a_sample_of_another_size_at_the_same_price_is_another_question(tmp_path
 
 def test_what_a_site_is_charged_for_its_sample_does_not_tell_its_number_of_records(tmp_path: Path) -> None:
     one = nfdp(tmp_path, min_size=20)
-    site = NfdpClient(replace(one.workspace, settings=replace(one.workspace.settings, dataset=SITES)))
-    assert site.charge == NfdpSample(20, 10) and site.sampling == NfdpSample(RECORDS, 10)
+    ledger = Ledger(tmp_path / "own", Account("site 0", "its records", "record", "add-remove", 1.0, 0.9))
+    settings = replace(one.workspace.settings, dataset=SITES)
+    site = NfdpClient(replace(one.workspace, settings=settings, ledger=ledger))
+    assert site.sampling == NfdpSample(RECORDS, 10) and len(site.sample()) == 10
+    assert ledger.costs() == [NfdpSample(20, 10).cost()] == list(site.composition(None).costs().values())
 
 
 # steps and differences
@@ -358,7 +367,7 @@ class Noting:
     def get_weights(self) -> list[np.ndarray]:
         return [np.zeros(50, np.float32)]
 
-    def descend(self, x: np.ndarray, y: np.ndarray, batches: Any, combine: Callable[..., np.ndarray]) -> None:
+    def sgd_steps(self, x: np.ndarray, y: np.ndarray, batches: Any, combine: Callable[..., np.ndarray]) -> None:
         assert len(x) == len(y) == RECORDS
         self.batches, self.combine = list(batches), combine
 
@@ -422,7 +431,7 @@ def test_a_blank_round_has_the_noise_of_all_its_steps(tmp_path: Path) -> None:
 def test_a_round_of_steps_is_charged_with_all_of_them_and_their_sampling(tmp_path: Path) -> None:
     settings = settings_of("dp-fedsgd", **TORCH, noise_multiplier=2.0, rate=0.1, epochs=2)
     one, start = client("dp-fedsgd", settings, tmp_path), Start(1, np.zeros(500, np.float32))
-    cost = one.parts(start, "record")["difference"].cost
+    cost = one.composition(start).costs()["difference"]
     assert isinstance(cost, PoissonCost)
     assert (cost.q, cost.steps) == (0.1, 20) and 1.99 < cost.multiplier < 2
 
@@ -431,7 +440,7 @@ def test_a_client_that_is_drawn_is_charged_as_if_it_always_were(tmp_path: Path) 
     settings = settings_of("dp-fedavg", **TORCH, noise_multiplier=2.0, participation=0.25)
     one, start = client("dp-fedavg", settings, tmp_path), Start(1, np.zeros(500, np.float32))
     assert isinstance(one, DpFedavgClient)
-    cost = one.parts(start, "client")["difference"].cost
+    cost = one.composition(start).costs()["difference"]
     assert isinstance(cost, GaussianCost) and cost.count == 1 and 0.5 < cost.mu < 0.503
 
 
@@ -444,6 +453,9 @@ def test_answers_that_only_their_sum_protects_do_not_leave_a_site_in_the_clear(
 
     ledger = Ledger(tmp_path / "own", Account("site 0", "its records", "client", "zero-out", 1e4, 1e-3))
     one = client(method, settings_of(method, **given), tmp_path, ledger=ledger, masks_only=True, read=never)
-    arrays, _, metrics = one.fit([], {"request": "run/1", "round": 1, "fingerprint": WORLD.public_fingerprint})
+    asked = np.arange(QUERIES)
+    if isinstance(one, DpFedavgClient):
+        asked = flatten(one.learner(1).get_weights())
+    arrays, _, metrics = one.fit([asked], {"request": "run/1", "round": 1, "fingerprint": WORLD.public_fingerprint})
     assert (arrays, metrics["refused"]) == ([], "policy") and "trusted server" in metrics["detail"]
     assert ledger.costs() == []

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.base import LONGEST_NAME, BallotClient, Workspace
+from fedballot.clients.base import LONGEST_NAME, BallotClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.ledger import SAMPLE, Account, Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import CommonSettings, build
-from tests.conftest import SMALL
+from fedballot.settings.parts import CommonSettings
+from tests.conftest import small_settings
 from tests.strategies.test_fedmd import strategy_of
 
 HEADS = {"extractor": "pca", "components": 20, "epsilon": 5.0}
@@ -53,7 +54,7 @@ class Asking:
 
     def __init__(self, method: str, given: dict[str, Any], kept: tuple[str, str], folder: Path, epsilon: float) -> None:
         self.method, self.folder = method, folder
-        self.settings = build(METHODS[method].settings, SMALL, {"clients": 4}, given)
+        self.settings = small_settings(get_method(method).settings, {"clients": 4}, given)
         self.data = federated_data(self.settings)
         self.account = Account("site 0", "its records", *kept, epsilon, 1e-3)  # type: ignore[arg-type]
         self.ledger = Ledger(folder / "own", self.account)
@@ -67,7 +68,7 @@ class Asking:
 
     def client(self, settings: CommonSettings | None = None, **changes: Any) -> BallotClient[Any]:
         workspace = Workspace(0, settings or self.settings, self.data, ClientFolder(self.folder), "cpu", self.ledger)
-        return METHODS[self.method].client(replace(workspace, **{"read": self.records, "version": "one", **changes}))
+        return get_method(self.method).client(replace(workspace, **{"read": self.records, "version": "one", **changes}))
 
     def ask(self, one: BallotClient[Any], arrays: Any = None, **config: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
         known = {"request": "run/1", "round": 1, "fingerprint": self.data.public_fingerprint, **config}
@@ -210,9 +211,8 @@ def test_a_ledger_of_another_unit_is_never_charged(
     one = asking(case)
     one.ledger = Ledger(one.folder / "other", replace(one.account, unit=kept[0], adjacency=kept[1]))  # type: ignore[arg-type]
     arrays, metrics = one.ask(one.client())
-    terms = one.client().terms(one.client().question(one.arrays, {"request": "run/1", "round": 1}))
-    assert terms is not None
-    if kept in ((terms.unit, terms.adjacency), *terms.also):
+    composition = one.client().composition(one.client().question(one.arrays, {"request": "run/1", "round": 1}))
+    if kept in ((composition.unit, composition.adjacency), *composition.also):
         assert metrics["refused"] == "" and len(one.kinds()) == 3
     else:
         assert (arrays, metrics["refused"]) == ([], "policy") and "cannot be added" in metrics["detail"]

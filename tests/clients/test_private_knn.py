@@ -10,27 +10,27 @@ import pytest
 from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.private_knn import KnnClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.learners.extractors import make_extractor
 from fedballot.learners.neighbours import nearest
 from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
 from fedballot.settings.voting import KnnSettings, mechanism
 from fedballot.wire.packing import unpack_integers
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 EXTRACTOR = "none+l2"
 
 
 @pytest.fixture
 def small() -> KnnSettings:
-    return build(KnnSettings, SMALL, {"epsilon": 5, "delta": 1e-4, "k": 7, "extractor": EXTRACTOR})
+    return small_settings(KnnSettings, {"epsilon": 5, "delta": 1e-4, "k": 7, "extractor": EXTRACTOR})
 
 
 def changed(settings: KnnSettings, **changes: object) -> KnnSettings:
@@ -75,7 +75,7 @@ def test_an_answer_is_counts_plus_a_noise_share(small, tmp_path):
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
     assert not 1e-6 < stats.chi2.cdf(statistic / 4, noise.size) < 1 - 1e-6
     # eight shares on sums of counts: the noise that replace-one with L2 sensitivity sqrt(2 Q) needs
-    total = share * math.sqrt(small.required_clients)
+    total = share * math.sqrt(small.min_clients)
     assert total == pytest.approx(gaussian.sigma(math.sqrt(600), 5, 1e-4), rel=0.01)
 
 

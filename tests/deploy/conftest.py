@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import pytest
 
@@ -27,3 +30,25 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
         yield made
     finally:
         made.processes.kill_all()
+
+
+_reads: list[str] = []
+
+
+@cache
+def _watch() -> None:
+    """Note which ledgers this process opens; an audit hook cannot be taken back, so there is one for all tests."""
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and str(arguments[0]).endswith("ledger.jsonl"):
+            _reads.append(str(arguments[0]))
+
+    sys.addaudithook(note)
+
+
+@pytest.fixture
+def reads() -> list[str]:
+    """The ledgers that this process has opened, one entry each time; a new line comes as a file of another name."""
+    _watch()
+    _reads.clear()
+    return _reads

@@ -19,6 +19,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
 from fedballot.deploy.flower import one_port
@@ -26,8 +27,7 @@ from fedballot.deploy.node import free_port
 from fedballot.deploy.server import add_site, init_server
 from fedballot.deploy.submit import Submitted, follow, submit
 from fedballot.deploy.template import init_site
-from fedballot.methods.registry import METHODS
-from fedballot.settings.parts import build
+from fedballot.methods.registry import get_method
 
 MODELS = ("random-forest", "logistic-regression", "mlp")
 FAULTS = Path(__file__).parent / "faults"
@@ -222,7 +222,7 @@ class Federation:
         """Hand a run to the server, as `fedballot submit` does, and come back at once."""
         chosen = {"dataset": SITES, **RUN, "public_dataset": str(self.folder / "public.npz"), **settings}
         given = {key: value for key, value in chosen.items() if value is not None}
-        asked = build(METHODS[method].settings, given)
+        asked = build(get_method(method).settings, given)
         return submit(self.server, method, asked, self.folder / name, resume=resume)
 
     def end(self, run: Submitted) -> dict[str, Any]:

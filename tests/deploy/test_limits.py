@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from fedballot.clients.base import Refusal
+from fedballot.clients.workspace import Refusal
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import Declaration, build, declaration, setting
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.client import SiteClient
@@ -26,29 +27,30 @@ from fedballot.deploy.rules import check_request, check_weights, limits_of, site
 from fedballot.deploy.site_file import Site, read_site
 from fedballot.deploy.template import init_site
 from fedballot.learners.extractors import network_digest
-from fedballot.methods.registry import METHODS, Method
+from fedballot.methods.registry import Method, all_methods, get_method
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
+from fedballot.settings.baselines import PooledSettings
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxSettings
 from fedballot.settings.fedmd import LdpSettings
-from fedballot.settings.parts import EXTRACTORS, CommonSettings, build, setting
+from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import KnnSettings, PateSettings
-from fedballot.settings.weights import DpFedavgSettings
+from fedballot.settings.weights_private import DpFedavgSettings
 from tests.deploy.harness import edit, write_data
 
 READERS = {"client", "server", "machine", "site"}
 OWN = {"dataset", "public_dataset", "clients", "client_models"}  # what a site's file says itself
-FIELDS = [(method, field) for method in METHODS.values() for field in dataclasses.fields(method.settings)]
-INFINITE = [(method, field.name) for method, field in FIELDS if field.metadata["infinite"]]
+FIELDS = [(method, field) for method in all_methods().values() for field in dataclasses.fields(method.settings)]
+INFINITE = [(method, field.name) for method, field in FIELDS if declaration(field).infinite]
 NO_NOISE = {("fedaux", "epsilon"), ("fedaux-f", "epsilon")}  # whose target is infinite, always
-METHOD = {"argvalues": list(METHODS.values()), "ids": list(METHODS)}
+METHOD = {"argvalues": list(all_methods().values()), "ids": list(all_methods())}
 
 
 def new_site(folder: Path, text: str = "", **changes: Any) -> Site:
     """A site of three, numbered 1, with changed keys and more lines under [allowed.settings]."""
     init_site(folder, number=1, sites=3, server="localhost:1")
     path = folder / "site.toml"
-    edit(path, model="logistic-regression", methods=list(METHODS), secure_aggregation=False, **changes)
+    edit(path, model="logistic-regression", methods=list(all_methods()), secure_aggregation=False, **changes)
     path.write_text(path.read_text() + text)
     return read_site(path)
 
@@ -70,7 +72,7 @@ def asked(kind: type[Any] | Method = PateSettings, **changes: Any) -> Any:
 def refusal(site: Site, settings: Any, method: str = "pate-fl") -> str:
     """The sentence with which a request is refused; empty if it is not."""
     try:
-        check_request(site, METHODS[method], settings)
+        check_request(site, get_method(method), settings)
     except Refusal as error:
         assert error.reason == "policy"
         return str(error)
@@ -79,14 +81,17 @@ def refusal(site: Site, settings: Any, method: str = "pate-fl") -> str:
 
 @pytest.mark.parametrize(("method", "field"), FIELDS, ids=[f"{method.name}-{field.name}" for method, field in FIELDS])
 def test_every_setting_of_every_method_has_a_reader_and_a_limit_that_fits_it(method: Method, field: Any) -> None:
-    reads, limit = field.metadata["reads"], field.metadata["site_limit"]
+    declared = declaration(field)
+    reads, limit = declared.reads, declared.site_limit
     kind = typing.get_type_hints(method.settings)[field.name]
     assert reads in READERS and (reads == "site") == (field.name in OWN)
     if reads != "client":
         assert limit is None, "a limit on what no client reads says nothing"
         return
-    assert limit is not None, f"{field.name} reaches clients: give it a site_limit, or () for its default alone"
-    if limit == EXTRACTORS:
+    assert limit is not None or declared.kind, (
+        f"{field.name} reaches clients: give it a site_limit, or () for its default alone"
+    )
+    if declared.kind == "extractor":
         assert kind is str
     elif kind in (int, float):
         low, high = limit
@@ -100,19 +105,19 @@ def test_every_setting_of_every_method_has_a_reader_and_a_limit_that_fits_it(met
 def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone() -> None:
     """A text without a choice of words could name a module, a file or an address."""
     texts = {
-        (field.name, field.metadata["reads"] if field.metadata["site_limit"] is None else field.metadata["site_limit"])
+        (field.name, declaration(field).kind or declaration(field).site_limit, declaration(field).reads)
         for method, field in FIELDS
         if typing.get_type_hints(method.settings)[field.name] in (str, tuple[str, ...])
     }
     assert texts == {
-        ("dataset", "site"),
-        ("public_dataset", "site"),
-        ("client_models", "site"),
-        ("server_model", "server"),
-        ("graph_features", "server"),
-        ("server_features", "server"),
-        ("private_classes", ()),
-        ("extractor", EXTRACTORS),
+        ("dataset", None, "site"),
+        ("public_dataset", None, "site"),
+        ("client_models", None, "site"),
+        ("server_model", None, "server"),
+        ("graph_features", "extractor", "server"),
+        ("server_features", "extractor", "server"),
+        ("private_classes", (), "client"),
+        ("extractor", "extractor", "client"),
     }
 
 
@@ -127,7 +132,7 @@ class NewSettings(CommonSettings):
 
 @pytest.mark.parametrize(("name", "value"), [("depth", 4), ("style", "odd"), ("source", "https://example.org/x.py")])
 def test_a_new_setting_stays_at_its_default_unless_its_declaration_says_more(site: Site, name: str, value: Any) -> None:
-    method = dataclasses.replace(METHODS["pate-fl"], settings=NewSettings)
+    method = dataclasses.replace(get_method("pate-fl"), settings=NewSettings)
     check_request(site, method, asked(NewSettings))
     with pytest.raises(Refusal, match=f"{name}={value!r}; this site allows .* only"):
         check_request(site, method, asked(NewSettings, **{name: value}))
@@ -142,7 +147,7 @@ def test_a_new_setting_stays_at_its_default_unless_its_declaration_says_more(sit
         ({"lr": 1e300}, "lr=1e+300; this site allows 1e-06 to 10"),
         ({"lr": 1e-300}, "lr=1e-300; this site allows 1e-06 to 10"),
         ({"domain_adaptation": 1e9, "abstain": False}, "domain_adaptation=1000000000.0; this site allows 0.0 to 10"),
-        ({"min_clients": 1}, "min_clients=1 asks for the answers of 1 sites; this site allows at least 2"),
+        ({"min_clients": 1}, "min_clients=1; this site allows at least 2"),
         ({"noise_seed": 1}, "seeded noise protects nobody"),
         ({"test_source": "private"}, "test_source='private'; this site allows public only"),
     ],
@@ -177,7 +182,7 @@ def test_the_fewest_colluders_and_answers_are_the_site_s_to_say(tmp_path: Path, 
     assert refusal(site, asked(**good)) == ""
     assert "colluders=0; this site allows 1 to 1000000" in refusal(site, asked(**good | {"colluders": 0}))
     few = asked(**good | {"min_clients": 2, "secure_aggregation": False})
-    assert "min_clients=2 asks for the answers of 2 sites" in refusal(site, few)
+    assert "min_clients=2; this site allows at least 3" in refusal(site, few)
     assert refusal(site, asked(**good | {"min_clients": 0})) == "", "nine in ten of three are three"
 
 
@@ -197,13 +202,13 @@ def test_a_score_head_without_noise_does_not_leave_beside_a_class_head_that_is_p
         settings = asked(FedauxfdpSettings, **chosen, components=20, score_epsilon=score_epsilon)
         fingerprint = federated_data(settings).public_fingerprint
         config = {"request": f"{score_epsilon}/1", "round": 1, "fingerprint": fingerprint}
-        found, _, metrics = SiteClient(site.path, METHODS["fedauxfdp"], settings).fit([], config)
+        found, _, metrics = SiteClient(site.path, get_method("fedauxfdp"), settings).fit([], config)
         assert (len(found), metrics["refused"]) == (arrays, refused)
     assert len(Ledger(site.budget.ledger).costs()) == 2, "those of the first request"
 
 
 def test_a_method_of_one_client_is_none_of_a_site_s(site: Site) -> None:
-    assert "no site takes part" in refusal(site, asked(CommonSettings), "centralized")
+    assert "no site takes part" in refusal(site, asked(PooledSettings), "centralized")
 
 
 # names of modules
@@ -237,7 +242,7 @@ def knn_site(tmp_path: Path, **changes: Any) -> tuple[Site, dict[str, Any]]:
 def ask_knn(site: Site, chosen: dict[str, Any], **changes: Any) -> dict[str, Any]:
     settings = asked(KnnSettings, **chosen, **changes)
     config = {"request": "r/1", "round": 1, "fingerprint": federated_data(settings).public_fingerprint}
-    _, _, metrics = SiteClient(site.path, METHODS["private-knn-fl"], settings).fit([np.arange(100)], config)
+    _, _, metrics = SiteClient(site.path, get_method("private-knn-fl"), settings).fit([np.arange(100)], config)
     return metrics
 
 
@@ -281,7 +286,7 @@ def test_no_other_name_that_the_server_sets_reaches_the_site(site: Site, method:
 def test_what_clients_read_reaches_the_site_as_asked(site: Site) -> None:
     seen = site_settings(site, asked(epochs=7, lr=0.1, colluders=1, seed=9, server_lr=0.5, passes=2))
     assert (seen.epochs, seen.lr, seen.colluders, seen.seed) == (7, 0.1, 1, 9)
-    assert (seen.server_lr, seen.passes) == (CommonSettings.server_lr, PateSettings.passes)
+    assert (seen.server_lr, seen.passes) == (PateSettings.server_lr, PateSettings.passes)
 
 
 # weights that the server sends
@@ -324,7 +329,7 @@ def test_landmarks_queries_masks_and_models_are_no_weights_of_an_extractor(site:
 # a hostile server
 
 
-def values_for(kind: Any, limits: dict[str, Any]) -> st.SearchStrategy[Any]:
+def values_for(kind: Any, declared: Declaration) -> st.SearchStrategy[Any]:
     """Values of a declared type, most of them near its range, some at the ends of what can be written."""
     if typing.get_origin(kind) is Literal:
         return st.sampled_from(typing.get_args(kind))
@@ -334,11 +339,10 @@ def values_for(kind: Any, limits: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.sampled_from(
             ["auto", "pca", "hog+pca", "this:s", "shutil:disk_usage", "simclr-resnet8", "/etc/passwd"]
         )
-    low, high = (limits[end] for end in ("low", "high"))
     numbers = st.integers(-2, 3000) | st.sampled_from([0, 1, 2**31, 2**63, 10**18])
     if kind is float:
         numbers = st.floats(0, 20) | st.floats() | st.sampled_from([1e-300, 1e300, math.inf])
-    ends = [end for end in (low, high) if end is not None]
+    ends = [end for end in (declared.low, declared.high) if end is not None]
     return numbers | st.sampled_from([kind(end) for end in ends]) if ends else numbers
 
 
@@ -352,14 +356,14 @@ def acceptable(method: Method) -> dict[str, Any]:
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[Method, Any]:
     """A method and settings of it; up to four of them, of whatever kind, are drawn, the others would be accepted."""
-    method = draw(st.sampled_from(list(METHODS.values())))
+    method = draw(st.sampled_from(list(all_methods().values())))
     kinds = typing.get_type_hints(method.settings)
     fields = draw(st.lists(st.sampled_from(dataclasses.fields(method.settings)), max_size=4, unique=True))
     chosen = acceptable(method)
     for field in fields:
         kind = kinds[field.name]
         if kind in (int, float, bool, str) or typing.get_origin(kind) is Literal:
-            chosen[field.name] = draw(values_for(kind, field.metadata["limits"]))
+            chosen[field.name] = draw(values_for(kind, declaration(field)))
         elif field.name == "noise_seed":
             chosen[field.name] = draw(st.none() | st.integers(0, 9))
         else:
@@ -386,15 +390,15 @@ def test_any_settings_are_refused_or_lie_within_every_limit(strict: Site, reques
         return
     seen = site_settings(strict, settings)
     assert 2 <= seen.epochs <= 50 and 1 <= seen.batch_size <= 4096 and 1e-6 <= seen.lr <= 10
-    assert seen.required_clients >= 2 and getattr(seen, "colluders", 1) >= 1
+    assert seen.min_clients >= 2 and getattr(seen, "colluders", 1) >= 1
     assert getattr(seen, "extractor", "pca").strip() == "pca" and getattr(seen, "noise_seed", None) is None
     for field in dataclasses.fields(method.settings):
         value, asked_for = getattr(seen, field.name), getattr(settings, field.name)
         assert not (isinstance(asked_for, float) and math.isinf(asked_for))
         assert not isinstance(value, str) or ":" not in value
-        if field.metadata["reads"] in ("server", "machine"):
+        if declaration(field).reads in ("server", "machine"):
             assert value == field.default
-        elif field.metadata["reads"] == "client" and isinstance(value, int | float) and not isinstance(value, bool):
+        elif declaration(field).reads == "client" and isinstance(value, int | float) and not isinstance(value, bool):
             assert abs(value) < 2**63
     assert {name for name, limit in limits_of(strict, method).items() if not limit.holds(getattr(seen, name))} == set()
 
@@ -403,7 +407,7 @@ def test_the_hostile_server_is_not_always_refused(strict: Site) -> None:
     """Else the test above would hold of a site that answers nothing."""
     accepted = {
         method.name
-        for method in METHODS.values()
+        for method in all_methods().values()
         if not refusal(strict, asked(method, **acceptable(method)), method.name)
     }
-    assert accepted == set(METHODS) - {"fedaux", "fedaux-f", "centralized", "public-only"}
+    assert accepted == set(all_methods()) - {"fedaux", "fedaux-f", "centralized", "public-only"}

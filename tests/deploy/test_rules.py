@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 from fedballot.core.errors import RunError
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.template import init_site
-from fedballot.methods.registry import METHODS
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.methods.registry import get_method
+from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import PateSettings
 from tests.deploy.harness import edit, write_data
 
@@ -65,7 +66,7 @@ def ask(site: Path, asked: PateSettings, request: str = "r/1", method: str = "pa
     """The arrays and metrics of the site's answer."""
     config = {"request": request, "round": 1, "fingerprint": federated_data(asked).public_fingerprint}
     queries = np.arange(asked.query_count, dtype=np.int32)
-    arrays, one, metrics = SiteClient(site, METHODS[method], asked).fit([queries], config)
+    arrays, one, metrics = SiteClient(site, get_method(method), asked).fit([queries], config)
     assert one == 1
     return arrays, metrics
 
@@ -139,7 +140,7 @@ def test_the_budget_ends_in_words_and_without_a_charge(site):
 @pytest.mark.parametrize(("accountant", "refused"), [("exact", "settings"), ("rdp", "")])
 def test_laplace_noise_needs_an_accountant_that_knows_it(site, accountant, refused):
     edit(site, accountant=accountant, methods=["fedmd-ldp"], unit="client", largest_epsilon=100.0)
-    kind = METHODS["fedmd-ldp"].settings
+    kind = get_method("fedmd-ldp").settings
     common = {field.name: getattr(settings(site), field.name) for field in dataclasses.fields(CommonSettings)}
     laplace = {"epsilon": 90, "rounds": 1, "queries": 20, "pretrain_epochs": 0, "noise": "laplace"}
     asked = build(kind, common | laplace)

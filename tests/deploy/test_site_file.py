@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from fedballot.core.errors import SettingsError
+from fedballot.deploy.limits import Limit
 from fedballot.deploy.site_file import check_modes, read_site
 from fedballot.deploy.template import init_site
 
@@ -141,11 +142,11 @@ def test_limits_of_one_s_own_are_read(folder: Path) -> None:
     text = 'epochs = [1, 200]\nlr = [1e-5, 1.0]\nshare = ["argmax"]\nabstain = [true]\nprecision = ["float16"]'
     site = read_site(changed(folder, "# epochs = [1, 200]", text))
     assert site.allowed.settings == {
-        "epochs": (1, 200),
-        "lr": (1e-5, 1.0),
-        "share": ("argmax",),
-        "abstain": (True,),
-        "precision": ("float16",),
+        "epochs": Limit(1, 200),
+        "lr": Limit(1e-5, 1.0),
+        "share": Limit(values=("argmax",)),
+        "abstain": Limit(values=(True,)),
+        "precision": Limit(values=("float16",)),
     }
     without = read_site(changed(folder, "[allowed.settings]\n" + text, ""))
     assert without.allowed.settings == {}

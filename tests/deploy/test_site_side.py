@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.base import BallotClient, Refusal, Workspace
+from fedballot.clients.base import BallotClient
 from fedballot.clients.pate import PateClient
+from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import RunError
+from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient, make_site_client, own_version
 from fedballot.deploy.rules import check_request, site_settings
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.time_limit import TimeLimitError, time_limit
-from fedballot.methods.registry import METHODS, Method
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.methods.registry import Method, get_method
+from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
 from tests.deploy.harness import edit
 from tests.deploy.hostile import COMMON, make_site, world
 from tests.deploy.test_time_limit import in_main, in_thread
@@ -39,7 +40,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def settings(site: Path, method: str = "pate-fl", **changes: Any) -> Any:
-    kind = METHODS[method].settings
+    kind = get_method(method).settings
     names = {field.name for field in dataclasses.fields(kind)}
     given = {**COMMON, "dataset": SITES, "public_dataset": str(site.parents[1] / "public.npz"), "epsilon": 8.0}
     return build(kind, {name: value for name, value in given.items() if name in names}, changes)
@@ -50,7 +51,7 @@ def ask(site: Path, asked: Any = None, name: str = "run/1", method: Method | str
     asked = asked or settings(site)
     config = {"request": name, "round": 1, "fingerprint": federated_data(asked).public_fingerprint}
     queries = np.arange(asked.query_count, dtype=np.int32)
-    found, _, metrics = SiteClient(site, METHODS[method] if isinstance(method, str) else method, asked).fit(
+    found, _, metrics = SiteClient(site, get_method(method) if isinstance(method, str) else method, asked).fit(
         [queries], config
     )
     return found, metrics
@@ -69,7 +70,6 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "sites": ({}, {"clients": 4}, "clients=4, but this site joined a federation of 3"),
     "queries": ({"queries": 7}, {}, "8 queries are more than the 7 that this site allows"),
     "seeds": ({}, {"noise_seed": 1}, "seeded noise protects nobody"),
-    "masks": ({"secure_aggregation": True}, {}, "leave under masks only"),
     "answers": ({"least_clients": 3}, {"min_clients": 2}, "min_clients=2 asks for the answers of 2 sites"),
     "infinite targets": ({}, {"epsilon": float("inf")}, "epsilon=inf: this site releases nothing without noise"),
     "limits": ({}, {"epochs": 501}, "epochs=501; this site allows 1 to 500"),
@@ -81,10 +81,10 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def test_each_rule_refuses_by_itself_what_passes_without_it(
     site: Path, rules: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
-    check_request(read_site(site), METHODS["pate-fl"], settings(site))
+    check_request(read_site(site), get_method("pate-fl"), settings(site))
     edit(site, **rules)
     with pytest.raises(Refusal) as refusal:
-        check_request(read_site(site), METHODS["pate-fl"], settings(site, **changes))
+        check_request(read_site(site), get_method("pate-fl"), settings(site, **changes))
     assert refusal.value.reason == "policy" and words in str(refusal.value)
 
 
@@ -94,14 +94,22 @@ def test_a_site_asks_its_rules_before_anything_else(site: Path) -> None:
     assert (found, metrics["refused"]) == ([], "policy") and not (site.parent / "ledger").exists()
 
 
+def test_a_site_that_asks_for_masks_answers_nothing_in_the_clear(site: Path) -> None:
+    assert ask(site)[1]["refused"] == ""
+    edit(site, secure_aggregation=True)
+    found, metrics = ask(site, name="run/2")
+    assert (found, metrics["refused"]) == ([], "policy") and "leaves under masks" in metrics["detail"]
+    assert kinds(site).count("charge") == 1
+
+
 def test_as_many_queries_as_allowed_pass(site: Path) -> None:
     edit(site, queries=8, least_clients=3)
-    check_request(read_site(site), METHODS["pate-fl"], settings(site))
+    check_request(read_site(site), get_method("pate-fl"), settings(site))
 
 
 def test_a_method_of_one_client_is_refused(site: Path) -> None:
     with pytest.raises(Refusal, match="no site takes part in it"):
-        check_request(read_site(site), METHODS["centralized"], settings(site, "centralized"))
+        check_request(read_site(site), get_method("centralized"), settings(site, "centralized"))
 
 
 def test_what_the_server_sets_for_itself_reaches_no_client(site: Path) -> None:
@@ -161,6 +169,38 @@ def test_the_budget_of_the_file_is_the_ledgers(site: Path) -> None:
     assert (found, metrics["refused"]) == ([], "budget") and kinds(site).count("charge") == 1
 
 
+@pytest.mark.parametrize(("name", "lines"), [("run/2", 2), ("run/1", 0)])
+def test_a_request_reads_the_ledger_once_whatever_it_asks(site: Path, reads: list[str], name: str, lines: int) -> None:
+    assert ask(site)[1]["refused"] == "" and reads == [], "it writes the first one"
+    before = kinds(site)
+    reads.clear()
+    assert ask(site, name=name)[1]["refused"] == "" and len(reads) == 1
+    assert len(kinds(site)) == len(before) + lines
+
+
+def test_a_request_that_the_budget_refuses_reads_the_ledger_once(site: Path, reads: list[str]) -> None:
+    ask(site)
+    edit(site, epsilon=1.0)
+    ask(site, name="run/2")  # notes the other budget
+    reads.clear()
+    assert ask(site, name="run/2")[1]["refused"] == "budget" and len(reads) == 1
+
+
+def test_lines_of_another_process_are_seen(site: Path) -> None:
+    """Although a ledger reads its file once: the first draw is told, the second is not, and both are charged once."""
+    read = read_site(site)
+    ledger, other = SiteLedger(read), SiteLedger(read)
+
+    def draw() -> dict[str, np.ndarray]:
+        other.release("run/1", {"x": COST}, lambda: {"x": np.zeros(2)}, digest="asked")
+        return {"x": np.ones(2)}
+
+    assert ledger.release("run/1", {"x": COST}, draw, digest="asked")["x"].tolist() == [0, 0]
+    assert [line["kind"] for line in ledger.lines()] == ["open", "charge", "release"]
+    assert release(other)["x"].tolist() == [0, 0]
+    assert other.head == ledger.head == Ledger(read.budget.ledger).head
+
+
 # the site's client
 
 
@@ -178,7 +218,7 @@ class Forgetful(PateClient):
 
 
 def test_an_answer_of_a_method_that_forgets_the_ledger_stays(site: Path) -> None:
-    forgetful = dataclasses.replace(METHODS["pate-fl"], client=Forgetful)
+    forgetful = dataclasses.replace(get_method("pate-fl"), client=Forgetful)
     found, metrics = ask(site, method=forgetful)
     assert (found, metrics["refused"]) == ([], "site") and kinds(site) == ["open", "data"]
 
@@ -191,7 +231,7 @@ def workspace_of(site: Path) -> Workspace[Any]:
         seen.append(workspace)
         return PateClient(workspace)
 
-    method = dataclasses.replace(METHODS["pate-fl"], client=noted)  # type: ignore[arg-type]
+    method = dataclasses.replace(get_method("pate-fl"), client=noted)  # type: ignore[arg-type]
     make_site_client(read, method, settings(site), SiteLedger(read))
     return seen[0]  # type: ignore[no-any-return]
 

@@ -14,10 +14,18 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import discrete, gaussian, papers
-from fedballot.privacy.accounting.accountants import epsilon
-from fedballot.privacy.accounting.costs import CohortCost, DeltaCost, GaussianCost, LaplaceCost, PoissonCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import (
+    CohortCost,
+    DeltaCost,
+    GaussianCost,
+    LaplaceCost,
+    PoissonCost,
+    discrete,
+    epsilon,
+    gaussian,
+    papers,
+)
 from fedballot.privacy.audit import statistics as audit
 from fedballot.privacy.mechanisms import heads
 from fedballot.privacy.mechanisms.logits import NoisyLogits

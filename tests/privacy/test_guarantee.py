@@ -44,7 +44,7 @@ def test_sentence_states_everything_that_the_number_depends_on() -> None:
     said = CLIENT.sentence()
     for part in (
         "what the aggregator publishes",
-        "participant",
+        "client",
         "73.7",
         "4.3",
         "0.001",

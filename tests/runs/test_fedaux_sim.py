@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.core.files import read_arrays
-from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.core.progress import Silent
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.sim import simulate
 
 pytestmark = pytest.mark.slow

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedballot.settings.fedmd import NfdpSettings
 from fedballot.core.files import read_arrays
-from fedballot.settings.parts import build
+from fedballot.core.setting import build
+from fedballot.settings.fedmd import NfdpSettings
 from tests.inprocess import run_here
 
 pytestmark = pytest.mark.slow

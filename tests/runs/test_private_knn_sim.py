@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fedballot.settings.voting import KnnSettings
 from fedballot.core.progress import Silent
-from fedballot.settings.parts import build
+from fedballot.settings.voting import KnnSettings
 from fedballot.sim import simulate
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 
 @pytest.mark.slow
@@ -22,13 +21,13 @@ def test_digits_are_learnt_from_neighbour_counts(tmp_path):
         "client_models": "cnn-small",  # clients of this method train nothing
         "min_clients": 8,
     }
-    settings = build(KnnSettings, SMALL, changes)
+    settings = small_settings(KnnSettings, changes)
     result = simulate("private-knn-fl", settings, tmp_path / "run", resume=False, progress=Silent())
     assert result["status"] == "done" and result["warnings"] == []
     assert result["metrics"]["server_accuracy"] > 0.75  # chance is .1
     assert result["metrics"]["client_accuracy"]["mean"] > 0.75  # each client's own neighbours; from its folder
-    record, client_id = result["guarantees"][:2]  # what `epsilon` is for comes first
-    assert (record["unit"], record["adjacency"], client_id["unit"]) == ("record", "replace-one", "client")
-    assert 3.9 < record["epsilon"] <= 4 < client_id["epsilon"]
+    record, client = result["guarantees"][:2]  # what `epsilon` is for comes first
+    assert (record["unit"], record["adjacency"], client["unit"]) == ("record", "replace-one", "client")
+    assert 3.9 < record["epsilon"] <= 4 < client["epsilon"]
     assert result["clients"]["answered"] == 8
     assert result["metrics"]["released_noise_sigma"] == pytest.approx(24.4, rel=0.2)

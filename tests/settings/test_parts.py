@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedballot.core.errors import SettingsError
-from fedballot.methods.registry import METHODS
-from fedballot.settings import parts as settings
-from fedballot.settings.parts import CommonSettings, build, load_file, load_preset, parse_assignments, preset_names
+from fedballot.core.setting import Settings, again, build, declaration, setting
+from fedballot.methods.registry import all_methods, settings_types
+from fedballot.settings.layers import load_file, load_preset, parse_assignments, preset_names, resolve
+from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import PateSettings
 
 
 def test_later_layers_win():
-    found = build(CommonSettings, {"clients": 7, "epochs": 3}, {"clients": "9"})
-    assert (found.clients, found.epochs, found.batch_size) == (9, 3, CommonSettings().batch_size)
+    found = build(PateSettings, {"clients": 7, "epochs": 3}, {"clients": "9"})
+    assert (found.clients, found.epochs, found.batch_size) == (9, 3, PateSettings().batch_size)
 
 
 @pytest.mark.parametrize(
@@ -73,16 +74,15 @@ def test_assignments():
             parse_assignments([bad])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", all_methods())
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_fits_every_method(preset, method):
-    found = build(METHODS[method].settings, *load_preset(preset).layers(method))
-    assert found.clients >= 1
+    resolve(method, settings_types(), preset=preset)
 
 
 def test_presets_name_only_methods_that_exist():
     for preset in preset_names():
-        assert set(load_preset(preset).by_method) <= set(METHODS)
+        assert set(load_preset(preset).by_method) <= set(all_methods())
         assert load_preset(preset).about
 
 
@@ -94,10 +94,11 @@ def test_unknown_preset_names_the_nearest():
 def test_files(tmp_path):
     good = tmp_path / "good.toml"
     good.write_text("clients = 5\n[pate-fl]\nepsilon = 2\n")
-    assert build(PateSettings, *load_file(good, tuple(METHODS)).layers("pate-fl")).epsilon == 2
+    chosen = resolve("pate-fl", settings_types(), config=good)
+    assert (chosen.clients, chosen.epsilon) == (5, 2)
     good.write_text("[pate-f]\nepsilon = 2\n")
     with pytest.raises(SettingsError, match=r"good\.toml: table \[pate-f\].*did you mean 'pate-fl'"):
-        load_file(good, tuple(METHODS))
+        load_file(good, tuple(all_methods()))
     bad = tmp_path / "bad.toml"
     bad.write_text("clients = ")
     with pytest.raises(SettingsError, match=r"bad\.toml: not valid TOML"):
@@ -107,9 +108,9 @@ def test_files(tmp_path):
 
 
 def test_every_field_is_explained_and_its_default_is_allowed():
-    for method in METHODS.values():
+    for method in all_methods().values():
         for field in dataclasses.fields(method.settings):
-            assert field.metadata["help"], field.name
+            assert declaration(field).help, field.name
         method.settings()
 
 
@@ -122,10 +123,49 @@ def test_any_layer_gives_settings_or_a_settings_error(layer):
 def test_plain_values_rebuild_the_same_settings():
     one = build(PateSettings, {"epsilon": "inf", "client_models": "mlp,knn", "noise_seed": 3})
     assert build(PateSettings, one.to_dict()) == one
-    assert settings.build(PateSettings, PateSettings().to_dict()) == PateSettings()
+    assert build(PateSettings, PateSettings().to_dict()) == PateSettings()
 
 
-def test_required_clients_is_nine_in_ten():
-    assert build(CommonSettings, {"clients": 100}).required_clients == 90
-    assert build(CommonSettings, {"clients": 1}).required_clients == 1
-    assert build(CommonSettings, {"clients": 100, "min_clients": 3}).required_clients == 3
+def test_without_further_words_nine_in_ten_clients_must_answer():
+    assert build(CommonSettings, {"clients": 100}).min_clients == 90
+    assert build(CommonSettings, {"clients": 1}).min_clients == 1
+    assert build(CommonSettings, {"clients": 100, "min_clients": 3}).min_clients == 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Part(Settings):
+    """A part whose field a method declares again."""
+
+    width: int = setting(3, "how wide", low=1, reads="server", headline=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(Part):
+    """A method with another default."""
+
+    width: int = again(Part, "width", 5, high=9)
+
+
+def test_a_field_declared_again_keeps_all_but_what_it_changes():
+    first, (second,) = declaration(dataclasses.fields(Part)[0]), dataclasses.fields(Method)
+    assert (Method().width, declaration(second)) == (5, dataclasses.replace(first, high=9.0))
+    for width in (0, 10):
+        with pytest.raises(SettingsError, match=f"width={width}"):
+            Method(width=width)
+
+
+def test_what_each_machine_reads_is_left_out_on_demand():
+    common = CommonSettings(workers=3)
+    assert {*common.to_dict()} - {*common.to_dict(machine=False)} == {
+        "workers",
+        "device",
+        "gpu_fraction",
+        "round_timeout_s",
+    }
+
+
+def test_the_top_of_a_report_shows_settings_that_say_something():
+    shown = build(PateSettings, {"partition": "dirichlet", "sigma": 0}).headline()
+    assert {"partition", "alpha", "epsilon", "student"} <= {*shown}
+    assert not {"classes_per_client", "sigma", "queries", "seed"} & {*shown}
+    assert "alpha" not in PateSettings().headline()

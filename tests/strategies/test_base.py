@@ -10,24 +10,24 @@ from flwr.server.client_proxy import ClientProxy
 
 from fedballot.core.errors import RunError
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
 from fedballot.settings.voting import PateSettings
-from fedballot.strategies.pate import PateStrategy
+from fedballot.strategies.voting import VotingStrategy
 
 
-class Workspace(ClientProxy):
+class Proxy(ClientProxy):
     """A connected client that the test answers for."""
 
     fit = get_properties = get_parameters = evaluate = reconnect = None
 
 
-Workspace.__abstractmethods__ = frozenset()
+Proxy.__abstractmethods__ = frozenset()
 
 
-def strategy(settings: PateSettings) -> PateStrategy:
+def strategy(settings: PateSettings) -> VotingStrategy:
     data = federated_data(settings)
-    return PateStrategy(
+    return VotingStrategy(
         settings,
         data=data,
         device="cpu",
@@ -40,7 +40,7 @@ def strategy(settings: PateSettings) -> PateStrategy:
 
 def answer(client_id: int, *arrays: np.ndarray, **metrics: object) -> tuple[ClientProxy, FitRes]:
     known = {"client_id": client_id, "began": 1.0, "compute_s": 0.5, "refused": "", "detail": "", **metrics}
-    return Workspace(str(client_id)), FitRes(Status(Code.OK, ""), ndarrays_to_parameters(list(arrays)), 1, known)
+    return Proxy(str(client_id)), FitRes(Status(Code.OK, ""), ndarrays_to_parameters(list(arrays)), 1, known)
 
 
 def ballot(dtype: type = np.int8) -> np.ndarray:
@@ -78,29 +78,29 @@ def test_every_kind_of_bad_answer_is_counted_and_the_rest_is_used(small):
         "raised": 1,
         "no answer": 1,
     }
-    assert np.array_equal(one.histogram, 3 * ballot(np.int64))
+    assert np.array_equal(one.state()["total"], 3 * ballot(np.int64))
     assert one.outcome()["metrics"]["released_noise_sigma"] > 0
     assert one.round_records[0]["answered"] == 3
 
 
 def test_damaged_bytes_are_unreadable_not_a_crash(small):
     one = strategy(build(PateSettings, small.to_dict(), {"min_clients": 8}))
-    workspace, reply = answer(0, ballot())
+    proxy, reply = answer(0, ballot())
     reply.parameters.tensors[0] = reply.parameters.tensors[0][:50]
     with pytest.raises(RunError, match="unreadable: 1"):
-        one.aggregate_fit(1, [(workspace, reply)], [])
+        one.aggregate_fit(1, [(proxy, reply)], [])
 
 
 def test_pickled_objects_are_not_opened(small):
     one = strategy(build(PateSettings, small.to_dict(), {"min_clients": 8}))
-    workspace, reply = answer(0, ballot())
+    proxy, reply = answer(0, ballot())
     import io
 
     stream = io.BytesIO()
     np.save(stream, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     reply.parameters.tensors[0] = stream.getvalue()
     with pytest.raises(RunError, match="unreadable: 1"):
-        one.aggregate_fit(1, [(workspace, reply)], [])
+        one.aggregate_fit(1, [(proxy, reply)], [])
 
 
 def test_too_few_good_answers_are_an_error_that_says_why(small):
@@ -116,7 +116,7 @@ def test_the_wrong_number_of_clients_is_an_error(small, monkeypatch):
     monkeypatch.setattr("fedballot.strategies.rounds.JOIN_TIMEOUT_S", 1)
     manager = SimpleClientManager()
     for client_id in range(3):
-        manager.register(Workspace(str(client_id)))
+        manager.register(Proxy(str(client_id)))
     with pytest.raises(RunError, match="3 clients are connected, but clients=8"):
         strategy(small).configure_fit(1, ndarrays_to_parameters([]), manager)
 
@@ -124,7 +124,7 @@ def test_the_wrong_number_of_clients_is_an_error(small, monkeypatch):
 def test_every_client_is_asked_the_same_and_bytes_are_counted(small):
     one, manager = strategy(small), SimpleClientManager()
     for client_id in range(8):
-        manager.register(Workspace(str(client_id)))
+        manager.register(Proxy(str(client_id)))
     asked = one.configure_fit(1, ndarrays_to_parameters([]), manager)
     assert len(asked) == 8
     instructions = [ins for _, ins in asked]

@@ -9,22 +9,23 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from fedballot.clients.base import Workspace
-from fedballot.clients.fedaux import class_axes
+from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import public_features, split_public
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import gaussian, papers
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.heads import fit_head, prepare
 from fedballot.runs.engine import federated_data
-from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, sums_mechanism
-from fedballot.settings.heads import FeddSettings, HeadSettings, class_mechanism, score_mechanism
-from fedballot.settings.parts import build
+from fedballot.settings.class_sums import sums_mechanism
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
+from fedballot.settings.heads import FeddSettings, PrivateHeadSettings, class_mechanism, score_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import WireError
 
@@ -41,7 +42,12 @@ DIGITS = {
     "components": 30,
     "noise_seed": 5,
 }
-KINDS = {"fedauxfdp": FedauxfdpSettings, "fedd-p": FeddSettings, "fedavg-p": HeadSettings, "fedaux-f": FedauxFSettings}
+KINDS = {
+    "fedauxfdp": FedauxfdpSettings,
+    "fedd-p": FeddSettings,
+    "fedavg-p": PrivateHeadSettings,
+    "fedaux-f": FedauxFSettings,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -57,12 +63,12 @@ def client(method, settings, folder, client_id=0, data=None):
     workspace = Workspace(
         client_id, settings, data or federated_data(settings), ClientFolder(folder / str(client_id)), "cpu"
     )
-    return METHODS[method].client(workspace)
+    return get_method(method).client(workspace)
 
 
 def strategy(method, settings):
     data = federated_data(settings)
-    return METHODS[method].strategy(
+    return get_method(method).strategy(
         settings,
         data=data,
         device="cpu",
@@ -86,7 +92,8 @@ def run(method, settings, folder):
     sent = [
         ask(client(method, settings, folder, client_id), server.request(1)) for client_id in range(settings.clients)
     ]
-    server.combine(1, [Answer(client_id, server.read(arrays), 0, 0) for client_id, arrays in enumerate(sent)])
+    answers = [Answer(client_id, server.read(arrays), 0, 0) for client_id, arrays in enumerate(sent)]
+    server.round_records.append({"answered": len(sent), "metrics": server.combine(1, answers)})
     return server, sum(array.nbytes for array in sent[0])
 
 
@@ -224,7 +231,7 @@ def test_heads_and_predictions_teach_the_same(tmp_path):
         run("fedauxfdp", of("fedauxfdp", share=share, head="logistic", epsilon=5.0), tmp_path / share)[0]
         for share in ("heads", "predictions")
     ]
-    soft = [one._release["soft_labels"] for one in told]
+    soft = [one.state()["soft_labels"] for one in told]
     assert np.abs(soft[0] - soft[1]).max() < 0.02  # float16
 
 
@@ -256,7 +263,7 @@ def test_without_noise_the_average_of_heads_is_that(tmp_path):
         ).weights
         for rows in data.parts
     ]
-    assert np.allclose(server._release["head"], np.mean(heads, axis=0), atol=2e-3)
+    assert np.allclose(server.state()["head"], np.mean(heads, axis=0), atol=2e-3)
     assert server.guarantees()[0].status == "none"
     (charge,) = (line for line in Ledger(tmp_path / "0" / "ledger").lines() if line["kind"] == "charge")
     assert charge["costs"] == {} and charge["uncharged"] == ["classes"]  # on the record that nothing protects it

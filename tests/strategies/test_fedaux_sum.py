@@ -9,13 +9,13 @@ import pytest
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
+from fedballot.core.setting import build
 from fedballot.privacy.audit.statistics import variance_p_value
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.runs.engine import federated_data
-from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism, sums_mechanism
-from fedballot.settings.parts import build
+from fedballot.settings.class_sums import FedauxfdpSumSettings, shared_mechanism, sums_mechanism
 from tests.inprocess import run_here
 from tests.strategies.test_fedaux import DIGITS, client, strategy
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedaux_weights import FedauxClient
 from fedballot.clients.frozen import public_features
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedaux import FedauxSettings
-from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
 from fedballot.strategies.fedaux_weights import FedauxStrategy
 

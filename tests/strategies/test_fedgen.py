@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from flwr.common import ndarrays_to_parameters
 
-from fedballot.clients.base import Refusal, Workspace
 from fedballot.clients.fedgen import FedgenClient
+from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder
+from fedballot.core.setting import build
 from fedballot.learners import latent
 from fedballot.runs.engine import federated_data, make_client
 from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import build
 from fedballot.settings.weights import FedgenSettings
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import WireError, payload_bytes

@@ -14,30 +14,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, pack_answer
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder, RunFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.datasets.federation import build as build_data
 from fedballot.datasets.sources import load
 from fedballot.distillation.aggregation import class_weights
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import gaussian
 from fedballot.runs.engine import federated_data, make_server
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
-from fedballot.settings.parts import build
 from fedballot.strategies.base import Answer
-from tests.conftest import SMALL
+from tests.conftest import SMALL, small_settings
 from tests.datasets.test_multilabel import write_yeast
 
 
 def strategy(settings):
     name = "fedkd-dp" if isinstance(settings, FedkdDpSettings) else "fedkd"
     data = federated_data(settings)
-    return METHODS[name].strategy(
+    return get_method(name).strategy(
         settings,
         data=data,
         device="cpu",
@@ -63,7 +63,7 @@ def test_weights_of_each_class_add_up_to_one_also_where_nobody_has_it(counts):
 
 
 def test_the_average_is_equation_2():
-    settings = build(FedkdSettings, SMALL, {"gamma": "inf", "levels": 65536})
+    settings = small_settings(FedkdSettings, {"gamma": "inf", "levels": 65536})
     server = strategy(settings)
     rng = np.random.default_rng(0)
     logits, counts = rng.normal(size=(3, 300, 10)), rng.integers(0, 50, size=(3, 10))
@@ -78,19 +78,19 @@ def test_the_average_is_equation_2():
 
 @pytest.mark.parametrize("gamma", [0.5, 4.0])
 def test_the_noise_is_laplace_of_scale_one_over_gamma_drawn_once_and_kept(gamma):
-    settings = build(FedkdSettings, SMALL, {"gamma": gamma})
+    settings = small_settings(FedkdSettings, {"gamma": gamma})
     server = strategy(settings)
     server.combine(1, answers(server, np.zeros((2, 300, 10)), np.ones((2, 10), int)))
-    noise = server.consensus
+    noise = server.state()["consensus"]
     # |Laplace| is exponential: 3,000 of them have a mean within 9 % at five deviations
     assert np.abs(noise).mean() * gamma == pytest.approx(1, abs=0.1)
     assert np.mean(noise**2) * gamma**2 == pytest.approx(2, abs=0.5)
     later = strategy(settings)
     later.restore(server.state())
-    assert np.array_equal(later.consensus, noise)
+    assert np.array_equal(later.state()["consensus"], noise)
     other = strategy(settings)
     other.combine(1, answers(other, np.zeros((2, 300, 10)), np.ones((2, 10), int)))
-    assert not np.array_equal(other.consensus, noise)  # never the experiment's seed
+    assert not np.array_equal(other.state()["consensus"], noise)  # never the experiment's seed
 
 
 @pytest.mark.parametrize("loss", ["l2", "mae", "kl"])
@@ -104,7 +104,7 @@ def test_the_server_learns_the_ensemble_with_every_loss(loss, model):
         "server_epochs": 150,
         "server_batch_size": 32,
     }
-    server = strategy(build(FedkdSettings, SMALL, changes))
+    server = strategy(small_settings(FedkdSettings, changes))
     data = server.data
     logits = 6.0 * np.eye(10)[data.public_y[server.queries]] - 0.6
     server.round_records.append({"metrics": server.combine(1, answers(server, [logits], [np.ones(10, int)]))})
@@ -115,29 +115,30 @@ def test_the_server_learns_the_ensemble_with_every_loss(loss, model):
 
 
 def test_the_printed_method_says_what_leaks_and_promises_nothing():
-    server = strategy(build(FedkdSettings, SMALL))
+    server = strategy(small_settings(FedkdSettings))
     guarantee = server.guarantees()[0]
     assert (guarantee.status, guarantee.epsilon) == ("none", math.inf)
     assert json.loads(json.dumps(guarantee.worded()))["epsilon"] is None
     for word in ("logits", "largest logit", "number of records of each class"):
         assert word in server.warnings()[0]
-    bare = strategy(build(FedkdSettings, SMALL, {"logit_bound": 5, "weights": "equal"}))
+    bare = strategy(small_settings(FedkdSettings, {"logit_bound": 5, "weights": "equal"}))
     assert "number of records" not in bare.warnings()[0]
     assert bare.guarantees()[0].status == "none"
 
 
 def test_the_sound_variant_averages_what_was_paid_for():
-    settings = build(FedkdDpSettings, SMALL, {"queries": 300})
+    settings = small_settings(FedkdDpSettings, {"queries": 300})
     server = strategy(settings)
     steps = np.arange(3000).reshape(300, 10)
     server.combine(1, [Answer(k, steps.astype(np.int32), 0.0, 0.0) for k in range(4)])
-    assert np.allclose(server.consensus, steps * mechanism(settings, 10).mechanism.grid)
+    consensus = server.learn(server.state()).release["consensus"]
+    assert np.allclose(consensus, steps * mechanism(settings, 10).mechanism.grid)
     seen, own = server.guarantees()
     assert (seen.unit, seen.adjacency, seen.status, seen.view) == ("client", "zero-out", "proved", "output only")
     assert 7.99 < seen.epsilon <= 8
     assert own.view == "server's view"
     assert own.epsilon > seen.epsilon
-    seeded = strategy(build(FedkdDpSettings, SMALL, {"noise_seed": 1}))
+    seeded = strategy(small_settings(FedkdDpSettings, {"noise_seed": 1}))
     assert {g.status for g in seeded.guarantees()} == {"seeded"}
 
 
@@ -173,7 +174,7 @@ def yeast(tmp_path, monkeypatch):
     ],
 )
 def test_several_labels_per_record(method, changes, yeast, tmp_path):
-    entry = METHODS[method]
+    entry = get_method(method)
     settings = build(entry.settings, yeast, changes)
     server = strategy(settings)
     ballots = []
@@ -192,17 +193,20 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
 
 
 def test_methods_that_take_one_label_refuse_several(yeast, tmp_path):
-    settings = build(METHODS["pate-fl"].settings, yeast)
-    folder = RunFolder.open(tmp_path / "run", "pate-fl", settings.to_dict(), resume=False)
+    settings = build(get_method("pate-fl").settings, yeast)
+    folder = RunFolder.open(tmp_path / "run", "pate-fl", settings, resume=False)
     with pytest.raises(SettingsError, match="several labels per record, which pate-fl cannot take: use fedkd"):
-        make_server(METHODS["pate-fl"], settings, folder, workers=1, progress=Silent())
+        make_server(get_method("pate-fl"), settings, folder, workers=1, progress=Silent())
 
 
 def test_a_pool_without_labels_of_the_task_gives_no_accuracy_of_the_consensus():
-    server = strategy(build(FedkdSettings, SMALL))
+    server = strategy(small_settings(FedkdSettings))
     unknown = np.full_like(server.data.public_y, -1)
     server.data = replace(server.data, public_y=unknown)
-    assert server.combine(1, answers(server, [np.zeros((300, 10))], [np.ones(10, int)])) == {"consensus_accuracy": None}
+    metrics = server.combine(1, answers(server, [np.zeros((300, 10))], [np.ones(10, int)]))
+    server.round_records.append({"metrics": metrics})
+    assert server.outcome()["metrics"]["label_accuracy"] is None
+    assert server.round_records[0]["metrics"] == {"consensus_accuracy": None}
 
 
 class Node(ClientProxy):
@@ -225,33 +229,38 @@ Node.__abstractmethods__ = frozenset()
 
 def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp_path):
     changes = {"clients": 5, "min_clients": 4, "queries": 60, "epsilon": 1000, "secure_aggregation": True}
-    settings = build(FedkdDpSettings, SMALL, changes)
+    settings = small_settings(FedkdDpSettings, changes)
     server = strategy(settings)
 
-    def workspace(client_id):
+    def client(client_id):
         return FedkdDpClient(
             Workspace(client_id, settings, server.data, ClientFolder(tmp_path / str(client_id)), "cpu")
         )
 
     running = BallotServer(server, lambda error: None)
-    nodes = [Node(workspace, client_id) for client_id in range(5)]
+    nodes = [Node(client, client_id) for client_id in range(5)]
     for node in nodes:
         running.client_manager().register(node)
     running.fit(1, 60)
     kept = [read_arrays(next((tmp_path / str(a) / "ledger" / "releases").glob("*.npz")))["logits"] for a in range(5)]
-    assert np.allclose(server.consensus, sum(kept) * (server.mechanism.mechanism.grid / 5))
+    assert np.array_equal(server.state()["total"], sum(kept))
     assert not any(
         np.array_equal(array, kept[node.client_id]) for node in nodes for sent in node.replies for array in sent
     )
     (guarantee,) = server.guarantees()
     assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
     assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen
+    folder = RunFolder.open(tmp_path / "run", "fedkd-dp", settings.to_dict(), resume=False)
+    folder.save()
+    server.save(folder)
+    consensus = read_arrays(folder.release)["consensus"]
+    assert np.allclose(consensus, sum(kept) * (mechanism(settings, 10).mechanism.grid / 5))
 
 
 def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_path):
     pytest.importorskip("torch")
     changes = {"answers": 3, "queries": 50, "gamma": "inf", "client_models": "mlp-torch", "server_model": "mlp-torch"}
-    settings = build(FedkdSettings, SMALL, changes)
+    settings = small_settings(FedkdSettings, changes)
     server = strategy(settings)
     assert server.request(1)[0].size == 50 and server.shape == (150, 10)
     config = {"fingerprint": server.fingerprint, "request": "r/1"}
@@ -268,22 +277,23 @@ def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_p
 
     server.combine(1, [Answer(0, ballot, 0.0, 0.0)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedballot.strategies.fedkd.make_learner", lambda *_, **__: Remembers())
-        server.distil()
+        patch.setattr("fedballot.strategies.one_shot.make_learner", lambda *_, **__: Remembers())
+        server.distill(server.state()["consensus"])
     ((x, targets),) = asked
     assert np.array_equal(x[:50], server.data.public_x[server.queries])
     assert not np.array_equal(x[50:100], x[:50]) and not np.array_equal(x[50:100], x[100:])
     own = one.model().predict_logits(x)
     own -= own.mean(axis=1, keepdims=True)
     assert np.abs(targets - own).max() <= np.abs(own).max() / 199 + 1e-4
-    mean = (server.consensus[:50] + server.consensus[50:100] + server.consensus[100:]) / 3
+    consensus = server.state()["consensus"]
+    mean = (consensus[:50] + consensus[50:100] + consensus[100:]) / 3
     right = np.mean(mean.argmax(axis=1) == server.data.public_y[server.queries])
-    assert server.keep(server.consensus)["consensus_accuracy"] == right
+    assert server.quality(consensus)["consensus_accuracy"] == right
 
 
 def test_each_answer_of_the_sound_variant_is_a_query_that_is_paid_for():
-    four = build(FedkdDpSettings, SMALL, {"queries": 60, "answers": 4})
-    same = build(FedkdDpSettings, SMALL, {"queries": 240})
+    four = small_settings(FedkdDpSettings, {"queries": 60, "answers": 4})
+    same = small_settings(FedkdDpSettings, {"queries": 240})
     assert (four.record_count, four.query_count) == (60, 240)  # a site allows so many queries
     assert mechanism(four, 10) == mechanism(same, 10)
     assert mechanism(four, 10).sensitivity == pytest.approx(math.sqrt(240))

@@ -13,19 +13,21 @@ from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedmd import unpack_predictions
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import papers
-from fedballot.runs.engine import Recorder, federated_data, prepare_worker
+from fedballot.runs.engine import federated_data, prepare_worker
 from fedballot.runs.legacy_api import BallotServer
+from fedballot.runs.recorder import Recorder
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
-from fedballot.settings.parts import CommonSettings, build
+from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import pack_labels
 
@@ -72,8 +74,8 @@ Local.__abstractmethods__ = frozenset()
 def run(method: str, settings: CommonSettings, out: Path, before=lambda client_id, number: None, resume=False):
     """A run as the engine makes it, but for the transport; returns (strategy, result)."""
     prepare_worker(with_torch=True)
-    entry, data = METHODS[method], federated_data(settings)
-    folder = RunFolder.open(out, method, settings.to_dict(), resume=resume)
+    entry, data = get_method(method), federated_data(settings)
+    folder = RunFolder.open(out, method, settings, resume=resume)
     strategy = entry.strategy(
         settings,
         data=data,
@@ -96,7 +98,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
 
 def strategy_of(settings, method="fedmd"):
     data = federated_data(settings)
-    return METHODS[method].strategy(
+    return get_method(method).strategy(
         settings,
         data=data,
         device="cpu",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.settings.parts import build
-from fedballot.settings.weights import DpFedavgSettings
+from fedballot.core.setting import build
+from fedballot.settings.weights_private import DpFedavgSettings
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import strategy_of
 from tests.strategies.test_weights import DIGITS

@@ -11,19 +11,20 @@ import pytest
 from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
 from fedballot.clients.private_knn import KnnClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError
+from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import build
 from fedballot.runs.engine import federated_data
 from fedballot.runs.legacy_api import BallotServer
-from fedballot.settings.parts import build
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
-from fedballot.strategies.pate import PateStrategy
-from fedballot.wire.secagg import protocol as secagg
-from tests.conftest import SMALL
+from fedballot.strategies.voting import VotingStrategy
+from fedballot.wire import secagg
+from tests.conftest import small_settings
 
 
 class Node(ClientProxy):
@@ -44,7 +45,7 @@ Node.__abstractmethods__ = frozenset()
 
 @dataclass
 class World:
-    """Parties on disk, and what the server has been told."""
+    """Clients on disk, and what the server has received."""
 
     settings: PateSettings
     folder: Path
@@ -75,9 +76,9 @@ class World:
         self.replies.append((client_id, ins, res))
         return res
 
-    def strategy(self) -> PateStrategy:
+    def strategy(self) -> VotingStrategy:
         data = federated_data(self.settings)
-        made = PateStrategy(
+        made = VotingStrategy(
             self.settings,
             data=data,
             device="cpu",
@@ -89,9 +90,9 @@ class World:
         made.take_up(self.folder / "checkpoint.npz")
         return made
 
-    def run(self, strategy: PateStrategy | None = None) -> PateStrategy:
+    def run(self, strategy: VotingStrategy | None = None) -> VotingStrategy:
         strategy = strategy or self.strategy()
-        self.server = BallotServer(strategy, lambda error: None)
+        self.server = BallotServer(strategy, lambda error: None if error else strategy.outcome())
         for client_id in range(self.settings.clients):
             self.server.client_manager().register(Node(self, client_id))
         self.server.fit(strategy.rounds - strategy.rounds_done, 60)
@@ -100,7 +101,7 @@ class World:
     def releases(self, clients: Any) -> np.ndarray:
         """What the clients' ledgers say that they have released, (clients, Q, C)."""
         found = [next((self.folder / "clients" / str(a) / "ledger" / "releases").glob("*.npz")) for a in clients]
-        return np.stack([secagg.read_arrays(path)["votes"] for path in found])
+        return np.stack([read_arrays(path)["votes"] for path in found])
 
     def charged(self) -> list[int]:
         return [client_id for client_id in range(self.settings.clients) if self._lines(client_id)]
@@ -121,22 +122,22 @@ def world(tmp_path: Path) -> World:
         "server_epochs": 1,
         "epsilon": 40,
     }
-    return World(build(PateSettings, SMALL, changes, {"secure_aggregation": True}), tmp_path)
+    return World(small_settings(PateSettings, changes, {"secure_aggregation": True}), tmp_path)
 
 
-def told(done: PateStrategy) -> list[dict[str, Any]]:
+def told(done: VotingStrategy) -> list[dict[str, Any]]:
     return [one.worded() for one in done.guarantees()]
 
 
 def test_the_tally_is_the_plain_sum_and_the_trust_is_stated(world: World) -> None:
     done = world.run()
-    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
     first = told(done)[0]
     assert (first["trust"], first["view"]) == ("secure aggregation (m_min=4, t=0)", "server's view")
     # the noise of six came, that of four was agreed and charged
     noisy = mechanism(world.settings)
     assert first["epsilon"] < noisy.epsilon(1e-3, "client") <= 40
-    assert "with the noise of 6 participants" in first["composition"]
+    assert "with the noise of 6 clients" in first["composition"]
     assert not [g for g in told(done) if g["trust"] == "self"]
     assert done.aggregation["secure"] and done.round_records[0]["answered"] == 6
 
@@ -145,7 +146,7 @@ def test_neighbours_are_counted_under_masks_too(world: World) -> None:
     given = {key: value for key, value in world.settings.to_dict().items() if key in KnnSettings.__dataclass_fields__}
     world.settings, world.client = build(KnnSettings, given, {"k": 3, "unit": "record", "epsilon": 40}), KnnClient
     done = world.run()
-    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
     assert told(done)[0]["trust"] == "secure aggregation (m_min=4, t=0)"
 
 
@@ -171,7 +172,7 @@ def test_nothing_private_travels_beside_the_masks(world: World) -> None:
 def test_every_lost_client_is_counted_once_and_the_sum_is_of_the_others(world: World) -> None:
     world.gone = {(secagg.SHARES, 1): "raises", (secagg.MASKED, 4): "damaged"}
     done = world.run()
-    assert np.array_equal(done.histogram, world.releases([0, 2, 3, 5]).sum(axis=0))
+    assert np.array_equal(done.state()["total"], world.releases([0, 2, 3, 5]).sum(axis=0))
     counts = done.counts
     assert (counts.asked, counts.answered, dict(counts.rejected)) == (6, 4, {"no answer": 1, "shape": 1})
     assert told(done)[0]["epsilon"] == pytest.approx(mechanism(world.settings).epsilon(1e-3, "client"))
@@ -180,14 +181,14 @@ def test_every_lost_client_is_counted_once_and_the_sum_is_of_the_others(world: W
 def test_a_client_that_leaves_after_its_ballot_is_in_the_sum(world: World) -> None:
     world.gone = {(secagg.MASKED, 1): "leaves", (secagg.UNMASK, 2): "raises"}
     done = world.run()
-    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
     assert (done.counts.answered, dict(done.counts.rejected)) == (6, {})
 
 
 def test_a_client_that_leaves_between_exchanges_is_counted_and_left_out(world: World) -> None:
     world.gone = {(secagg.KEYS, 1): "leaves", (secagg.SHARES, 3): "poses"}
     done = world.run()
-    assert np.array_equal(done.histogram, world.releases([0, 2, 4, 5]).sum(axis=0))
+    assert np.array_equal(done.state()["total"], world.releases([0, 2, 4, 5]).sum(axis=0))
     assert dict(done.counts.rejected) == {"no answer": 1, "client_id": 1}
 
 
@@ -214,7 +215,7 @@ def test_after_an_abort_the_run_goes_on_with_the_same_ballots_and_charges(world:
     world.gone = {}
     done = world.run()
     assert np.array_equal(world.releases([1, 3, 4]), before)
-    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
     assert [world._lines(client_id) for client_id in range(6)] == [1] * 6
 
 
@@ -223,23 +224,23 @@ def test_an_opened_sum_survives_a_server_that_breaks_while_it_learns(world: Worl
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(PateStrategy, "combine_sum", breaks)
+        patch.setattr(VotingStrategy, "learn_from_sum", breaks)
         with pytest.raises(MemoryError):
             world.run()
     asked = len(world.replies)
     done = world.run()
     assert len(world.replies) == asked
-    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
     assert (done.counts.asked, done.counts.answered, len(done.round_records)) == (6, 6, 1)
     # and without what the server has kept, nobody opens it again
-    (world.folder / "sum.npz").unlink()
+    (world.folder / "checkpoint.npz").unlink()
     with pytest.raises(RunError, match="opened: 6"):
         world.run()
 
 
 def test_too_few_helpers_are_a_clear_error(world: World) -> None:
     world.gone = {(secagg.UNMASK, client_id): "raises" for client_id in (0, 1, 2)}
-    with pytest.raises(RunError, match=r"exchange of unmask: 3 clients told .* 4 are needed.* no answer: 3"):
+    with pytest.raises(RunError, match=r"exchange of unmask: 3 clients sent .* 4 are needed.* no answer: 3"):
         world.run()
 
 
@@ -295,7 +296,7 @@ def test_a_client_whose_own_work_fails_is_in_the_sum_with_its_noise(world: World
     monkeypatch.setattr(PateClient, "votes", breaks)
     done = world.run()
     assert (done.counts.answered, dict(done.counts.rejected)) == (6, {})
-    assert np.array_equal(done.histogram, world.releases(range(6)).sum(axis=0))
+    assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
     assert world.releases([2]).any() and world.charged() == list(range(6))
     assert "patient 17" in (world.folder / "clients" / "2" / "errors.txt").read_text()
 
@@ -309,7 +310,7 @@ def test_a_budget_that_is_spent_is_a_refusal_at_the_first_exchange(world: World)
     assert dict(done.counts.rejected) == {"budget": 1}
     stages = [ins.config["stage"] for client_id, ins, _ in world.replies if client_id == 0]
     assert stages == [secagg.KEYS] and world._lines(0) == 1
-    assert np.array_equal(done.histogram, world.releases(range(1, 6)).sum(axis=0))
+    assert np.array_equal(done.state()["total"], world.releases(range(1, 6)).sum(axis=0))
 
 
 def test_an_exchange_goes_on_about_what_was_asked_first(world: World) -> None:
@@ -333,5 +334,6 @@ def test_votes_without_noise_take_the_fewest_bits(world: World) -> None:
     world.settings = build(PateSettings, world.settings.to_dict(), {"epsilon": "inf"})
     done = world.run()
     assert done.aggregation["bits"] == 4
-    assert (done.histogram >= 0).all() and (done.histogram.sum(axis=1) <= 6).all() and done.histogram.sum() > 60
+    total = done.state()["total"]
+    assert (total >= 0).all() and (total.sum(axis=1) <= 6).all() and total.sum() > 60
     assert told(done)[0]["status"] == "none"

@@ -10,11 +10,12 @@ from flwr.server.strategy.aggregate import aggregate
 
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
+from fedballot.core.setting import build
 from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.flat import flatten, unflatten
+from fedballot.learners.objectives import Proximal
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
-from fedballot.settings.weights import MomentumSettings, ProxSettings, WeightsSettings
+from fedballot.settings.weights import FedavgmSettings, FedavgSettings, ProxSettings
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import run, strategy_of
 
@@ -33,8 +34,8 @@ DIGITS = {
 }
 
 
-def settings(**over) -> WeightsSettings:
-    return build(WeightsSettings, DIGITS, over)
+def settings(**over) -> FedavgSettings:
+    return build(FedavgSettings, DIGITS, over)
 
 
 def test_the_average_is_flowers_own_and_one_by_hand():
@@ -128,7 +129,7 @@ def test_momentum_is_flowers_own():
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("method", "kind"), [("fedprox", ProxSettings), ("fedavgm", MomentumSettings)])
+@pytest.mark.parametrize(("method", "kind"), [("fedprox", ProxSettings), ("fedavgm", FedavgmSettings)])
 def test_the_kin_of_fedavg_learn(method, kind, tmp_path):
     over = {"mu": 1.0} if method == "fedprox" else {"momentum": 0.5}
     _, result = run(method, build(kind, DIGITS, over), tmp_path)
@@ -136,12 +137,12 @@ def test_the_kin_of_fedavg_learn(method, kind, tmp_path):
     assert result["guarantees"][0]["status"] == "none"
 
 
-def test_a_strong_pull_keeps_a_client_near_the_servers_weights():
+def test_a_strong_proximal_term_keeps_a_client_near_the_servers_weights():
     moved = []
     for mu in (0.0, 10.0):
         learner = strategy_of(settings(), "fedavg").new_learner(0)
         start = flatten(learner.get_weights())
         data = federated_data(settings())
-        learner.fit(data.public_x, data.public_y, epochs=3, pull=mu)
+        learner.fit(data.public_x, data.public_y, epochs=3, objective=Proximal(learner.get_weights(), mu))
         moved.append(np.linalg.norm(flatten(learner.get_weights()) - start))
     assert moved[1] < 0.5 * moved[0]

@@ -12,17 +12,17 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.weights_private import DpFedavgClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.folders import ClientFolder
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import CohortCost, PoissonCost
+from fedballot.core.setting import build
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import CohortCost, PoissonCost
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.runs.engine import federated_data
-from fedballot.settings.parts import build
-from fedballot.settings.weights import DpFedavgSettings, DpFedsgdSettings, client_mechanism, record_mechanism
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, client_mechanism, record_mechanism
 from fedballot.strategies.base import Answer
 from tests.strategies.test_fedmd import run, strategy_of
 from tests.strategies.test_weights import DIGITS

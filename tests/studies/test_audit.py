@@ -12,7 +12,7 @@ import pytest
 from fedballot.core.errors import RunError
 from fedballot.learners import training
 from fedballot.learners.augment import GREY, Augmenter
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import all_methods
 from fedballot.privacy.mechanisms import logits, subsampled, vectors, votes
 from fedballot.privacy.mechanisms.heads import PrivateHead
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
@@ -40,7 +40,7 @@ def test_real_clients_as_they_are_pass(method, audit, tmp_path) -> None:
 
 
 def test_every_method_that_protects_all_that_it_releases_is_audited() -> None:
-    noisy = {name for name, method in METHODS.items() if "noise_seed" in method.settings.__dataclass_fields__}
+    noisy = {name for name, method in all_methods().items() if "noise_seed" in method.settings.__dataclass_fields__}
     assert noisy - set(AUDITS) == {"fedaux", "fedaux-f", "fedkd"}  # which promise nothing about all that they tell
 
 
@@ -57,14 +57,14 @@ def unclipped(rows, bound):
 
 def augmented(patch: Patch) -> None:
     """One public stream for the whole batch, by place."""
-    plain = training.descend
+    plain = training.sgd_steps
 
-    def descend(net, inputs, data, *rest, **more):
+    def sgd_steps(net, inputs, data, *rest, **more):
         change = Augmenter(GREY, *data.shape[2:], data.device) if data.ndim == 4 else (lambda x: x)
         with training.seeded(7, data.device):
             plain(net, lambda rows: change(inputs(rows)), data, *rest, **more)
 
-    patch.setattr(training, "descend", descend)
+    patch.setattr(training, "sgd_steps", sgd_steps)
 
 
 def by_turns(draw: Callable[[int, int, int], np.ndarray]) -> Callable[[Patch], None]:

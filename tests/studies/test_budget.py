@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedballot.core.errors import SettingsError
-from fedballot.privacy.accounting import accountants as accounting
 from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import DeltaCost, GaussianCost, IntegerCost, PoissonCost
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.report.budget_plot import planning_figure
 from fedballot.studies.budget import (
@@ -24,7 +22,6 @@ from fedballot.studies.budget import (
     largest_rho,
     make_plan,
     noise_curve,
-    repeated,
     votes_curve,
 )
 
@@ -157,15 +154,3 @@ def test_knn_counts_are_planned_with_the_paper_s_factor_k() -> None:
 def test_a_target_out_of_range_is_refused(target: float) -> None:
     with pytest.raises(SettingsError, match="epsilon"):
         make_plan(MNIST, 1e-3, "client", target)
-
-
-@pytest.mark.parametrize("cost", [GaussianCost(0.1, 2), IntegerCost(3.0, 9, 8.0, 4, True), PoissonCost(0.1, 2.0, 3)])
-def test_repeated_costs_add_up_as_the_accountant_adds_them(cost) -> None:
-    route = "pld" if isinstance(cost, PoissonCost) else "exact"
-    together = accounting.epsilon([repeated(cost, 3)], 1e-5, route)
-    assert together == pytest.approx(accounting.epsilon([cost] * 3, 1e-5, route), rel=1e-6)
-
-
-def test_a_sample_is_not_repeated() -> None:
-    with pytest.raises(SettingsError, match="once"):
-        repeated(DeltaCost(0.1), 2)

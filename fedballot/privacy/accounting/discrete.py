@@ -49,6 +49,19 @@ def check_share(share_sigma: float, shares: int) -> None:
         )
 
 
+def shares_that_came(arrived: int | None, contributors: int, colluders: int) -> int:
+    """Return how many secret noise shares are in a sum of `arrived` clients (None: those agreed on).
+
+    Raises
+    ------
+    SettingsError
+        If fewer arrived than were agreed on.
+    """
+    if arrived is not None and arrived < contributors:
+        raise SettingsError(f"arrived = {arrived}: a sum of fewer than {contributors} clients must not be opened.")
+    return (arrived or contributors) - colluders
+
+
 def epsilon_unit_shifts(delta: float, coordinates: int, share_sigma: float, shares: int = 1) -> float:
     """Return epsilon(delta) when the two worlds differ by +1 or -1 in each of `coordinates` integers.
 

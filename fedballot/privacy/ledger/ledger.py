@@ -36,10 +36,8 @@ from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import sync_folder, write_atomic
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.accounting.costs import Cost, DeltaCost, from_plain, to_plain
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Accountant, Cost, DeltaCost, from_plain, gaussian, to_plain
 from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.noise.randomness import NoiseSource

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from fedballot.core.errors import RunError
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting.costs import Cost, from_plain, to_plain
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Cost, from_plain, to_plain
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.ledger.ledger import Costs, Ledger
 

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import IntegerCost, check_records, shares_that_came
-from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, all_records, secure_aggregation
+from fedballot.privacy.accounting import IntegerCost, check_records, gaussian, shares_that_came
+from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Unit, all_records, secure_aggregation
 from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.privacy.noise.samplers import round_to_grid
@@ -110,7 +109,7 @@ class ClassSums:
         """Variance of the noise on each coordinate of the sums."""
         return self.sigma**2 / (1 - self.share)
 
-    def cost(self, records_per_person: int = 1) -> IntegerCost:
+    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> IntegerCost:
         """Return what the release costs a record, or all of a person's records, at most so many.
 
         Each record is rounded by itself, so b records move the grid steps by b times what one does. Blocks save
@@ -211,7 +210,7 @@ class ClassSums:
             rows.append(replace(found, mechanism=words, epsilon=alone, view="server's view", trust=SELF, n=largest))
         if records_per_person is not None:
             counted = f"{found.composition}; {all_records(records_per_person)}"
-            cost = self.cost(records_per_person)
+            cost = self.cost("person", records_per_person)
             rows += [
                 replace(
                     row, unit="person", n=None, composition=counted, epsilon=replace(cost, shares=shares).epsilon(delta)

@@ -18,8 +18,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import logsumexp, softmax
 
 from fedballot.core.errors import DataError, RunError, SettingsError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import IntegerCost, check_records
+from fedballot.privacy.accounting import IntegerCost, check_records, gaussian
+from fedballot.privacy.guarantee import Unit
+from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.mechanisms.vectors import NoisyVector, clip_rows
 from fedballot.privacy.noise.randomness import NoiseSource
 
@@ -43,7 +44,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class PrivateHead:
+class PrivateHead(Mechanism):
     """The mechanism: n records of p features (the constant one included), C classes; record level, replace-one.
 
     Parameters
@@ -83,7 +84,7 @@ class PrivateHead:
             sensitivity(self.lam, self.records, self.max_gradient), self.classes * self.features, self.sigma
         )
 
-    def cost(self, records_per_person: int = 1) -> IntegerCost:
+    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> IntegerCost:
         """Return what the release costs a record, or all of a person's records, at most so many."""
         return self.mechanism.cost(sensitivity(self.lam, self.records, self.max_gradient, records_per_person))
 

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import PureCost, check_records
+from fedballot.privacy.accounting import PureCost, check_records, gaussian
+from fedballot.privacy.guarantee import Unit
+from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.privacy.noise.samplers import discrete_laplace, round_to_grid
 
@@ -16,7 +17,7 @@ _STEPS = 1000  # grid steps in the sensitivity: rounding adds a thousandth to ep
 
 
 @dataclass(frozen=True)
-class NoisyValues:
+class NoisyValues(Mechanism):
     """One release of values that can each move by at most `sensitivity`.
 
     Parameters
@@ -49,7 +50,7 @@ class NoisyValues:
         """Scale of the discrete noise in grid steps, rounded up."""
         return math.ceil(self.scale / self.grid)
 
-    def cost(self, records_per_person: int = 1) -> PureCost:
+    def cost(self, unit: Unit = "client", records_per_person: int = 1) -> PureCost:
         """Return what the release costs: (b sensitivity + one step of rounding) / scale for each value.
 
         b, the bound on a person's records, is for values whose `sensitivity` is that of one record.

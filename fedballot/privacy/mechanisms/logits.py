@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import IntegerCost, shares_that_came
+from fedballot.privacy.accounting import IntegerCost, gaussian, shares_that_came
 from fedballot.privacy.guarantee import (
     SELF,
     TRUSTED_AGGREGATOR,
@@ -23,12 +22,13 @@ from fedballot.privacy.guarantee import (
     all_records,
     secure_aggregation,
 )
+from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.mechanisms.vectors import NoisyVector, clip_rows
 from fedballot.privacy.noise.randomness import NoiseSource
 
 
 @dataclass(frozen=True)
-class NoisyLogits:
+class NoisyLogits(Mechanism):
     """One release of the summed logits of all queries; client level, zero-out: sensitivity B sqrt(Q).
 
     Parameters
@@ -65,7 +65,7 @@ class NoisyLogits:
         """Return B sqrt(Q)."""
         return self.bound * math.sqrt(self.queries)
 
-    def cost(self, unit: Unit = "client") -> IntegerCost:
+    def cost(self, unit: Unit = "client", records_per_person: int = 1) -> IntegerCost:
         """Return what the release costs towards whoever sees the sum.
 
         Replacing a record, or all records of a person, may turn every row of its client round: 2 B sqrt(Q).
@@ -96,7 +96,7 @@ class NoisyLogits:
         """
         status: Status = "seeded" if seeded else "proved"
         came = shares_that_came(arrived, self.contributors, self.colluders)
-        more = f", with the noise of {arrived} participants" if came > self.contributors - self.colluders else ""
+        more = f", with the noise of {arrived} clients" if came > self.contributors - self.colluders else ""
         found = [
             Guarantee(
                 mechanism=f"noisy sum of logits, each row cut to norm {self.bound:g}",
@@ -120,7 +120,7 @@ class NoisyLogits:
                     epsilon=self.cost_alone().epsilon(delta),
                     view="server's view",
                     trust=SELF,
-                    mechanism="one participant's own noisy logits",
+                    mechanism="one client's own noisy logits",
                 )
             )
         if records_per_person is not None:

@@ -11,21 +11,22 @@ The sample is free over rounds only while it stays the same: draw it once from t
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import DeltaCost, check_records
+from fedballot.privacy.accounting import DeltaCost, check_records, gaussian
+from fedballot.privacy.guarantee import Unit
+from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource, uniform_below
 
 Change = Literal["remove", "add", "replace"]
 
 
 @dataclass(frozen=True)
-class NfdpSample:
+class NfdpSample(Mechanism):
     """A sample of k of n records, n public.
 
     Parameters
@@ -76,9 +77,13 @@ class NfdpSample:
             raise SettingsError(f'change = {change!r}: allowed are "remove", "add", "replace".')
         return self.delta
 
-    def cost(self, records_per_person: int = 1) -> DeltaCost:
+    def cost(self, unit: Unit = "record", records_per_person: int = 1) -> DeltaCost:
         """Return what the sample costs a record, or a person with so many of them; once, however often it is used."""
         return DeltaCost(self.hit(records_per_person))
+
+    def release(self, exact: NDArray[Any], noise: NoiseSource) -> NDArray[Any]:
+        """The drawn ones of n records."""
+        return np.asarray(exact)[self.draw(noise)]
 
     def draw(self, noise: NoiseSource) -> NDArray[np.int64]:
         """Draw the indices, sorted, shape (k,); with replacement an index may occur more than once."""

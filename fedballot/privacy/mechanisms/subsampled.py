@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.accountants import Accountant
-from fedballot.privacy.accounting.costs import CohortCost, GaussianCost, PoissonCost, check_records
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Accountant, CohortCost, GaussianCost, PoissonCost, check_records, gaussian
+from fedballot.privacy.guarantee import Unit
+from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import ROUNDING, clip_rows
 from fedballot.privacy.noise.randomness import Ints, NoiseSource, uniform_below
@@ -24,7 +24,7 @@ SMALL = 0.3  # multipliers below it: sampling hardly helps, and the accountants 
 
 
 @dataclass(frozen=True)
-class SubsampledGaussian:
+class SubsampledGaussian(Mechanism):
     """Noisy sums over random cohorts of a population of public size n.
 
     Parameters
@@ -65,7 +65,7 @@ class SubsampledGaussian:
         """Distance of neighbouring grid points."""
         return ROUNDING * self.clip / math.sqrt(self.coordinates)
 
-    def cost(self, records_per_person: int = 1) -> GaussianCost | PoissonCost | CohortCost:
+    def cost(self, unit: Unit = "client", records_per_person: int = 1) -> GaussianCost | PoissonCost | CohortCost:
         """Return what all steps cost: exactly where everybody takes part, or where sampling hardly helps.
 
         A person's b records, each of them in the sum with probability q, are in it at all with 1 - (1 - q)^b, and then
@@ -107,17 +107,11 @@ class SubsampledGaussian:
     @property
     def accountant(self) -> Accountant:
         """The tightest accountant that knows the sampling."""
-        match self.cost():
-            case GaussianCost():
-                return "exact"
-            case PoissonCost():
-                return "pld"
-            case CohortCost():
-                return "rdp"
+        return self.cost().tightest()
 
     def epsilon(self, delta: float, records_per_person: int = 1) -> float:
         """Return epsilon of all steps together, for a record or for all of a person's, see `cost`."""
-        return accounting.epsilon([self.cost(records_per_person)], delta, self.accountant)
+        return accounting.epsilon([self.cost("person", records_per_person)], delta, self.accountant)
 
     @classmethod
     def solve(

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import discrete, gaussian
-from fedballot.privacy.accounting.costs import IntegerCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import IntegerCost, discrete, gaussian
 from fedballot.privacy.noise.randomness import Ints, NoiseSource
 from fedballot.privacy.noise.samplers import (
     discrete_gaussian,

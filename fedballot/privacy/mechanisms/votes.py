@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import discrete, gaussian
-from fedballot.privacy.accounting.costs import IntegerCost, check_records, shares_that_came
+from fedballot.privacy.accounting import IntegerCost, check_records, discrete, gaussian, shares_that_came
 from fedballot.privacy.accounting.papers import votes_rho
 from fedballot.privacy.guarantee import (
     SELF,
@@ -24,12 +23,13 @@ from fedballot.privacy.guarantee import (
     all_records,
     secure_aggregation,
 )
+from fedballot.privacy.mechanism import Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.privacy.noise.samplers import discrete_gaussian, largest_draw, representable_variance
 
 
 @dataclass(frozen=True)
-class NoisyVotes:
+class NoisyVotes(Mechanism):
     """One release of the noisy vote counts of all queries.
 
     Parameters
@@ -195,12 +195,12 @@ class NoisyVotes:
         proved: Status = "seeded" if seeded else "proved"
         claim: Status = "seeded" if seeded else "paper's claim"
         name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
-        releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each participant"
+        releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each client"
         came = shares_that_came(arrived, self.contributors, self.colluders)
         if came > self.honest:
-            releases += f", with the noise of {arrived} participants"
+            releases += f", with the noise of {arrived} clients"
         trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
-        client_id = Guarantee(
+        client = Guarantee(
             mechanism=name,
             unit="client",
             adjacency="zero-out",
@@ -214,29 +214,29 @@ class NoisyVotes:
             composition=releases,
         )
         record = replace(
-            client_id,
+            client,
             unit="record",
             adjacency="replace-one",
             epsilon=replace(self.cost("record"), shares=came).epsilon(delta),
             n=records,
         )
-        found = [client_id, record]
+        found = [client, record]
         if not secure:
             found.append(
                 replace(
-                    client_id,
+                    client,
                     adjacency="replace-one",
                     epsilon=self.cost_alone().epsilon(delta),
                     view="server's view",
                     trust=SELF,
-                    mechanism="one participant's own noisy votes",
+                    mechanism="one client's own noisy votes",
                 )
             )
             if self.k is not None:
                 found.append(
                     replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=largest)
                 )
-        for exact in (client_id, record):
+        for exact in (client, record):
             rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
             found.append(
                 replace(
@@ -259,7 +259,7 @@ class NoisyVotes:
                         epsilon=alone.epsilon(delta),
                         view="server's view",
                         trust=SELF,
-                        mechanism="one participant's own noisy votes",
+                        mechanism="one client's own noisy votes",
                     )
                 )
         return found
@@ -349,40 +349,3 @@ class NoisyVotes:
             raise DataError(f"votes: {cast} rows are answered, max_votes allows {self.max_votes}; see limit_votes.")
         share = discrete_gaussian(self.share_variance, votes.size, noise)
         return (votes + share.reshape(votes.shape)).astype(np.int32)
-
-
-def limit_votes(scores: NDArray[np.floating], max_votes: int, n_classes: int) -> NDArray[np.int8]:
-    """Turn a client's scores into at most `max_votes` one-hot ballots, its most confident ones.
-
-    Parameters
-    ----------
-    scores : ndarray of float, shape (Q, n_classes) or (Q, n_classes + 1)
-        Logits or probabilities; a last extra column is "unknown", and the client abstains where it wins.
-    max_votes : int
-        Ballots kept: those with the largest margin between best and second best score, ties by query index.
-    n_classes : int
-
-    Returns
-    -------
-    ndarray of int8, shape (Q, n_classes)
-
-    Raises
-    ------
-    DataError
-        If the shape is wrong or a score is not a number.
-    """
-    scores = np.asarray(scores)
-    if scores.ndim != 2 or scores.shape[1] not in (n_classes, n_classes + 1) or scores.shape[1] < 2:
-        raise DataError(f"scores: expected shape (queries, {n_classes} or {n_classes + 1}), got {scores.shape}.")
-    if max_votes < 1:
-        raise SettingsError(f"max_votes = {max_votes}: must be at least 1.")
-    if not np.isfinite(scores).all():
-        row = int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
-        raise DataError(f"scores: row {row} holds a value that is not finite.")
-    best = scores.argmax(axis=1)
-    second, first = np.partition(scores, -2, axis=1)[:, -2:].T
-    answered = np.flatnonzero(best < n_classes)
-    kept = answered[np.argsort(second[answered] - first[answered], kind="stable")[:max_votes]]
-    votes = np.zeros((len(scores), n_classes), dtype=np.int8)
-    votes[kept, best[kept]] = 1
-    return votes

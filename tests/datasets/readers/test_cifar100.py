@@ -11,9 +11,9 @@ import pytest
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.own_task import choose_classes
 from fedballot.datasets.sources import load
+from fedballot.methods.registry import settings_types
 from fedballot.runs.engine import federated_data
-from fedballot.settings.fedmd import FedmdSettings
-from fedballot.settings.parts import build, load_preset
+from fedballot.settings.layers import resolve
 
 tv: Any = pytest.importorskip("torchvision.datasets", reason="needs the torch extra")
 WANTED = {0: "apple", 2: "baby", 20: "chair", 63: "porcupine", 71: "sea", 82: "sunflower"}
@@ -53,7 +53,7 @@ def test_images_labels_and_names_are_read(root: Path) -> None:
 def test_the_preset_s_classes_come_after_the_public_ones(root: Path) -> None:
     np.savez(root / "public.npz", x=np.zeros((30, 32, 32, 3), np.uint8), y=np.arange(30) % 10)
     small = {"public_dataset": str(root / "public.npz"), "public_size": 20, "private_size": 20}
-    settings = build(FedmdSettings, *load_preset("fedmd-cifar100").layers("fedmd"), small)
+    settings = resolve("fedmd", settings_types(), preset="fedmd-cifar100", values=small)
     data = federated_data(settings)
     assert data.classes[10:] == tuple(WANTED.values())
     assert len(data.test_y) == 12 and set(data.test_y) == set(range(10, 16))

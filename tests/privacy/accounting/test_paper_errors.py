@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import fedballot.privacy
-from fedballot.privacy.accounting import gaussian, papers
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy.accounting import GaussianCost, gaussian, papers
 from fedballot.privacy.mechanisms import heads
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 

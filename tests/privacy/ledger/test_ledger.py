@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from fedballot.core.errors import DataError, RunError, SettingsError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import Cost, DeltaCost, GaussianCost, IntegerCost, from_plain, to_plain
+from fedballot.privacy.accounting import Cost, DeltaCost, GaussianCost, IntegerCost, from_plain, gaussian, to_plain
 from fedballot.privacy.ledger.ledger import FORMAT, Account, BudgetError, Ledger, RequestError, Version
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.votes import NoisyVotes

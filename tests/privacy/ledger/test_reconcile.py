@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from fedballot.core.errors import RunError
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import Cost, GaussianCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import Cost, GaussianCost, gaussian
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.ledger.reconcile import charges, reconcile

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import accountants as accounting
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.costs import GaussianCost
+from fedballot.privacy import accounting
+from fedballot.privacy.accounting import GaussianCost, gaussian
 from fedballot.privacy.ledger.ledger import Account, BudgetError, Ledger, Lost, RequestError, Version
 from fedballot.privacy.ledger.restore import plan_restoration, restore
 from fedballot.privacy.mechanisms.nfdp import NfdpSample

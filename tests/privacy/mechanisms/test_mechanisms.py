@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.accounting.accountants import epsilon
-from fedballot.privacy.accounting.costs import CohortCost, PoissonCost
+from fedballot.privacy.accounting import CohortCost, PoissonCost, epsilon, gaussian
 from fedballot.privacy.audit.statistics import variance_p_value
 from fedballot.privacy.mechanisms.laplace import NoisyValues
 from fedballot.privacy.mechanisms.logits import NoisyLogits

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedballot.core.errors import SettingsError
-from fedballot.privacy.accounting.costs import GaussianCost, PoissonCost
+from fedballot.privacy.accounting import GaussianCost, PoissonCost
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.mechanisms import heads
 from fedballot.privacy.mechanisms.class_sums import ClassSums
@@ -92,8 +92,10 @@ def test_the_head_of_a_person_comes_near_its_bound() -> None:
     head = PrivateHead(1000, 10, 3, 0.01, 2.0)
     slack = 2 * head.max_gradient / head.lam
     one, many = heads.sensitivity(0.01, 1000) + slack, 5 * heads.sensitivity(0.01, 1000) + slack
-    assert head.cost(5).sensitivity - head.cost(1).sensitivity == pytest.approx((many - one) / head.mechanism.grid)
-    assert head.cost(1) == head.cost() and head.cost(5).share_sigma == head.cost().share_sigma
+    assert head.cost("person", 5).sensitivity - head.cost("person", 1).sensitivity == pytest.approx(
+        (many - one) / head.mechanism.grid
+    )
+    assert head.cost("person", 1) == head.cost() and head.cost("person", 5).share_sigma == head.cost().share_sigma
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5), st.booleans())
@@ -111,7 +113,7 @@ def test_no_person_moves_class_sums_further_than_said(seed: int, b: int, worst: 
     others = clip_rows(rng.normal(size=(4, 2)), 1.0), rng.integers(0, 3, 4)
     steps = [mechanism.steps(np.r_[x, others[0]], np.r_[y, others[1]], seeded_noise(1)) for x, y in (world(), world())]
     moved = float(np.linalg.norm(steps[0] - steps[1]))
-    assert moved <= mechanism.cost(b).sensitivity
+    assert moved <= mechanism.cost("person", b).sensitivity
 
 
 def test_blocks_save_nothing() -> None:
@@ -120,7 +122,9 @@ def test_blocks_save_nothing() -> None:
     one, other = (mechanism.steps(x, np.full(b, label), seeded_noise(1)) for label in (0, 2))
     moved = float(np.linalg.norm(one - other)) * mechanism.mechanism.grid
     assert moved == pytest.approx(b * math.sqrt(2), rel=2e-3)
-    assert mechanism.cost(b).sensitivity * mechanism.mechanism.grid == pytest.approx(b * math.sqrt(2), rel=2e-3)
+    assert mechanism.cost("person", b).sensitivity * mechanism.mechanism.grid == pytest.approx(
+        b * math.sqrt(2), rel=2e-3
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 5])
@@ -132,7 +136,7 @@ def test_the_chance_that_a_sample_meets_a_person(n: int, replacement: bool) -> N
         for b in range(1, n + 2):
             counted = sum(bool(one & set(range(b))) for one in drawn) / len(drawn)
             assert NfdpSample(n, k, replacement).hit(b) == pytest.approx(counted, rel=1e-12)
-            assert NfdpSample(n, k, replacement).cost(b).delta == NfdpSample(n, k, replacement).hit(b)
+            assert NfdpSample(n, k, replacement).cost("person", b).delta == NfdpSample(n, k, replacement).hit(b)
     assert NfdpSample(2880, 60, False).hit() == 60 / 2880
 
 
@@ -154,8 +158,8 @@ def test_values_of_a_person_by_the_odds_of_the_noise_itself(b: int) -> None:
     steps, scale = b * 1000 + 1, mechanism.scale_steps
     x = np.arange(-60000, 60000)
     odds = (np.abs(x - steps) - np.abs(x)) / scale  # of a discrete Laplace and itself, moved
-    assert mechanism.cost(b).epsilon == pytest.approx(float(odds.max()), rel=1e-12)
-    assert mechanism.cost(b).count == 3
+    assert mechanism.cost("person", b).epsilon == pytest.approx(float(odds.max()), rel=1e-12)
+    assert mechanism.cost("person", b).count == 3
 
 
 @pytest.mark.parametrize(("q", "b", "multiplier"), [(0.05, 2, 2.0), (0.01, 5, 4.0), (0.3, 3, 6.0)])
@@ -163,7 +167,7 @@ def test_a_persons_records_under_poisson_sampling_against_the_mixture_itself(
     q: float, b: int, multiplier: float
 ) -> None:
     """The number of a person's records in a step is binomial; the bound counts all of them wherever one is drawn."""
-    cost = SubsampledGaussian(1000, q, 1.0, multiplier, 10, 100).cost(b)
+    cost = SubsampledGaussian(1000, q, 1.0, multiplier, 10, 100).cost("person", b)
     assert isinstance(cost, PoissonCost) and cost.q == pytest.approx(1 - (1 - q) ** b)
     assert cost.multiplier == pytest.approx(multiplier / b, rel=2e-3) and cost.multiplier < multiplier / b
     x = np.linspace(-12 * multiplier, b + 12 * multiplier, 200_001)
@@ -182,14 +186,14 @@ def test_a_persons_records_under_poisson_sampling_against_the_mixture_itself(
 
 def test_subsampled_persons_at_the_limits() -> None:
     everybody = SubsampledGaussian(1000, 1.0, 1.0, 8.0, 10, 100)
-    one, four = everybody.cost(), everybody.cost(4)
+    one, four = everybody.cost(), everybody.cost("person", 4)
     assert isinstance(one, GaussianCost) and isinstance(four, GaussianCost)
     assert four.mu == pytest.approx(4 * one.mu) and four.count == 10
     loud = SubsampledGaussian(1000, 0.01, 1.0, 1.0, 10, 100)
-    assert isinstance(loud.cost(), PoissonCost) and isinstance(loud.cost(5), GaussianCost)
+    assert isinstance(loud.cost(), PoissonCost) and isinstance(loud.cost("person", 5), GaussianCost)
     assert loud.epsilon(DELTA, 5) > loud.epsilon(DELTA)
     with pytest.raises(SettingsError, match="Poisson sampling only"):
-        SubsampledGaussian(1000, 10, 1.0, 1.0, 10, 100).cost(2)
+        SubsampledGaussian(1000, 10, 1.0, 1.0, 10, 100).cost("person", 2)
 
 
 def test_logits_of_a_person_are_those_of_the_client_turned_round() -> None:
@@ -220,11 +224,11 @@ def test_guarantees_for_a_person_come_last_and_say_how_many_records(secure: bool
     "cost",
     [
         lambda b: NoisyVotes(30, 30, 9.0, 4, k=5).cost("person", b),
-        lambda b: PrivateHead(100, 10, 3, 0.01, 2.0).cost(b),
-        lambda b: ClassSums(3, 2, 5.0).cost(b),
-        lambda b: NfdpSample(10, 2).cost(b),
-        lambda b: NoisyValues(1.0, 4.0).cost(b),
-        lambda b: SubsampledGaussian(1000, 0.1, 1.0, 1.0, 10, 100).cost(b),
+        lambda b: PrivateHead(100, 10, 3, 0.01, 2.0).cost("person", b),
+        lambda b: ClassSums(3, 2, 5.0).cost("person", b),
+        lambda b: NfdpSample(10, 2).cost("person", b),
+        lambda b: NoisyValues(1.0, 4.0).cost("person", b),
+        lambda b: SubsampledGaussian(1000, 0.1, 1.0, 1.0, 10, 100).cost("person", b),
     ],
 )
 def test_refuses_a_bound_below_one(cost) -> None:

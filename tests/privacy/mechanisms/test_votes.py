@@ -14,7 +14,8 @@ from scipy import stats
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.audit.statistics import variance_p_value
-from fedballot.privacy.mechanisms.votes import NoisyVotes, limit_votes
+from fedballot.privacy.mechanisms.ballots import limit_votes
+from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.privacy.noise.randomness import os_noise, seeded_noise
 
 PAPER = NoisyVotes(queries=500, max_votes=500, sigma=25, contributors=100)
@@ -53,15 +54,15 @@ def test_shares_add_up_to_sigma_for_the_guaranteed_honest() -> None:
 
 
 def test_every_statement_is_made() -> None:
-    client_id, record, server, paper_client, paper_record = PAPER.guarantees(1e-5, clients=100, records=600)
-    assert (client_id.unit, client_id.adjacency, client_id.view) == ("client", "zero-out", "output only")
+    client, record, server, paper_client, paper_record = PAPER.guarantees(1e-5, clients=100, records=600)
+    assert (client.unit, client.adjacency, client.view) == ("client", "zero-out", "output only")
     assert (record.unit, record.adjacency) == ("record", "replace-one")
     assert (server.view, server.trust.kind, server.adjacency) == ("server's view", "self", "replace-one")
-    assert client_id.epsilon < record.epsilon < server.epsilon
+    assert client.epsilon < record.epsilon < server.epsilon
     assert server.epsilon == pytest.approx(133.086, abs=0.02)
     assert paper_client.status == paper_record.status == "paper's claim"
-    assert paper_client.epsilon > client_id.epsilon and paper_record.epsilon > record.epsilon
-    assert record.n == 600 and client_id.n == 100
+    assert paper_client.epsilon > client.epsilon and paper_record.epsilon > record.epsilon
+    assert record.n == 600 and client.n == 100
 
 
 def test_secure_aggregation_narrows_what_the_server_sees() -> None:
@@ -174,7 +175,7 @@ def test_more_noise_than_agreed_makes_epsilon_smaller_and_less_is_refused() -> N
     assert agreed.epsilon == votes.epsilon(1e-5, "client") == pytest.approx(3.85, rel=0.01)
     whole = NoisyVotes(queries=500, max_votes=500, sigma=25.0 * math.sqrt(100 / 70), contributors=100)
     assert more.epsilon == pytest.approx(whole.epsilon(1e-5, "client"), rel=1e-4) and more.epsilon < agreed.epsilon
-    assert str(more.trust) == "secure aggregation (m_min=70, t=0)" and "noise of 100 participants" in more.composition
+    assert str(more.trust) == "secure aggregation (m_min=70, t=0)" and "noise of 100 clients" in more.composition
     # calibrated for 100 of whom 70 came: what the golden table warns of
     short = NoisyVotes(queries=500, max_votes=500, sigma=25.0, contributors=100)
     assert short.cost().epsilon(1e-5) < 4.7 < dataclasses.replace(short.cost(), shares=70).epsilon(1e-5) < 4.8

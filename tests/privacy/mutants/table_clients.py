@@ -172,7 +172,7 @@ MUTANTS = (
         "BallotClient.fit",
         'detail = f"{type(error).__name__}; the client\'s own folder says more"',
         "detail = str(error)",
-        "an error's text leaves the workspace",
+        "an error's text leaves the site",
         (CHARGING + "test_an_error_before_the_charge_tells_its_type_only",),
     ),
     Mutant(
@@ -278,7 +278,7 @@ MUTANTS = (
         "KnnClient._counts",
         "found = nearest(features, self.extractor.transform(x), min(self.workspace.settings.k, len(labels)))",
         "found = nearest(features, self.extractor.transform(x), self.workspace.settings.k)",
-        "a workspace of few records fails",
+        "a client of few records fails",
         (LEAVES + "test_a_client_with_fewer_records_than_neighbours_counts_them_all",),
     ),
     Mutant(
@@ -304,7 +304,7 @@ MUTANTS = (
         'return {"logits": Part(self.mechanism.cost(), self.mechanism.release)}',
         'return {"logits": Part(self.mechanism.cost(), lambda told, noise: self.mechanism.release(told, noise) if '
         "self.workspace.client_id != 2 else np.rint(np.zeros(np.shape(told))).astype(np.int64))}",
-        "one client_id adds no noise",
+        "one client adds no noise",
         (NOISE + "[logits-2]",),
     ),
     Mutant(
@@ -436,9 +436,9 @@ MUTANTS = (
     Mutant(
         "clients/fedaux_sum.py",
         "FedauxfdpSumClient.parts",
-        '"sums": Part(noisy.cost(self.workspace.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise))',
-        '"sums": Part(noisy.cost(self.workspace.counted(unit)), lambda own, noise: (noisy.steps(own[0], own[1], noise) + '  # noqa: E501
-        "noisy.steps(own[0], own[1], noise)) // 2)",
+        "noisy.cost(self.workspace.counted(unit)), lambda own, noise: noisy.steps(own[0], own[1], noise)",
+        "noisy.cost(self.workspace.counted(unit)), lambda own, noise: (noisy.steps(own[0], own[1], noise) + "
+        "noisy.steps(own[0], own[1], noise)) // 2",
         "the mean of two draws",
         (NOISE + "[shares of class sums-0]",),
     ),
@@ -582,7 +582,7 @@ MUTANTS = (
         "DpFedavgClient.parts",
         'return {"difference": Part(self.mechanism(question).cost_if_drawn(), lambda told, _: told)}',
         'return {"difference": Part(replace(self.mechanism(question), steps=1).cost(), lambda told, _: told)}',
-        "a drawn client_id is charged at the amplified rate",
+        "a drawn client is charged at the amplified rate",
         (LEAVES + "test_a_client_that_is_drawn_is_charged_as_if_it_always_were",),
     ),
     Mutant(
@@ -735,15 +735,15 @@ MUTANTS = (
     ),
     # filter
     Mutant(
-        "privacy/accounting/accountants.py",
+        "privacy/accounting/filter.py",
         "Filter.spent",
-        "order = np.array([_best_order(noise[0], self.epsilon, self.delta)])",
-        "order = _orders(rest)",
+        "order = np.array([best_order(noise[0], self.epsilon, self.delta)])",
+        "order = rdp.orders(counted)",
         "the best order is chosen at the end",
         (FILTER + "test_one_order_for_all_that_follows",),
     ),
     Mutant(
-        "privacy/accounting/accountants.py",
+        "privacy/accounting/filter.py",
         "Filter.spent",
         "if left <= 0 or late_sampling(costs):",
         "if left <= 0:",
@@ -751,10 +751,10 @@ MUTANTS = (
         (FILTER + "test_sampling_after_noise_would_break_the_budget_and_is_refused",),
     ),
     Mutant(
-        "privacy/accounting/accountants.py",
+        "privacy/accounting/filter.py",
         "Filter.spent",
-        "return gaussian.epsilon(_only_gaussian(rest).mu, left) + 2 * ALLOWANCE",
-        "return gaussian.epsilon(_only_gaussian(rest).mu ** 2, left) + 2 * ALLOWANCE",
+        "total = gaussian.epsilon(mu, left)",
+        "total = gaussian.epsilon(mu**2, left)",
         "mu^2 for mu",
         (
             FILTER + "test_equal_integer_noise_is_counted_by_the_rule_of_all_noise",
@@ -762,15 +762,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "privacy/accounting/accountants.py",
+        "privacy/accounting/filter.py",
         "Filter.spent",
-        "if off > ALLOWANCE:",
-        "if False:",
+        "return total + 2 * ALLOWANCE if off <= ALLOWANCE else math.inf",
+        "return total + 2 * ALLOWANCE",
         "integers beyond what is allowed for",
         (FILTER + "test_integers_beyond_the_allowance_do_not_fit",),
     ),
     Mutant(
-        "privacy/accounting/accountants.py",
+        "privacy/accounting/filter.py",
         "Filter.spent",
         "if len(noise) == 1:",
         "if len({*noise}) == 1:",
@@ -778,7 +778,7 @@ MUTANTS = (
         (FILTER + "test_equal_integer_noise_is_counted_by_the_rule_of_all_noise",),
     ),
     Mutant(
-        "privacy/accounting/accountants.py",
+        "privacy/accounting/filter.py",
         "Filter.__post_init__",
         "if self.accountant not in FILTERS:",
         'if self.accountant not in (*FILTERS, "pld"):',
@@ -866,9 +866,8 @@ MUTANTS = (
                 "own records",
             ),
             (
-                '(settings.clients == site.sites, f"clients={settings.clients}, but this site joined a federation of '
-                '{site.sites}"),',
-                '(settings.clients <= site.sites + 1, f"clients={settings.clients}"),',
+                "settings.clients == site.sites,",
+                "settings.clients <= site.sites + 1,",
                 "a federation of another size",
                 "sites",
             ),
@@ -886,14 +885,8 @@ MUTANTS = (
                 "seeds",
             ),
             (
-                'not allowed.secure_aggregation or getattr(settings, "secure_aggregation", True),',
-                "True,",
-                "ballots in the clear",
-                "masks",
-            ),
-            (
-                "settings.required_clients >= allowed.least_clients,",
-                "settings.required_clients > 0,",
+                "settings.min_clients >= allowed.least_clients,",
+                "settings.min_clients > 0,",
                 "a sum of few",
                 "answers",
             ),
@@ -910,8 +903,8 @@ MUTANTS = (
     Mutant(
         "deploy/rules.py",
         "limit_of",
-        'return Limit(max(low, allowed.least_colluders) if field.name == "colluders" else low, high)',
-        "return Limit(low, high)",
+        "return dataclasses.replace(limit, low=max(limit.low, allowed.least_colluders))",
+        "return limit",
         "fewer colluders than the site counts on",
         (RULES + "[colluders]",),
     ),
@@ -920,21 +913,21 @@ MUTANTS = (
         "check_request",
         '(not method.single_client, f"method {method.name!r} is one client\'s on its own: no site takes part in it"),',
         '(True, ""),',
-        "methods of one workspace",
+        "methods of one client",
         (SITE + "test_a_method_of_one_client_is_refused",),
     ),
     Mutant(
         "deploy/rules.py",
         "site_settings",
-        'if field.metadata["reads"] in ("server", "machine")',
-        'if field.metadata["reads"] == "machine"',
-        "what the server sets for itself reaches the workspace",
+        'if declaration(field).reads in ("server", "machine")',
+        'if declaration(field).reads == "machine"',
+        "what the server sets for itself reaches the client",
         (SITE + "test_what_the_server_sets_for_itself_reaches_no_client",),
     ),
     # sites: ledger and client
     Mutant(
         "deploy/site_ledger.py",
-        "SiteLedger.check",
+        "SiteLedger._require_limits",
         "if not allowed.smallest_epsilon <= step <= allowed.largest_epsilon:",
         "if not allowed.smallest_epsilon <= step:",
         "a release may cost more than the site allows",
@@ -943,7 +936,7 @@ MUTANTS = (
     Mutant(
         "deploy/site_ledger.py",
         "SiteLedger.release",
-        "self.check(request, costs, digest)",
+        "self._require_limits(costs)",
         "pass",
         "limits of a release are looked at in the first exchange only",
         (SITE + "test_a_release_lies_within_the_limits_of_a_single_one[0.5-limits1-True]",),
@@ -963,6 +956,22 @@ MUTANTS = (
         "if seeded or not costs:",
         "uncharged parts are accepted",
         (SITE + "test_no_seeded_or_uncharged_part_leaves_a_site[given1]",),
+    ),
+    Mutant(
+        "deploy/site_ledger.py",
+        "SiteLedger._read",
+        "if state != self._state:",
+        "if not self._state:",
+        "what another process has written is never read",
+        (SITE + "test_lines_of_another_process_are_seen",),
+    ),
+    Mutant(
+        "deploy/site_ledger.py",
+        "SiteLedger._read",
+        "if state != self._state:",
+        "if True:",
+        "the ledger is read again and again",
+        (SITE + "test_a_request_reads_the_ledger_once_whatever_it_asks",),
     ),
     Mutant(
         "deploy/site_ledger.py",
@@ -1032,7 +1041,6 @@ MUTANTS = (
         for line, change, words in (
             ("ledger=ledger,", "", "a site's ledger is that of the run"),
             ("version=version.fingerprint,", "", "the version is no part of the question"),
-            ("masks_only=site.allowed.secure_aggregation,", "", "masks are not asked for"),
             (
                 "limit=lambda: time_limit(site.allowed.longest_training_s, grace_s=GRACE_S),",
                 "",
@@ -1042,17 +1050,25 @@ MUTANTS = (
     ),
     Mutant(
         "deploy/client.py",
+        "make_site_client",
+        "masks_only=site.allowed.secure_aggregation,",
+        "",
+        "masks are not asked for",
+        (SITE + "test_a_site_that_asks_for_masks_answers_nothing_in_the_clear",),
+    ),
+    Mutant(
+        "deploy/client.py",
         "own_version",
-        "if version is None or known not in (None, version):",
-        "if version is None or known and known.records != version.records:",
+        "if version is None or registered not in (None, version):",
+        "if version is None or registered and registered.records != version.records:",
         "a changed file of as many records is accepted",
         (SITE + "test_records_that_were_overwritten_are_refused",),
     ),
     Mutant(
         "deploy/client.py",
         "own_version",
-        "if known is not None and seen.exists() and read_json(seen) == [known.fingerprint, looked]:",
-        "if known is not None and seen.exists() and read_json(seen)[0] == known.fingerprint:",
+        "if registered is not None and note.exists() and read_json(note) == [registered.fingerprint, digest]:",
+        "if registered is not None and note.exists() and read_json(note)[0] == registered.fingerprint:",
         "a changed file is not looked at",
         (SITE + "test_records_that_were_overwritten_are_refused",),
     ),

@@ -1,0 +1,222 @@
+"""A setting is declared once: default, help, range, who reads it. From that come conversion, checks and every list.
+
+A method's settings are a frozen dataclass of :func:`setting` fields that extends :class:`Settings`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from fedballot.core.errors import SettingsError, did_you_mean
+
+S = TypeVar("S", bound="Settings")
+
+Reads = Literal["client", "server", "machine", "site"]
+Kind = Literal["", "extractor"]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What is known of a setting besides its name, type and default.
+
+    Parameters
+    ----------
+    help
+        What it does, in a line.
+    low, high, above, below
+        Inclusive bounds, and exclusive ones. What words a setting may hold is its Literal type.
+    infinite
+        Whether infinity is allowed.
+    reads
+        Who reads it in a federation of sites. ``client``: clients act on what the server sets. ``server``: the server
+        alone, or a simulation. ``machine``: each machine for itself, so that it may change when a run is resumed.
+        ``site``: a site puts in what its own file says. What is not read from the server stands at its default at a
+        site.
+    site_limit
+        Of a setting that clients read: what a site accepts if its file names no limit of its own. Numbers: (lowest,
+        highest). Words and yes or no: those accepted. None: the default alone, unless the site's file names more.
+        (): the default alone, whatever the file says.
+    headline
+        Whether it stands at the top of a run's report.
+    kind
+        ``extractor``: the name of a feature extractor. A site accepts those that its file lists.
+    """
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    infinite: bool = False
+    reads: Reads = "client"
+    site_limit: tuple[Any, ...] | None = None
+    headline: bool = False
+    kind: Kind = ""
+
+    def bounds(self) -> list[tuple[Callable[[Any, Any], bool], str, float]]:
+        """Each bound as a comparison, its words, and the number."""
+        every: tuple[tuple[Callable[[Any, Any], bool], str, float | None], ...] = (
+            (operator.ge, "at least", self.low),
+            (operator.le, "at most", self.high),
+            (operator.gt, "more than", self.above),
+            (operator.lt, "less than", self.below),
+        )
+        return [(holds, words, bound) for holds, words, bound in every if bound is not None]
+
+
+def setting(default: Any, help: str, **facts: Any) -> Any:
+    """A dataclass field with its help text, and further facts: the parameters of :class:`Declaration`."""
+    return dataclasses.field(default=default, metadata={"declaration": Declaration(help, **facts)})
+
+
+def again(part: type[Settings], name: str, default: Any, **changes: Any) -> Any:
+    """The field ``name`` of ``part`` with another default; help, range and all else stay, but for ``changes``.
+
+    Examples
+    --------
+    >>> class MySettings(PrivacyTarget, CommonSettings):
+    ...     epsilon: float = again(PrivacyTarget, "epsilon", 4.3)
+    """
+    declared = dataclasses.replace(declaration(part.__dataclass_fields__[name]), **changes)
+    return dataclasses.field(default=default, metadata={"declaration": declared})
+
+
+def declaration(field: dataclasses.Field[Any]) -> Declaration:
+    """The declaration of a field that :func:`setting` or :func:`again` made."""
+    declared: Declaration = field.metadata["declaration"]
+    return declared
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What can be set; a part of a method's settings, or all of them."""
+
+    def __post_init__(self) -> None:
+        choices = choices_of(type(self))
+        for field in dataclasses.fields(self):
+            _check_limits(field, getattr(self, field.name), choices.get(field.name, ()))
+        self.check()
+
+    def check(self) -> None:
+        """Refuse combinations that cannot work; parts and methods extend it."""
+
+    def to_dict(self, *, machine: bool = True) -> dict[str, Any]:
+        """Plain values for JSON; tuples become lists, infinities the word ``"inf"``.
+
+        Parameters
+        ----------
+        machine
+            Whether to hold what each machine reads for itself, too.
+        """
+        fields = (field for field in dataclasses.fields(self) if machine or declaration(field).reads != "machine")
+        return {field.name: _plain(getattr(self, field.name)) for field in fields}
+
+    def headline(self) -> list[str]:
+        """Names of the settings for the top of a report: those declared so that have a value."""
+        names = (field.name for field in dataclasses.fields(self) if declaration(field).headline)
+        return [name for name in names if getattr(self, name) not in (None, "", 0)]
+
+    def of_kind(self, kind: Kind) -> list[str]:
+        """Values of all settings of that kind, as they are declared one after the other."""
+        return [getattr(self, field.name) for field in dataclasses.fields(self) if declaration(field).kind == kind]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, float) and math.isinf(value):
+        return "inf"
+    return value
+
+
+def names_of(kind: type[Settings]) -> list[str]:
+    """Names of all settings of a kind."""
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def choices_of(kind: type[Settings]) -> dict[str, tuple[str, ...]]:
+    """The words that each setting with a Literal type may hold, by name."""
+    hints = typing.get_type_hints(kind)
+    return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is Literal}
+
+
+def _check_limits(field: dataclasses.Field[Any], value: Any, choices: tuple[str, ...]) -> None:
+    if choices and value not in choices:
+        raise SettingsError(
+            f"{field.name}={value!r} is not one of {', '.join(choices)}{did_you_mean(str(value), choices)}"
+        )
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return
+    declared = declaration(field)
+    if math.isnan(value) or (math.isinf(value) and not declared.infinite):
+        raise SettingsError(f"{field.name}={value} is not a finite number")
+    for holds, words, bound in declared.bounds():
+        if not holds(value, bound):
+            raise SettingsError(f"{field.name}={value} is out of range: it must be {words} {bound:g}")
+
+
+def unknown_name(kind: str, word: str, known: Sequence[str], listing: str) -> SettingsError:
+    """The error for a name that does not exist: the nearest one, and the command that lists them all."""
+    return SettingsError(f"unknown {kind} {word!r}{did_you_mean(word, known)}; `{listing}` lists them")
+
+
+def _convert(name: str, hint: Any, value: Any) -> Any:
+    """``value`` (a string, or a TOML or run-config value) as the type that the field declares."""
+    if isinstance(hint, types.UnionType):  # `int | None`: the empty string and "none" mean None
+        if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none")):
+            return None
+        hint = next(part for part in typing.get_args(hint) if part is not type(None))
+    text = value.strip() if isinstance(value, str) else value
+    if typing.get_origin(hint) is Literal:
+        hint = str
+    try:
+        if hint is bool:
+            if isinstance(text, bool):
+                return text
+            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[str(text).lower()]
+        if hint is int and not isinstance(text, bool):
+            number = float(text)
+            if number.is_integer():
+                return int(text) if isinstance(text, str | int) and "e" not in str(text).lower() else int(number)
+        if hint is float and not isinstance(text, bool):
+            return float(text)
+        if hint is str and isinstance(text, str):
+            return text
+        if typing.get_origin(hint) is tuple:
+            parts = text.split(",") if isinstance(text, str) else list(text)
+            words = tuple(str(part).strip() for part in parts)
+            if words and all(words):
+                return words
+    except (ValueError, TypeError, KeyError, OverflowError):
+        pass
+    wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}.get(
+        hint, "names separated by commas"
+    )
+    raise SettingsError(f"{name}={value!r} is not {wanted}")
+
+
+def build(kind: type[S], *layers: Mapping[str, Any]) -> S:
+    """Settings from layers of plain values, later ones winning.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown key (with the nearest known one), a value of the wrong type or out of range, or a combination
+        that cannot work.
+    """
+    hints, names = typing.get_type_hints(kind), names_of(kind)
+    values: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            name = key.replace("-", "_")
+            if name not in names:
+                raise unknown_name("setting", key, names, "fedballot methods --settings METHOD")
+            values[name] = _convert(name, hints[name], value)
+    return kind(**values)

@@ -1,0 +1,144 @@
+"""What a Strategy of one round does: combine the answers, keep that in the checkpoint, then learn from it."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.core.files import write_arrays
+from fedballot.core.folders import RunFolder
+from fedballot.core.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
+from fedballot.datasets.federation import FederatedData
+from fedballot.learners.base import Learner
+from fedballot.learners.registry import make_learner
+from fedballot.settings.parts import CommonSettings, ServerTraining
+from fedballot.strategies.base import Answer, BallotStrategy
+
+S = TypeVar("S", bound=CommonSettings)
+Kept = dict[str, npt.NDArray[Any]]
+SERVER = -1 % 2**32  # the number of the server among those who draw noise
+SHOWN = 64  # public images kept for the report
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the server made of a round's answers.
+
+    Parameters
+    ----------
+    scores
+        Of the test records, (n, C): logits, probabilities or votes, whose largest is the answer.
+    models
+        To be saved; what they say was averaged.
+    release
+        Arrays for ``release.npz``: what was released, and labels made of it.
+    rows
+        Public records that the release is about, whose images the report may show; None: of none.
+    metrics
+        Beside the accuracy, which the base measures.
+    round_metrics
+        For the round's own record.
+    warnings
+        What a reader of the result has to know.
+    """
+
+    scores: npt.NDArray[np.floating]
+    models: Sequence[Learner] = ()
+    release: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    rows: npt.NDArray[np.integer] | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    round_metrics: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+
+class OneShotStrategy(BallotStrategy[S], Generic[S]):
+    """One round. A method says what is kept of the answers (:meth:`keep`), and what is learned from it (:meth:`learn`).
+
+    What is kept is in the checkpoint before anything is learned, so a run that dies while its student trains goes on
+    from there and asks nobody again.
+    """
+
+    _kept: Kept | None = None
+    _learned: Learned | None = None
+
+    @abstractmethod
+    def keep(self, answers: list[Answer]) -> Kept:
+        """What is needed of a round's good answers (sorted by client), noise that the server draws included."""
+
+    @abstractmethod
+    def learn(self, kept: Kept) -> Learned:
+        """What the server makes of it."""
+
+    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+        self._kept = self.keep(answers)
+        return {}
+
+    def state(self) -> Mapping[str, npt.NDArray[Any]] | None:
+        return self._kept
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._kept = dict(state)
+
+    def outcome(self) -> Mapping[str, Any]:
+        if self._kept is None:
+            raise RuntimeError("no round is done")
+        clock = time.perf_counter()
+        self._learned = learned = self.learn(self._kept)
+        metrics = {**measured(self.data, learned.scores), **learned.metrics}
+        self.round_records[-1]["metrics"] |= learned.round_metrics
+        return {
+            "metrics": metrics,
+            "warnings": list(learned.warnings),
+            "distill_s": time.perf_counter() - clock,
+        }
+
+    def new_student(self, input_shape: tuple[int, ...], streams: Sequence[int] = (2,)) -> Learner:
+        """An untrained learner of the server's, seeded by the run's seed and these streams."""
+        settings = self.settings
+        if not isinstance(settings, ServerTraining):
+            raise TypeError(f"{type(settings).__name__} lacks the part ServerTraining, which says how a server trains")
+        return make_learner(
+            settings.server_model,
+            n_classes=len(self.data.classes),
+            input_shape=input_shape,
+            seed=int(np.random.SeedSequence([settings.seed, *streams]).generate_state(1)[0]),
+            device=self.device,
+            epochs=settings.server_epochs,
+            batch_size=settings.server_batch_size,
+            lr=settings.server_lr,
+            role="student",
+            multi_label=self.data.multi_label,
+        )
+
+    def steps(self, label: str, count: int) -> Callable[[int, int], None]:
+        """Show so many steps of the server's work; call the result after each of them."""
+        self.progress.start(label, count)
+        return lambda step, steps: self.progress.advance(1)
+
+    def save(self, folder: RunFolder) -> None:
+        """Keep the release with its images, and the server's models."""
+        learned = self._learned
+        if learned is None:
+            return
+        release = dict(learned.release)
+        if learned.rows is not None and self.data.public_x.ndim >= 3:
+            shown = learned.rows[:SHOWN]
+            release |= {"images": np.asarray(self.data.public_x[shown]), "image_rows": np.arange(len(shown))}
+        write_arrays(folder.release, release)
+        for number, model in enumerate(learned.models):
+            model.save(folder.path / f"server-model-{number}")
+
+
+def measured(data: FederatedData, scores: npt.NDArray[np.floating]) -> dict[str, Any]:
+    """Accuracy of scores (n, C) of the test records, or AUC of several labels."""
+    if data.multi_label:
+        per_label = auc_per_class(data.test_y, scores)
+        return {"server_auc": mean_auc(per_label), "server_auc_per_class": per_label}
+    matrix = confusion_matrix(data.test_y, scores.argmax(axis=1), len(data.classes))
+    return {"server_accuracy": accuracy(matrix), "server_accuracy_per_class": accuracy_per_class(matrix)}

@@ -1,0 +1,110 @@
+"""The server's side of PATE-FL and Private-kNN-FL: ask for votes, add them up, learn from the tally.
+
+Paper: "Voting-based approaches for differentially private federated learning", Algorithm 1, lines 3, 7 and 9, which are
+lines 1, 7 and 9 of Algorithm 2.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.distillation.aggregation import votes_of
+from fedballot.distillation.propagation import argmax_labels
+from fedballot.distillation.students import probabilities, train_student
+from fedballot.learners.base import Learner
+from fedballot.learners.extractors import Extractor, make_extractor
+from fedballot.settings.voting import VotingSettings, ballot_form, mechanism
+from fedballot.strategies.base import Arrays, one_array
+from fedballot.strategies.one_shot import Learned
+from fedballot.strategies.summed import SummedStrategy
+from fedballot.wire.packing import unpack_integers, unpack_labels
+from fedballot.wire.secagg import Form
+
+
+class VotingStrategy(SummedStrategy[VotingSettings]):
+    """One round: the queries go out, noisy votes come back, the server trains its student on their sum."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        settings, data = self.settings, self.data
+        made = partial(
+            make_extractor, input_shape=data.public_x.shape[1:], components=settings.components, device=self.device
+        )
+        self.graph = made(settings.graph_features)
+        self.view: Extractor | None = None
+        if settings.server_features:
+            self.view = made(settings.server_features).fit(data.public_x)
+        order = np.random.default_rng([settings.seed, 1]).permutation(settings.public_size)
+        self.queries = np.sort(order[: settings.query_count])
+
+    @property
+    def form(self) -> Form:
+        return ballot_form(self.settings, len(self.data.classes))
+
+    def request(self, server_round: int) -> Arrays:
+        return [self.queries.astype(np.int32)]
+
+    def read(self, arrays: Arrays) -> npt.NDArray[np.int32]:
+        array, (rows, classes) = one_array(arrays), self.form.shape
+        if mechanism(self.settings) is None and self.settings.votes_per_query is None:
+            return votes_of(unpack_labels(array, rows, classes + 1), classes)
+        return unpack_integers(array, self.form.shape)
+
+    def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
+        """Label the pool from the tally (Q, C), and train the student (line 9)."""
+        settings, data, queries = self.settings, self.data, self.queries
+        pool, test = (self.view.transform(x) if self.view else x for x in (data.public_x, data.test_x))
+        students, labelled = train_student(
+            partial(self._new_student, pool.shape[1:]),
+            np.asarray(pool),
+            total,
+            queries,
+            self_train=settings.student == "self-train",
+            passes=settings.passes,
+            graph=None if settings.student == "argmax" else self.graph.fit(data.public_x).transform(data.public_x),
+            neighbours=settings.neighbours,
+            spread=settings.spread,
+            progress=self.steps("server: student", settings.server_epochs * settings.passes),
+        )
+        winners, margins = argmax_labels(total.astype(np.float64))
+        truth, on_queries = np.asarray(data.public_y), np.searchsorted(labelled.rows, queries)
+        sigma, cast, warnings = self._turnout(total, arrived)
+        right = float(np.mean(labelled.labels == truth[labelled.rows]))
+        return Learned(
+            scores=probabilities(students, test),
+            models=students,
+            release={
+                "query_indices": queries,
+                "histogram": total,
+                "labels": labelled.labels[on_queries],
+                "noisy_labels": winners,
+                "margins": margins if labelled.confidence is None else labelled.confidence[on_queries],
+                "true_labels": truth[queries],
+            },
+            rows=queries,
+            metrics={
+                "label_accuracy": right,
+                "noisy_label_accuracy": float(np.mean(winners == truth[queries])),
+                "released_noise_sigma": sigma,
+                "votes_cast_share": cast,
+            },
+            round_metrics={"label_accuracy": right},
+            warnings=warnings,
+        )
+
+    def _turnout(self, total: npt.NDArray[np.int64], arrived: int) -> tuple[float, float, list[str]]:
+        """Noise on each sum, the share of votes cast (noisy, like the sums it comes from), and what to warn of."""
+        noisy, settings = mechanism(self.settings), self.settings
+        full = arrived * len(self.queries) * (settings.votes_per_query or 1)
+        sigma = float((noisy.share_sigma if noisy else 0.0) * np.sqrt(arrived))
+        cast = float(total.sum() / full)
+        warning = settings.turnout_warning(cast, 4 * sigma * math.sqrt(total.size) / full)
+        return sigma, cast, [warning] if warning else []
+
+    def _new_student(self, input_shape: tuple[int, ...], number: int) -> Learner:
+        return self.new_student(input_shape, [2, number])
