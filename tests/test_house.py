@@ -34,6 +34,7 @@ MAY_IMPORT_FLOWER = (
     "deploy/",
     "runs/",
     "sim.py",
+    "clients/base.py",
     "strategies/base.py",
 )
 LONGEST = 300  # lines of a file

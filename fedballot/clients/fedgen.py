@@ -14,7 +14,8 @@ from fedballot.clients.base import Arrays, Release
 from fedballot.clients.fedkd import class_counts
 from fedballot.clients.weights import Start, WeightsClient
 from fedballot.clients.workspace import Refusal
-from fedballot.learners.base import Learner, Replay
+from fedballot.learners.base import Learner
+from fedballot.learners.objectives import Replay
 from fedballot.settings.weights import FedgenSettings
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError, unpack_singles
@@ -51,7 +52,7 @@ class FedgenClient(WeightsClient[FedgenSettings]):
     def train(self, learner: Learner, number: int) -> None:
         """Train towards equation 5; in the first round there is no generator yet."""
         own = self.workspace.private()
-        learner.fit(own.x, own.y, replay=self._replay)
+        learner.fit(own.x, own.y, objective=self._replay)
 
     def received(self, arrays: Arrays) -> Replay:
         """The generator (g,) that the server sent, and the shares (C,) of labels that clients have told it of."""

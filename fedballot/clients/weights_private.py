@@ -84,7 +84,7 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
         size = sum(w.size for w in learner.get_weights())
         mechanism = replace(record_mechanism(settings, size), population=len(own.y))
         noise = secret_noise(settings.noise_seed, self.workspace.client_id, number)
-        learner.descend(
+        learner.sgd_steps(
             own.x,
             own.y,
             _poisson_batches(mechanism, settings.steps, noise),

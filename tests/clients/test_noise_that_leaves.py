@@ -369,7 +369,7 @@ class Noting:
     def get_weights(self) -> list[np.ndarray]:
         return [np.zeros(50, np.float32)]
 
-    def descend(self, x: np.ndarray, y: np.ndarray, batches: Any, combine: Callable[..., np.ndarray]) -> None:
+    def sgd_steps(self, x: np.ndarray, y: np.ndarray, batches: Any, combine: Callable[..., np.ndarray]) -> None:
         assert len(x) == len(y) == RECORDS
         self.batches, self.combine = list(batches), combine
 

@@ -415,7 +415,8 @@ def costs(site: Path, asked: Any, method: str, *arrays: np.ndarray) -> dict[str,
     place.state.mkdir(mode=0o700, exist_ok=True)
     client = make_site_client(place, get_method(method), asked, open_ledger(place, {}))
     question = client.question([*arrays], {"request": "r/1", "round": 1})
-    return {unit: {name: part.cost for name, part in client.parts(question, unit).items()} for unit in UNITS}
+    composition = client.composition(question)
+    return {unit: composition.costs(unit, client.workspace.counted(unit)) for unit in UNITS}
 
 
 UNITS: tuple[Unit, ...] = ("record", "person")

@@ -72,6 +72,11 @@ def ask(site: Path, asked: PateSettings, request: str = "r/1", method: str = "pa
     return arrays, metrics
 
 
+def fingerprint(site: Path) -> str:
+    """Of the public records."""
+    return federated_data(settings(site)).public_fingerprint
+
+
 def charges(site: Path) -> int:
     path = site.parent / "ledger" / "ledger.jsonl"
     return path.read_text().count('"kind": "charge"') if path.exists() else 0
@@ -121,7 +126,11 @@ def test_a_method_that_is_not_allowed_is_refused(site):
 
 def test_an_answer_that_nothing_was_charged_for_stays(site):
     edit(site, methods=["pate-fl", "standalone"])
-    arrays, metrics = ask(site, settings(site), method="standalone")
+    kind = get_method("standalone").settings
+    names = {field.name for field in dataclasses.fields(kind)}
+    given = {name: value for name, value in settings(site).to_dict().items() if name in names}
+    asked = SiteClient(site, get_method("standalone"), build(kind, given))
+    arrays, _, metrics = asked.fit([], {"request": "r/1", "round": 1, "fingerprint": fingerprint(site)})
     assert arrays == [] and metrics["refused"] == "policy" and charges(site) == 0
     assert "this site releases nothing uncharged" in metrics["detail"]
     assert not list(site.parent.glob("state/runs/*/figures.json")), "nothing was trained either"

@@ -13,6 +13,7 @@ from fedballot.core.files import read_arrays
 from fedballot.core.setting import build
 from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.flat import flatten, unflatten
+from fedballot.learners.objectives import Proximal
 from fedballot.runs.engine import federated_data
 from fedballot.settings.weights import FedavgmSettings, FedavgSettings, ProxSettings
 from fedballot.strategies.base import Answer
@@ -137,12 +138,12 @@ def test_the_kin_of_fedavg_learn(method, kind, tmp_path):
     assert result["guarantees"][0]["status"] == "none"
 
 
-def test_a_strong_pull_keeps_a_client_near_the_servers_weights():
+def test_a_strong_proximal_term_keeps_a_client_near_the_servers_weights():
     moved = []
     for mu in (0.0, 10.0):
         learner = strategy_of(settings(), "fedavg").new_learner(0)
         start = flatten(learner.get_weights())
         data = federated_data(settings())
-        learner.fit(data.public_x, data.public_y, epochs=3, pull=mu)
+        learner.fit(data.public_x, data.public_y, epochs=3, objective=Proximal(learner.get_weights(), mu))
         moved.append(np.linalg.norm(flatten(learner.get_weights()) - start))
     assert moved[1] < 0.5 * moved[0]

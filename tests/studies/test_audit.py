@@ -57,14 +57,14 @@ def unclipped(rows, bound):
 
 def augmented(patch: Patch) -> None:
     """One public stream for the whole batch, by place."""
-    plain = training.descend
+    plain = training.sgd_steps
 
-    def descend(net, inputs, data, *rest, **more):
+    def sgd_steps(net, inputs, data, *rest, **more):
         change = Augmenter(GREY, *data.shape[2:], data.device) if data.ndim == 4 else (lambda x: x)
         with training.seeded(7, data.device):
             plain(net, lambda rows: change(inputs(rows)), data, *rest, **more)
 
-    patch.setattr(training, "descend", descend)
+    patch.setattr(training, "sgd_steps", sgd_steps)
 
 
 def by_turns(draw: Callable[[int, int, int], np.ndarray]) -> Callable[[Patch], None]:
