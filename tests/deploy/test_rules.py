@@ -125,10 +125,10 @@ def test_a_method_that_is_not_allowed_is_refused(site):
 
 def test_an_answer_that_nothing_was_charged_for_stays(site):
     edit(site, methods=["pate-fl", "standalone"])
-    kind = METHODS["standalone"].settings
+    kind = get_method("standalone").settings
     names = {field.name for field in dataclasses.fields(kind)}
     given = {name: value for name, value in settings(site).to_dict().items() if name in names}
-    asked = SiteClient(site, METHODS["standalone"], build(kind, given))
+    asked = SiteClient(site, get_method("standalone"), build(kind, given))
     arrays, _, metrics = asked.fit([], {"request": "r/1", "round": 1, "fingerprint": fingerprint(site)})
     assert arrays == [] and metrics["refused"] == "policy" and charges(site) == 0
     assert "this site releases nothing uncharged" in metrics["detail"]
