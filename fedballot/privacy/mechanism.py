@@ -240,7 +240,7 @@ class Composition:
                 unit=self.unit,
                 adjacency=self.adjacency,
                 epsilon=self.epsilon,
-                delta=self.delta if self.private else 0.0,
+                delta=self.delta,
                 view=self.view,
                 trust=self.trust,
                 status=status,

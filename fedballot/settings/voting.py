@@ -87,13 +87,13 @@ class VotingSettings(PrivacyTarget, Queries, ServerTraining, ClientEvaluation, S
             "delta": self.delta,
             "also": tuple(ADJACENCY.items()),
             "trust": self.trust,
+            "seeded": self.noise_seed is not None,
         }
         if noisy is None:
             return Composition({"votes": Exact()}, "votes without noise", view="output only", n=self.clients, **shared)
         return Composition(
             {"votes": noisy},
             "noisy vote counts",
-            seeded=self.noise_seed is not None,
             amplified=self.secure_aggregation,
             stated=lambda: self._guarantees(noisy, facts),
             **shared,
