@@ -69,7 +69,7 @@ def test_a_run_that_dies_while_its_student_trains_goes_on_from_what_it_has_kept(
         patch.setattr(OneShotStrategy, "new_student", breaks)
         with pytest.raises(MemoryError):
             run_here(method, settings, out)
-    assert read_json(out / "result.json")["status"] == "failed"
+    assert read_json(out / "result.json")["status"] == "failed" and (out / "checkpoint.npz").exists()
     checkpoint, charged = (out / "checkpoint.npz").read_bytes(), ledgers(out)
     result = run_here(method, settings, out, resume=True, client=never)
     assert result["status"] == "done" and result["clients"] == {
