@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from fedballot.clients.summed import SummedClient
 from fedballot.core.setting import again, setting
 from fedballot.distillation.aggregation import votes_of
 from fedballot.privacy.accounting import PureCost
-from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Unit
+from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Adjacency, Unit
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.privacy.noise.samplers import discrete_laplace
 from fedballot.settings.parts import LocalTraining, NoiseSeed, PrivacyTarget, Queries, ServerTraining
@@ -74,7 +74,7 @@ class NoisyMaxSettings(NoiseSeed, Queries, LocalTraining, ServerTraining, Summed
         noisy = NoisyMax(self.query_count, self.query_count / self.epsilon, self.noise)
         words, seeded = f"winners of vote counts after {self.noise} noise", self.noise_seed is not None
 
-        def guarantee(unit: Unit, adjacency: Any, n: int | None) -> Guarantee:
+        def guarantee(unit: Unit, adjacency: Adjacency, n: int | None) -> Guarantee:
             return Guarantee(
                 mechanism=words,
                 unit=unit,
@@ -89,7 +89,6 @@ class NoisyMaxSettings(NoiseSeed, Queries, LocalTraining, ServerTraining, Summed
                 composition=f"one release of {self.query_count} winners",
             )
 
-        client, record = ("client", "zero-out", self.clients), ("record", "replace-one", facts.all_records)
         return Composition(
             {"votes": noisy},
             words,
@@ -100,7 +99,10 @@ class NoisyMaxSettings(NoiseSeed, Queries, LocalTraining, ServerTraining, Summed
             also=[("record", "replace-one")],
             trust=TRUSTED_AGGREGATOR,
             seeded=seeded,
-            stated=lambda: [guarantee(*client), guarantee(*record)],
+            stated=lambda: [
+                guarantee("client", "zero-out", self.clients),
+                guarantee("record", "replace-one", facts.all_records),
+            ],
         )
 
     def form(self, classes: int) -> Form:
@@ -136,7 +138,7 @@ class NoisyMaxStrategy(SummedStrategy[NoisyMaxSettings]):
     def request(self, server_round: int) -> Arrays:
         return [np.arange(self.settings.query_count, dtype=np.int32)]
 
-    def learn_from_sum(self, total: Ints, arrived: int) -> Learned:
+    def learn_from_sum(self, total: NDArray[np.int64], arrived: int) -> Learned:
         rows = np.arange(len(total))
         asked, truth = self.data.public_x[rows], np.asarray(self.data.public_y[rows])
         student = self.new_student(asked.shape[1:]).fit(asked, total)

@@ -87,7 +87,7 @@ class Trial:
         arrays, metrics = self.fit(self.client(0, name, settings, **changes), self.requests(side)[0])
         if metrics["refused"]:
             self.fail(f"the client refused: {metrics['refused']}: {metrics['detail']}", "answer a request of one's own")
-        return arrays
+        return list(arrays)
 
     @staticmethod
     def fit(client: BallotClient[Any], request: Request, arrays: Arrays | None = None, **config: Any) -> Any:
