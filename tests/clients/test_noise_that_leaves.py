@@ -21,7 +21,7 @@ from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
 from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
-from fedballot.core.setting import build
+from fedballot.core.setting import build, names_of
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
@@ -44,7 +44,7 @@ CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
 ALL = {"clients": CLIENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_clients": False}
 MODELS = {"client_models": "logistic-regression", "server_model": "logistic-regression"}
 HEADS = {"extractor": "none", "epsilon": 4.0, "score_epsilon": 2.0}
-TORCH = {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 4}
+TORCH = {"client_models": "mlp-torch", "rounds": 4}
 
 
 def world(**parts: Any) -> FederatedData:
@@ -76,7 +76,9 @@ UNITS: tuple[Unit, ...] = ("client", "record", "person")
 
 
 def settings_of(method: str, **given: Any) -> Any:
-    return build(get_method(method).settings, ALL, MODELS | given)
+    kind = get_method(method).settings
+    common = {name: value for name, value in (ALL | MODELS).items() if name in names_of(kind)}
+    return build(kind, common, given)
 
 
 def client(
