@@ -54,7 +54,7 @@ def test_a_part_without_a_cost_is_named_and_takes_the_promise_from_all() -> None
     assert list(half.costs()) == ["a"]
     assert half.budget == composition(Steps()).budget  # of what can be charged
     (guarantee,) = half.guarantees()
-    assert (guarantee.status, guarantee.epsilon, guarantee.delta) == ("none", math.inf, 0.0)
+    assert (guarantee.status, guarantee.epsilon, guarantee.accountant) == ("none", math.inf, "none")
     assert composition(Exact()).budget == 0.0
 
 

@@ -12,7 +12,7 @@ from flwr.common import Context
 from fedballot.clients.pate import PateClient
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, read_json
-from fedballot.core.setting import build
+from fedballot.core.setting import build, names_of
 from fedballot.methods.registry import get_method
 from fedballot.runs.engine import make_client
 from fedballot.runs.run_config import client_number
@@ -51,8 +51,8 @@ def never(context: Any) -> Any:
 
 def of(method: str, given: dict[str, Any]) -> Any:
     kind = get_method(method).settings
-    names = kind.__dataclass_fields__
-    return build(kind, {name: value for name, value in FOUR.items() if name in names}, {"noise_seed": 1} | given)
+    common = {name: value for name, value in FOUR.items() if name in names_of(kind)}
+    return build(kind, common, {"noise_seed": 1} | given)
 
 
 def ledgers(out: Path) -> list[bytes]:
