@@ -67,7 +67,8 @@ class AuditReport:
     ----------
     method : str
     claim : float
-        Epsilon, at `delta`, of each release that was audited. A sample without noise claims a delta of its own.
+        Epsilon, at `delta`, of each release that was audited. A sample without noise claims a delta of its own, and a
+        worst case its own epsilon and delta.
     delta : float
     runs : int
         Independent releases in each of two worlds, of the mechanism; of the clients at most 4,000, of a server 2,000.

@@ -46,7 +46,7 @@ class NoisyMax(Mechanism):
     def worst_case(self) -> WorstCase:
         """A record that turns a vote of 1 : 0 into 0 : 1, on every query."""
         one, other = np.tile([1, 0], (self.queries, 1)), np.tile([0, 1], (self.queries, 1))
-        return WorstCase(one, other, lambda winners: float(np.sum(winners == 0)), self.cost().epsilon(1e-5), 1e-5)
+        return WorstCase(one, other, lambda winners: float(np.sum(winners == 0)), self.cost().epsilon, 0.0)
 
 
 @dataclass(frozen=True)

@@ -67,12 +67,12 @@ def test_what_leaves_without_a_guarantee_is_no_matter_for_an_audit(name) -> None
 
 
 def test_a_mechanism_of_somebody_else_is_audited_by_its_worst_case(monkeypatch) -> None:
-    (layer,) = audit_method(NOISY_MAX, 1.0, 2000, Silent(), seed=1).layers
+    (layer,) = audit_method(NOISY_MAX, 1.0, 1000, Silent(), seed=1).layers
     assert (layer.release, layer.part, layer.finding.layer) == ("winners", "mechanism", "two worlds")
     assert layer.finding.passed and layer.finding.claim == pytest.approx(1.0, abs=0.01) and layer.finding.found > 0.1
     draw = noisy_max.discrete_laplace
     monkeypatch.setattr(noisy_max, "discrete_laplace", lambda scale, *rest: draw(scale // 10, *rest))
-    report = audit_method(NOISY_MAX, 1.0, 2000, Silent(), seed=1)
+    report = audit_method(NOISY_MAX, 1.0, 1000, Silent(), seed=1)
     assert not report.passed and report.lower_bound > 2
 
 
