@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
+from fedballot.clients.frozen import PublicFeatures
 from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, fit_score_head
-from fedballot.clients.weights import Start, WeightsClient
+from fedballot.clients.weights import Start, WeightsClient, difference_codec
 from fedballot.privacy.mechanism import Composition
 from fedballot.settings.fedaux import FedauxSettings
+from fedballot.wire.codec import Bundle, Halves
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import pack_halves
 
 
 class ScoreClient(HeadClient[FedauxSettings]):
@@ -39,6 +40,11 @@ class FedauxQuestion:
     asked: Asked
 
 
+def answer_codec(settings: FedauxSettings, size: int, public: PublicFeatures) -> Bundle:
+    """How an answer is sent: the difference of the weights (d,), and the score head (p,)."""
+    return Bundle((difference_codec(settings, size), Halves((public.features.shape[1] + 1,))))
+
+
 class FedauxClient(WeightsClient[FedauxSettings]):
     """A client of FedAUX: it tells the difference of its weights, and its score head, which is paid for once."""
 
@@ -56,5 +62,6 @@ class FedauxClient(WeightsClient[FedauxSettings]):
         return {**super().exact(question.weights), "scores": scores}
 
     def pack(self, question: FedauxQuestion, release: Release) -> Arrays:
-        pair = release["scores"]
-        return [*super().pack(question.weights, release), pack_halves(pair[1] - pair[0])]
+        difference, pair = release["difference"], release["scores"]
+        codec = answer_codec(self.workspace.settings, difference.size, question.scores.public)
+        return codec.pack([difference, pair[1] - pair[0]])

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.progress import Progress
@@ -16,7 +15,6 @@ from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire.messages import Arrays
-from fedballot.wire.packing import WireError
 
 S = TypeVar("S", bound=CommonSettings)
 Name = TypeVar("Name")
@@ -154,10 +152,3 @@ class Hooks(ABC, Generic[S]):
     def exchanging(self) -> bool:
         """Whether the round needs a further exchange of messages before it has a result."""
         return False
-
-
-def one_array(arrays: Arrays) -> npt.NDArray[Any]:
-    """The single array of an answer; raises WireError with reason ``count`` for another number."""
-    if len(arrays) != 1:
-        raise WireError("count", f"expected 1 array, got {len(arrays)}")
-    return np.asarray(arrays[0])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fedballot.clients.base import Arrays, Workspace
 from fedballot.clients.fedkd import EnsembleClient
 from fedballot.clients.frozen import split_public
-from fedballot.clients.private_heads import unpack
+from fedballot.clients.private_heads import head_codec
 from fedballot.clients.voting import VotingClient
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
@@ -49,7 +49,7 @@ from fedballot.settings.voting import mechanism as votes_mechanism
 from fedballot.settings.weights import client_mechanism, record_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.strategies.weights_private import DpFedavgStrategy
-from fedballot.wire.packing import unpack_integers, unpack_labels
+from fedballot.wire.codec import Choices, Integers
 
 DELTA = 1e-5
 CLIENTS, COLLUDERS = 3, 1  # with more of them, integer shares make a release so private that no audit can see anything
@@ -208,7 +208,7 @@ def votes(desk: Desk, claim: float) -> list[Finding]:
         own, noise = [], np.zeros((QUERIES, len(data.classes)))
         for client_id in range(HONEST):
             client: VotingClient[Any] = desk.client(settings, data, client_id)
-            told = unpack_integers(desk.told(client, [queries.astype(np.int32)])[0], noise.shape)
+            told = Integers(noise.shape).read(desk.told(client, [queries.astype(np.int32)]))
             own.append(client.votes(queries))  # which are no secret here
             noise += told - own[-1]
         column = own[0].argmax(axis=1)
@@ -246,7 +246,7 @@ def logits(desk: Desk, claim: float) -> list[Finding]:
         along, noise = [], np.zeros((QUERIES, classes))
         for client_id in range(HONEST):
             client: EnsembleClient[Any] = desk.client(settings, data, client_id)
-            steps = unpack_integers(desk.told(client, [rows.astype(np.int32)])[0], noise.shape)
+            steps = Integers(noise.shape).read(desk.told(client, [rows.astype(np.int32)]))
             raw = client.logits(rows)  # none of them within the bound
             along.append(raw / np.linalg.norm(raw, axis=1, keepdims=True))
             noise += steps * noisy.mechanism.grid - bound * along[-1]
@@ -297,9 +297,9 @@ def class_sums(desk: Desk, claim: float) -> list[Finding]:
             data = made_up([(x, 2 * np.arange(CANARIES) + side), *others], pool, classes)
             told = desk.ask(settings, data, [points], client_id)
             if summed:
-                total += noisy.read(unpack_integers(told[0], shape).astype(np.int64)) * noisy.scale
+                total += noisy.read(Integers(shape).read(told).astype(np.int64)) * noisy.scale
             else:
-                total += unpack(told, [shape], settings)[0] * noisy.scale
+                total += head_codec(settings, [shape]).read(told)[0] * noisy.scale
         pairs = total[: 2 * CANARIES].reshape(CANARIES, 2, -1)
         return np.asarray(((pairs[:, 1] - pairs[:, 0]) * own).sum(axis=1) / math.sqrt(2))
 
@@ -382,7 +382,7 @@ def _two_sided_heads(
         return made_up([(x, labels)], pool, 2), (w[1] - w[0])[1:] / math.sqrt(2)
 
     def scores(data: FederatedData) -> Floats:
-        told = unpack(desk.ask(settings, data, []), shapes, settings)[which].astype(np.float64)
+        told = head_codec(settings, shapes).read(desk.ask(settings, data, []))[which].astype(np.float64)
         head = told[1] - told[0] if which == 0 else told
         return np.asarray(head[1:] / math.sqrt(2))  # the noise of one weight
 
@@ -455,7 +455,7 @@ def fixed_sample(desk: Desk, claim: float) -> list[Finding]:
         y = np.zeros(n, dtype=np.int64)
         x[place], y[place] = pool[0], 1
         told = desk.ask(settings, made_up([(x, y)], pool, 2), [np.zeros(1, dtype=np.int32)])
-        return bool(unpack_labels(told[0], 1, 2)[0] == 1)
+        return bool(Choices((1, 2)).read(told)[0, 1])
 
     times = desk.rounds("samples", 3 * SAMPLES)
     seen = np.array([betrayed((0, n // 2, n - 1)[number % 3]) for number in times]).reshape(SAMPLES, 3).T
