@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.clients.base import Arrays, Refusal, Release
+from fedballot.clients.base import Arrays, Release
 from fedballot.clients.fedkd import class_counts
 from fedballot.clients.weights import Start, WeightsClient, difference_codec
-from fedballot.learners.base import Learner, Replay
+from fedballot.clients.workspace import Refusal
+from fedballot.learners.base import Learner
+from fedballot.learners.objectives import Replay
 from fedballot.settings.weights import FedgenSettings
 from fedballot.wire.codec import Bundle, Counts, Singles
 from fedballot.wire.messages import Config
@@ -57,7 +59,7 @@ class FedgenClient(WeightsClient[FedgenSettings]):
     def train(self, learner: Learner, number: int) -> None:
         """Train towards equation 5; in the first round there is no generator yet."""
         own = self.workspace.private()
-        learner.fit(own.x, own.y, replay=self._replay)
+        learner.fit(own.x, own.y, objective=self._replay)
 
     def received(self, arrays: Arrays) -> Replay:
         """The generator (g,) that the server sent, and the shares (C,) of labels that clients have told it of."""

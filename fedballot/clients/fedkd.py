@@ -11,8 +11,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Release, query_rows
+from fedballot.clients.base import Arrays, BallotClient, Release, query_rows
 from fedballot.clients.summed import SummedClient
+from fedballot.clients.workspace import EVALUATED
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.learners.base import Learner
 from fedballot.privacy.mechanisms.logits import NoisyLogits

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, request_name
+from fedballot.clients.base import Arrays, BallotClient, Release, request_name
+from fedballot.clients.workspace import Refusal
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.learners.base import Learner
@@ -154,7 +155,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
     def _begin(self, learner: Learner, own: Examples) -> None:
         """Lines 2-5: the public labels first, then the own records."""
         workspace, settings = self.workspace, self.workspace.settings
-        if learner.goes_on:
+        if learner.warm_start:
             if settings.pretrain_epochs:
                 learner.load(self._pretrained())
             learner.fit(own.x, own.y, epochs=settings.epochs)
@@ -168,7 +169,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
         """Lines 13-18, digest and revisit; a learner that starts anew at each fit takes both at once."""
         settings, public_x = self.workspace.settings, self.workspace.data.public_x[rows]
         probabilities = softmax(consensus, axis=1) if settings.share == "logits" else consensus
-        if learner.goes_on:
+        if learner.warm_start:
             learner.distill(
                 public_x,
                 probabilities if settings.digest_loss == "cross-entropy" else consensus,

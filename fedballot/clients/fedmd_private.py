@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.clients.base import Arrays, Asked, Refusal, Release, refusals
+from fedballot.clients.base import Arrays, Asked, Release, refusals
 from fedballot.clients.fedmd import FedmdClient, Indices, Task
+from fedballot.clients.workspace import Refusal
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
 from fedballot.privacy.mechanism import Facts

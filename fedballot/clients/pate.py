@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED
 from fedballot.clients.voting import VotingClient
+from fedballot.clients.workspace import EVALUATED
 from fedballot.learners.base import Learner
-from fedballot.privacy.mechanisms.votes import limit_votes
+from fedballot.learners.objectives import Abstain, DomainAdversarial, Objective
+from fedballot.privacy.mechanisms.ballots import limit_votes
 from fedballot.settings.voting import PateSettings
 
 
@@ -29,13 +30,17 @@ class PateClient(VotingClient[PateSettings]):
         if workspace.folder.model.exists():
             return learner.load(workspace.folder.model)
         private = workspace.private()
-        pool, strength = np.asarray(workspace.data.public_x), settings.domain_adaptation
-        unknown, target = pool if settings.abstain else None, pool if strength else None
-        learner.fit(private.x, private.y, unknown=unknown, target=target, adaptation=strength)
+        learner.fit(private.x, private.y, objective=self._objective())
         learner.save(workspace.folder.model)
         if settings.evaluate_clients:
             workspace.folder.note({"confusion": workspace.confusion(learner, EVALUATED).tolist()})
         return learner
+
+    def _objective(self) -> Objective | None:
+        pool, strength = np.asarray(self.workspace.data.public_x), self.workspace.settings.domain_adaptation
+        if self.workspace.settings.abstain:
+            return Abstain(pool)
+        return DomainAdversarial(pool, strength) if strength else None
 
     def votes(self, queries: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
         """The teacher's votes (Q, C) within the cap, before noise (line 5's first term)."""

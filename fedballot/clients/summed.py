@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, refusals, request_name
+from fedballot.clients.base import Arrays, BallotClient, Release, refusals, request_name
+from fedballot.clients.workspace import Refusal
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire import secagg
 from fedballot.wire.codec import Integers

@@ -12,10 +12,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
+from fedballot.clients.base import Arrays, BallotClient, Release
+from fedballot.clients.workspace import EVALUATED, Refusal
 from fedballot.core.errors import DataError
 from fedballot.learners.base import Learner
 from fedballot.learners.flat import flatten, unflatten
+from fedballot.learners.objectives import DomainAdversarial, Objective, Proximal, combined
 from fedballot.settings.weights import ProxSettings, WeightsSettings
 from fedballot.wire.codec import Halves, Singles
 from fedballot.wire.messages import Config
@@ -74,16 +76,15 @@ class WeightsClient(BallotClient[S], Generic[S]):
             streams=(number,),
         )
 
-    @property
-    def pull(self) -> float:
-        """Strength of the pull of local training towards the server's weights."""
-        return 0.0
+    def objective(self, weights: list[Floats]) -> Objective | None:
+        """What local training from ``weights``, the server's, minimises beside the loss of its labels."""
+        strength = self.workspace.settings.adaptation
+        return DomainAdversarial(np.asarray(self.workspace.data.public_x), strength) if strength else None
 
     def train(self, learner: Learner, number: int) -> None:
         """Train on the client's own records in round ``number``, from the weights that the learner holds."""
-        own, strength = self.workspace.private(), self.workspace.settings.domain_adaptation
-        target = np.asarray(self.workspace.data.public_x) if strength else None
-        learner.fit(own.x, own.y, pull=self.pull, target=target, adaptation=strength)
+        own = self.workspace.private()
+        learner.fit(own.x, own.y, objective=self.objective(learner.get_weights()))
 
     def _round(self, config: Config) -> int:
         number, rounds = config.get("round"), self.workspace.settings.rounds
@@ -108,6 +109,6 @@ class ProxClient(WeightsClient[ProxSettings]):
     Paper: Li et al. 2020, "Federated optimization in heterogeneous networks", Algorithm 2.
     """
 
-    @property
-    def pull(self) -> float:
-        return self.workspace.settings.mu
+    def objective(self, weights: list[Floats]) -> Objective | None:
+        """Stay near the server's weights as well."""
+        return combined(Proximal(weights, self.workspace.settings.mu), super().objective(weights))

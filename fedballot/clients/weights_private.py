@@ -20,7 +20,7 @@ from fedballot.learners.base import Learner
 from fedballot.privacy.mechanism import Facts, Mechanism
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.weights import DpFedavgSettings, DpFedsgdSettings, record_mechanism
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, record_mechanism
 
 
 class DpFedavgClient(WeightsClient[DpFedavgSettings]):
@@ -85,7 +85,7 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
         size = sum(w.size for w in learner.get_weights())
         mechanism = replace(record_mechanism(settings, size), population=len(own.y))
         noise = secret_noise(settings.noise_seed, self.workspace.client_id, number)
-        learner.descend(
+        learner.sgd_steps(
             own.x,
             own.y,
             _poisson_batches(mechanism, settings.steps, noise),

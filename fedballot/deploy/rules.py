@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedballot.clients.base import Refusal
+from fedballot.clients.workspace import Refusal
 from fedballot.core.setting import declaration
 from fedballot.datasets.own import SITES
 from fedballot.deploy.limits import Limit, can_be_limited
@@ -18,7 +18,7 @@ from fedballot.deploy.site_file import Allowed, Site
 from fedballot.learners.extractors import chain_name, network_digest, takes_network
 from fedballot.methods.api import Method
 from fedballot.settings.heads import FrozenSettings
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, LocalTraining
 from fedballot.settings.weights import WeightsSettings
 
 S = TypeVar("S", bound=CommonSettings)
@@ -105,9 +105,9 @@ def site_settings(site: Site, settings: S) -> S:
         for field in dataclasses.fields(settings)
         if declaration(field).reads in ("server", "machine")
     }
-    return dataclasses.replace(
-        settings, **{**changes, "client_models": (site.model,), "public_dataset": str(site.data.public)}
-    )
+    if isinstance(settings, LocalTraining):
+        changes["client_models"] = (site.model,)
+    return dataclasses.replace(settings, **changes, public_dataset=str(site.data.public))
 
 
 def check_weights(site: Site, settings: CommonSettings, arrays: Sequence[NDArray[np.generic]]) -> None:

@@ -24,6 +24,12 @@ def tally(ballots: Iterable[npt.NDArray[np.integer]], shape: tuple[int, ...]) ->
     return total
 
 
+def votes_of(labels: npt.NDArray[np.integer], n_classes: int) -> npt.NDArray[np.int32]:
+    """One-hot votes (Q, C), int32, of labels (Q,); the label ``n_classes`` is an abstention and votes for nothing."""
+    votes: npt.NDArray[np.int32] = (labels[:, None] == np.arange(n_classes)).astype(np.int32)
+    return votes
+
+
 def weighted_average(
     ballots: Iterable[npt.NDArray[np.floating]],
     weights: Iterable[float | npt.NDArray[np.floating]],

@@ -8,15 +8,17 @@ from scipy.special import expit
 
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import read_arrays, write_arrays
-from fedballot.learners import base
-from fedballot.learners.base import FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners import checks
+from fedballot.learners.base import Loss, Progress
+from fedballot.learners.checks import FloatArray, Inputs, IntArray
+from fedballot.learners.objectives import Objective, name_of
 from fedballot.learners.sklearn_learner import ScikitLearner, WithoutWeights
 
 
 class BinaryRelevance(WithoutWeights):
     """``n_classes`` independent learners of two classes behind the Learner protocol."""
 
-    goes_on = False
+    warm_start = False
 
     def __init__(self, name: str, *, n_classes: int, **kwargs: Any) -> None:
         self.name, self.n_classes = name, n_classes
@@ -27,19 +29,13 @@ class BinaryRelevance(WithoutWeights):
         x: Inputs,
         y: IntArray,
         *,
-        unknown: Inputs | None = None,
+        objective: Objective | None = None,
         epochs: int | None = None,
-        pull: float = 0.0,
-        target: Inputs | None = None,
-        adaptation: float = 0.0,
-        replay: base.Replay | None = None,
     ) -> Self:
         """See ``Learner.fit``; a label that no record knows is predicted as undecided."""
-        if unknown is not None or pull or adaptation or replay:
-            raise SettingsError(
-                "a scikit-learn learner of several labels knows no abstention, pull, adaptation or replay"
-            )
-        base.check_multi_labels(y, len(x), self.n_classes)
+        if objective is not None:
+            raise SettingsError(f"a learner of several labels takes no objective, so not {name_of(objective)}")
+        checks.check_multi_labels(y, len(x), self.n_classes)
         for part, labels in zip(self._parts, y.T, strict=True):
             known = labels >= 0
             if known.any():
@@ -65,7 +61,7 @@ class BinaryRelevance(WithoutWeights):
         temperature: float = 1.0,
     ) -> Self:
         """See ``Learner.distill``; logits become probabilities by the logistic function."""
-        base.check_logits(targets, len(x), self.n_classes)
+        checks.check_logits(targets, len(x), self.n_classes)
         yes = targets if loss == "binary" else expit(targets)
         for part, column in zip(self._parts, yes.T, strict=True):
             part.distill(x, np.stack([1 - column, column], axis=1), weights=weights)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.learners import nets, training
-from fedballot.learners.base import FloatArray, Inputs
+from fedballot.learners.checks import FloatArray, Inputs
 
 ARCHITECTURES = ("resnet8", "resnet8-gn", "shufflenet-v2", "mobilenet-v2")
 LR = 1e-3

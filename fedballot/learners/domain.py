@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedballot.core.errors import SettingsError
-from fedballot.learners.companion import Companion
+from fedballot.learners.terms import Step, Term
 
 HIDDEN = 64
 
@@ -32,7 +32,7 @@ class _Reverse(torch.autograd.Function):
         return -ctx.strength * gradients[0], None
 
 
-class DomainAdversary(Companion):
+class DomainAdversary(Term):
     """A domain classifier on the inputs of a network's last linear layer, trained against the layers below.
 
     Parameters
@@ -49,24 +49,28 @@ class DomainAdversary(Companion):
         super().__init__()
         linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
         if len(linear) < 2:
-            raise SettingsError("domain_adaptation needs a network with a hidden layer before the last linear one")
+            raise SettingsError("domain adaptation needs a network with a hidden layer before the last linear one")
         last = linear[-1]
         device = last.weight.device
         self.head = nn.Sequential(nn.Linear(last.in_features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1)).to(device)
-        self._draw, self._strength = draw, strength
+        self._sample, self._strength = draw, strength
         self._features: Tensor | None = None
         self._hook = last.register_forward_pre_hook(self._keep)
 
-    def loss(self, net: nn.Module, x: Tensor, classify: Callable[[Tensor], Tensor], done: float) -> Tensor:
-        """Loss of the classes on ``x`` plus that of the domains on ``x`` and as many target inputs."""
-        n = len(x)
-        logits = net(torch.cat([x, self._draw(n)]))
+    def draw(self, n: int) -> Tensor:
+        """As many inputs of the target domain."""
+        return self._sample(n)
+
+    def loss(self, step: Step) -> Tensor:
+        """Loss of the domains on the batch and its target inputs."""
         if self._features is None:
             raise RuntimeError("the network's last linear layer was not reached")
-        strength = self._strength * (2 / (1 + math.exp(-10 * done)) - 1)
-        domains = self.head(_Reverse.apply(self._features, strength)).squeeze(1)
+        n = len(step.x)
+        features = torch.cat([self._features[:n], self._features[step.own]])
+        strength = self._strength * (2 / (1 + math.exp(-10 * step.done)) - 1)
+        domains = self.head(_Reverse.apply(features, strength)).squeeze(1)
         truth = (torch.arange(len(domains), device=domains.device) >= n).float()
-        return classify(logits[:n]) + F.binary_cross_entropy_with_logits(domains, truth)
+        return F.binary_cross_entropy_with_logits(domains, truth)
 
     def close(self) -> None:
         """Let go of the network."""

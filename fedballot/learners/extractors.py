@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.datasets import cache, features
 from fedballot.datasets.fingerprint import fingerprint
-from fedballot.learners.base import FloatArray, Inputs, check_inputs
+from fedballot.learners.checks import FloatArray, Inputs, check_inputs
 
 AUTO = "auto"
 STEPS: dict[str, str] = {

@@ -6,7 +6,7 @@ and 5. The generator has one hidden layer, as the authors' has, but no batch nor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedballot.core.errors import DataError, RunError, SettingsError
-from fedballot.learners.base import FloatArray, Replay
-from fedballot.learners.companion import Companion
+from fedballot.learners.checks import FloatArray
+from fedballot.learners.terms import Step, Term
 from fedballot.learners.training import AdamW, seeded
 
 HIDDEN, NOISE = 128, 32
@@ -184,20 +184,23 @@ def train(
     return _vector(generator), found
 
 
-class LatentReplay(Companion):
+class LatentReplay(Term):
     """Beside each batch, as many generated features, which the last layer must take for their labels (equation 5)."""
 
-    def __init__(self, head: nn.Linear, replay: Replay) -> None:
+    def __init__(self, head: nn.Linear, generator: FloatArray, shares: FloatArray, strength: float) -> None:
         super().__init__()
         device = head.weight.device
-        self._head, self._strength = head, replay.strength
-        self._generator = load(replay.generator, len(replay.shares), head.in_features, device).requires_grad_(False)
-        self._shares = torch.from_numpy(np.array(replay.shares, dtype=np.float32)).to(device)
+        self._head, self._strength = head, strength
+        self._generator = load(generator, len(shares), head.in_features, device).requires_grad_(False)
+        self._shares = torch.from_numpy(np.array(shares, dtype=np.float32)).to(device)
 
-    def loss(self, net: nn.Module, x: Tensor, classify: Callable[[Tensor], Tensor], done: float) -> Tensor:
-        labels = torch.multinomial(self._shares, len(x), replacement=True)
-        features = self._generator(labels, torch.randn(len(x), NOISE, device=x.device))
-        return classify(net(x)) + self._strength * F.cross_entropy(self._head(features), labels)
+    def draw(self, n: int) -> None:
+        """Features for the batch; they go through the last layer alone."""
+        self._labels = torch.multinomial(self._shares, n, replacement=True)
+        self._features = self._generator(self._labels, torch.randn(n, NOISE, device=self._shares.device))
+
+    def loss(self, step: Step) -> Tensor:
+        return self._strength * F.cross_entropy(self._head(self._features), self._labels)
 
 
 def _vector(generator: Generator) -> FloatArray:

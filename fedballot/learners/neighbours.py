@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import SettingsError
-from fedballot.learners.base import FloatArray, IntArray
+from fedballot.learners.checks import FloatArray, IntArray
 
 Floats = NDArray[np.floating]
 

@@ -17,8 +17,10 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import write_atomic
-from fedballot.learners import base, skops_io, storage
-from fedballot.learners.base import Combine, FloatArray, Inputs, IntArray, Loss, Progress
+from fedballot.learners import checks, skops_io, storage
+from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD, WEIGHT_LEARNERS, Combine, Loss, Progress
+from fedballot.learners.checks import FloatArray, Inputs, IntArray
+from fedballot.learners.objectives import Objective, name_of
 
 _FLOOR = 1e-12
 _FOLDS = 3
@@ -37,8 +39,8 @@ class WithoutWeights:
 
     name: str
 
-    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
-        """Refuse; see ``Learner.descend``."""
+    def sgd_steps(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
+        """Refuse; see ``Learner.sgd_steps``."""
         raise self._no_weights()
 
     def get_weights(self) -> list[FloatArray]:
@@ -56,7 +58,7 @@ class WithoutWeights:
     def _no_weights(self) -> SettingsError:
         return SettingsError(
             f"learner {self.name!r} is scikit-learn's and shares no weights: use one of "
-            f"{', '.join(base.WEIGHT_LEARNERS)}, or a torch module by import path"
+            f"{', '.join(WEIGHT_LEARNERS)}, or a torch module by import path"
         )
 
 
@@ -67,7 +69,7 @@ class ScikitLearner(WithoutWeights):
     and scaled to [0, 1]; feature vectors are taken as they are.
     """
 
-    goes_on = False
+    warm_start = False
 
     def __init__(
         self,
@@ -94,30 +96,27 @@ class ScikitLearner(WithoutWeights):
         x: Inputs,
         y: IntArray,
         *,
-        unknown: Inputs | None = None,
+        objective: Objective | None = None,
         epochs: int | None = None,
-        pull: float = 0.0,
-        target: Inputs | None = None,
-        adaptation: float = 0.0,
-        replay: base.Replay | None = None,
     ) -> Self:
-        """See ``Learner.fit``; the public inputs are drawn once, for there are no epochs."""
-        if pull or adaptation or replay:
-            asked = "a proximal term" if pull else "domain adaptation" if adaptation else "generated features"
-            raise SettingsError(f"learner {self.name!r} is scikit-learn's and knows no {asked}: use a torch learner")
+        """See ``Learner.fit``; an objective's records are drawn once, for there are no epochs."""
+        if objective is not None and objective.needs_gradients:
+            raise SettingsError(
+                f"learner {self.name!r} is scikit-learn's and has no gradients, which {name_of(objective)} needs: use "
+                "a torch learner"
+            )
         flat = self._flat(x)
-        base.check_labels(y, len(x), self.n_classes)
+        checks.check_labels(y, len(x), self.n_classes)
         self._outputs = self.n_classes
         weights = np.ones(len(x))
-        if unknown is not None:
-            pool = self._flat(unknown, what="unknown")
-            if len(pool) == 0:
-                raise SettingsError("unknown is empty: abstaining teachers need at least 1 public input")
+        for part in objective.records(self.n_classes) if objective else ():
+            pool = self._flat(part.x, what="an objective's x")
+            checks.check_labels(part.y, len(pool), self.n_classes + 1, what="an objective's y")
             drawn = np.random.default_rng(self._seed).permutation(len(pool))[: len(x)]
             flat = np.concatenate([flat, pool[drawn]])
-            y = np.concatenate([y, np.full(len(drawn), self.n_classes)])
-            weights = np.concatenate([weights, np.full(len(drawn), base.UNKNOWN_WEIGHT)])
-            self._outputs = self.n_classes + 1
+            y = np.concatenate([y, part.y[drawn]])
+            weights = np.concatenate([weights, np.full(len(drawn), part.weight)])
+            self._outputs = max(self._outputs, int(part.y.max()) + 1)
         self._estimator = self._fitted(flat, y, weights)
         return self
 
@@ -138,9 +137,9 @@ class ScikitLearner(WithoutWeights):
         """
         flat = self._flat(x)
         if loss != "cross-entropy":
-            base.check_logits(targets, len(x), self.n_classes)
+            checks.check_logits(targets, len(x), self.n_classes)
             targets = softmax(targets.astype(np.float64), axis=1)
-        weighted = base.check_targets(targets, len(x), self.n_classes, weights)
+        weighted = checks.check_targets(targets, len(x), self.n_classes, weights)
         if self._weighted:
             # a soft label of under 1 % costs as much as one of 99 % and teaches nothing
             rows, classes = np.nonzero(weighted * (targets >= 0.01))
@@ -167,8 +166,8 @@ class ScikitLearner(WithoutWeights):
         again.
         """
         flat = self._flat(x)
-        base.check_labels(labels, len(x), self.n_classes, what="labels")
-        believed = base.most_confident(confidence, len(x))
+        checks.check_labels(labels, len(x), self.n_classes, what="labels")
+        believed = checks.most_confident(confidence, len(x))
         labels = labels.astype(np.int64)
         rounds = _REFITS if self_train and believed.sum() >= 2 * _FOLDS else 0
         self._outputs = self.n_classes
@@ -176,7 +175,7 @@ class ScikitLearner(WithoutWeights):
             p = self._out_of_fold(flat, labels, believed)
             p /= np.maximum(p.mean(axis=0), 1e-6)
             p /= p.sum(axis=1, keepdims=True)
-            sure = p.max(axis=1) >= base.PSEUDO_LABEL_THRESHOLD
+            sure = p.max(axis=1) >= PSEUDO_LABEL_THRESHOLD
             labels = np.where(sure, p.argmax(axis=1), labels)
             believed = believed | sure
             if progress:
@@ -282,7 +281,7 @@ class ScikitLearner(WithoutWeights):
         return self._estimator
 
     def _flat(self, x: Inputs, *, what: str = "x") -> NDArray[Any]:
-        base.check_inputs(x, self.input_shape, what=what)
+        checks.check_inputs(x, self.input_shape, what=what)
         if x.dtype == np.uint8:
             return x.reshape(len(x), math.prod(self.input_shape)).astype(np.float32) / 255
         return np.asarray(x)

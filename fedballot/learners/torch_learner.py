@@ -1,7 +1,7 @@
 """Torch learners: networks that live on one device with their data, without a DataLoader."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import write_atomic
-from fedballot.learners import augment, base, latent, nets, storage, training
-from fedballot.learners.base import WEIGHT_LEARNERS, Combine, FloatArray, Inputs, IntArray, Loss, Progress, Replay
-from fedballot.learners.companion import Companion
-from fedballot.learners.domain import DomainAdversary
+from fedballot.learners import augment, checks, latent, nets, storage, training
+from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD, WEIGHT_LEARNERS, Combine, Loss, Progress
+from fedballot.learners.checks import FloatArray, Inputs, IntArray
+from fedballot.learners.objectives import Objective, Records, name_of
+from fedballot.learners.terms import Model
 
 _PREDICT_BATCH = {"cpu": 256, "cuda": 4096}  # on CPU twice as fast as 1024: activations stay in the cache
 _LABEL_SHARE = 0.3
@@ -28,7 +29,7 @@ _LABEL_SHARE = 0.3
 class TorchLearner:
     """A torch network behind the Learner protocol. Build it with ``registry.make_learner``."""
 
-    goes_on = True
+    warm_start = True
 
     def __init__(
         self,
@@ -67,54 +68,36 @@ class TorchLearner:
         x: Inputs,
         y: IntArray,
         *,
-        unknown: Inputs | None = None,
+        objective: Objective | None = None,
         epochs: int | None = None,
-        pull: float = 0.0,
-        target: Inputs | None = None,
-        adaptation: float = 0.0,
-        replay: Replay | None = None,
     ) -> Self:
         """See ``Learner.fit``."""
-        base.check_inputs(x, self.input_shape)
+        checks.check_inputs(x, self.input_shape)
         if y.ndim == 2:
-            base.check_multi_labels(y, len(x), self.n_classes)
-            if unknown is not None or pull or adaptation or replay:
-                raise SettingsError("a learner of several labels knows no abstention, pull, adaptation or replay")
+            checks.check_multi_labels(y, len(x), self.n_classes)
+            if objective is not None:
+                raise SettingsError(f"a learner of several labels takes no objective, so not {name_of(objective)}")
             return self._train_on(self._data(x), self._tensor(y.astype(np.float32)), epochs, loss="binary")
-        base.check_labels(y, len(x), self.n_classes)
-        hard = self._tensor(y.astype(np.int64))
-        other = self._target(target, adaptation)
-        if replay and (adaptation or unknown is not None):
-            raise SettingsError("replay of generated features goes with neither adaptation nor abstention")
-        if unknown is None:
-            epoch = training.Epoch(torch.arange(len(x), device=self.device), F.one_hot(hard, self.n_classes).float())
-            return self._train(
-                self._data(x),
-                lambda number, best: epoch,
-                self.n_classes,
-                epochs=epochs,
-                pull=pull,
-                other=other,
-                adaptation=adaptation,
-                replay=replay,
-            )
-
-        base.check_inputs(unknown, self.input_shape, what="unknown")
-        if len(unknown) == 0:
-            raise SettingsError("unknown is empty: abstaining teachers need at least 1 public input")
-        outputs, n, m = self.n_classes + 1, len(x), len(unknown)
-        targets = F.one_hot(hard, outputs).float()
-        abstain = torch.zeros(min(n, m), outputs, device=self.device)
-        abstain[:, -1] = base.UNKNOWN_WEIGHT
-        targets = torch.cat([targets, abstain])
-        known = torch.arange(n, device=self.device)
+        checks.check_labels(y, len(x), self.n_classes)
+        parts = [Records(x, y), *(objective.records(self.n_classes) if objective else ())]
+        for part in parts[1:]:
+            checks.check_inputs(part.x, self.input_shape, what="an objective's x")
+            checks.check_labels(part.y, len(part.x), self.n_classes + 1, what="an objective's y")
+        outputs = max(self.n_classes, *(int(part.y.max()) + 1 for part in parts))
+        targets = torch.cat(
+            [F.one_hot(self._tensor(part.y.astype(np.int64)), outputs).float() * part.weight for part in parts]
+        )
+        starts = np.cumsum([len(part.x) for part in parts[:-1]], dtype=int)
 
         def plan(epoch: int, best: nn.Module) -> training.Epoch:
-            drawn = n + torch.randperm(m, device=self.device)[: len(abstain)]
-            return training.Epoch(torch.cat([known, drawn]), targets)
+            rows = [torch.arange(len(x), device=self.device)]
+            for start, part in zip(starts, parts[1:], strict=True):
+                rows.append(int(start) + torch.randperm(len(part.x), device=self.device)[: len(x)])
+            drawn = torch.cat(rows)
+            return training.Epoch(drawn, targets[drawn])
 
-        data = torch.cat([self._data(x), self._data(unknown)])
-        return self._train(data, plan, outputs, epochs=epochs, pull=pull, other=other, adaptation=adaptation)
+        data = torch.cat([self._data(part.x) for part in parts])
+        return self._train(data, plan, outputs, epochs=epochs, objective=objective)
 
     def distill(
         self,
@@ -128,15 +111,15 @@ class TorchLearner:
         temperature: float = 1.0,
     ) -> Self:
         """See ``Learner.distill``."""
-        base.check_inputs(x, self.input_shape)
+        checks.check_inputs(x, self.input_shape)
         if loss != "cross-entropy":
             if weights is not None:
                 raise SettingsError(f"weights go with the loss cross-entropy only, not with {loss}")
-            check = base.check_probabilities if loss == "binary" else base.check_logits
+            check = checks.check_probabilities if loss == "binary" else checks.check_logits
             check(targets, len(x), self.n_classes)
             soft = self._tensor(targets.astype(np.float32))
             return self._train_on(self._data(x), soft, epochs, batch_size, loss, temperature)
-        weighted = base.check_targets(targets, len(x), self.n_classes, weights)
+        weighted = checks.check_targets(targets, len(x), self.n_classes, weights)
         if weights is not None:
             weighted = weighted / weights.mean()
         soft = self._tensor(weighted.astype(np.float32))
@@ -157,9 +140,9 @@ class TorchLearner:
         uniform distribution of classes (Berthelot et al. 2020, "ReMixMatch") and kept where they reach .8
         (Sohn et al. 2020, "FixMatch"). The given labels stay in with weight .3.
         """
-        base.check_inputs(x, self.input_shape)
-        base.check_labels(labels, len(x), self.n_classes, what="labels")
-        believed = self._tensor(base.most_confident(confidence, len(x)))
+        checks.check_inputs(x, self.input_shape)
+        checks.check_labels(labels, len(x), self.n_classes, what="labels")
+        believed = self._tensor(checks.most_confident(confidence, len(x)))
         data = self._data(x)
         given = F.one_hot(self._tensor(labels.astype(np.int64)), self.n_classes).float() * believed[:, None]
         warm_up = self._epochs // 3 if self_train else self._epochs
@@ -175,13 +158,13 @@ class TorchLearner:
 
     def predict_logits(self, x: Inputs) -> FloatArray:
         """See ``Learner.predict_logits``."""
-        base.check_inputs(x, self.input_shape)
+        checks.check_inputs(x, self.input_shape)
         logits = self._logits(self._trained(), self._data(x))
         return logits.cpu().numpy()
 
     def features(self, x: Inputs) -> FloatArray:
         """Inputs of the last linear layer (n, d), scaled to L2 norm 1; the logits if there is none."""
-        base.check_inputs(x, self.input_shape)
+        checks.check_inputs(x, self.input_shape)
         net = self._trained()
         linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
         seen: list[Tensor] = []
@@ -193,13 +176,13 @@ class TorchLearner:
                 hook.remove()
         return F.normalize(torch.cat(seen) if seen else logits).cpu().numpy()
 
-    def descend(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
-        """See ``Learner.descend``."""
-        base.check_inputs(x, self.input_shape)
-        base.check_labels(y, len(x), self.n_classes)
+    def sgd_steps(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
+        """See ``Learner.sgd_steps``."""
+        checks.check_inputs(x, self.input_shape)
+        checks.check_labels(y, len(x), self.n_classes)
         net, data, labels = self._shareable(), self._data(x), self._tensor(y.astype(np.int64))
         self._check_each_alone(net, tuple(data.shape[1:]))
-        training.descend(net, _floats, data, labels, map(self._tensor, batches), combine, lr=self._lr)
+        training.sgd_steps(net, _floats, data, labels, map(self._tensor, batches), combine, lr=self._lr)
         self._fits += 1
         return self
 
@@ -293,14 +276,6 @@ class TorchLearner:
         except SettingsError as error:
             raise SettingsError(f"learner {self.name!r} has no last layer to generate for: {error}") from error
 
-    def _target(self, target: Inputs | None, adaptation: float) -> Tensor | None:
-        if not adaptation:
-            return None
-        if target is None or len(target) == 0:
-            raise SettingsError("target is empty: domain adaptation needs at least 1 public input")
-        base.check_inputs(target, self.input_shape, what="target")
-        return self._data(target)
-
     def _stream(self) -> int:
         """Seed of the next fit: each has a stream of its own, also after a save and a load."""
         return int.from_bytes(hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()[:8], "big", signed=True)
@@ -335,10 +310,7 @@ class TorchLearner:
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
         temperature: float = 1.0,
-        pull: float = 0.0,
-        other: Tensor | None = None,
-        adaptation: float = 0.0,
-        replay: Replay | None = None,
+        objective: Objective | None = None,
         progress: Progress | None = None,
     ) -> Self:
         with training.seeded(self._stream(), self.device):
@@ -346,11 +318,8 @@ class TorchLearner:
                 self._net = self._build(outputs).to(self.device)
             self._outputs = outputs
             net = self._net
-            companion: Companion | None = None
-            if other is not None:
-                companion = DomainAdversary(net, partial(self._drawn, other), adaptation)
-            elif replay:
-                companion = latent.LatentReplay(self._last_linear(net), replay)
+            model = Model(net, self._sampler, partial(self._last_linear, net))
+            terms = objective.terms(model) if objective else ()
             self._net = training.train(
                 net,
                 lambda rows: self._inputs(data[rows]),
@@ -361,12 +330,11 @@ class TorchLearner:
                 average=self._student,
                 loss=loss,
                 temperature=temperature,
-                pull=pull,
-                companion=companion,
+                terms=terms,
                 progress=progress,
             ).eval()
-            if companion:
-                companion.close()
+            for term in terms:
+                term.close()
         if not all(bool(value.isfinite().all()) for value in self._net.state_dict().values()):
             raise RunError(f"training of {self.name!r} diverged with lr = {self._lr:g}; use a smaller one")
         self._fits += 1
@@ -377,9 +345,11 @@ class TorchLearner:
         x = _floats(data)
         return self._augmenter(x) if self._augmenter else x
 
-    def _drawn(self, data: Tensor, n: int) -> Tensor:
-        """Augmented inputs of ``n`` random rows."""
-        return self._inputs(data[torch.randint(len(data), (n,), device=self.device)])
+    def _sampler(self, x: Inputs) -> Callable[[int], Tensor]:
+        """n -> augmented inputs of ``n`` random rows of ``x``."""
+        checks.check_inputs(x, self.input_shape, what="an objective's x")
+        data = self._data(x)
+        return lambda n: self._inputs(data[torch.randint(len(data), (n,), device=self.device)])
 
     def _logits(self, net: nn.Module, data: Tensor) -> Tensor:
         net.eval()
@@ -414,7 +384,7 @@ def _pseudo_labels(logits: Tensor) -> Tensor:
     p = p / p.mean(0).clamp_min(1e-6)
     p = p / p.sum(1, keepdim=True)
     top, label = p.max(1)
-    return F.one_hot(label, p.shape[1]).float() * (top >= base.PSEUDO_LABEL_THRESHOLD)[:, None]
+    return F.one_hot(label, p.shape[1]).float() * (top >= PSEUDO_LABEL_THRESHOLD)[:, None]
 
 
 def _device(name: str) -> torch.device:

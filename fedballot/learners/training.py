@@ -1,7 +1,7 @@
 """The training loop of all torch learners: AdamW on one flat vector, cosine schedule, averaged weights."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedballot.learners.companion import Companion
+from fedballot.learners.terms import Step, Term
 
 AVERAGING = 0.99
 WEIGHT_DECAY = 1e-2
@@ -108,8 +108,7 @@ def train(
     average: bool,
     loss: str = "cross-entropy",
     temperature: float = 1.0,
-    pull: float = 0.0,
-    companion: Companion | None = None,
+    terms: Sequence[Term] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
     """Train, and return the network, or the average of its weights.
@@ -124,14 +123,12 @@ def train(
         A key of ``LOSSES``.
     temperature
         What logits are divided by before the loss.
-    pull
-        Strength mu of a pull towards the first weights: mu / 2 times the squared distance is added to the loss.
-    companion
-        Adds its own loss.
+    terms
+        What is added to the loss, or changes its gradient.
     """
-    optimiser = AdamW(nn.ModuleList([net, companion]) if companion else net)
-    first = optimiser.weights.clone() if pull else None
+    optimiser = AdamW(nn.ModuleList([net, *terms]))
     averaged = Average(net) if average else None
+    classify = partial(_loss, LOSSES[loss], temperature)
     result = averaged.net if averaged else net
     for epoch in range(epochs):
         rows, targets = plan(epoch, result)
@@ -140,12 +137,10 @@ def train(
         net.train()
         for number, batch in enumerate(batches):
             done = (epoch + number / len(batches)) / epochs
-            classify = partial(_loss, LOSSES[loss], temperature, targets[batch])
-            x = inputs(rows[batch])
-            value = companion.loss(net, x, classify, done) if companion else classify(net(x))
+            value = _batch_loss(net, inputs(rows[batch]), targets[batch], classify, terms, done)
             value.backward()  # type: ignore[no-untyped-call]
-            if first is not None:
-                optimiser.gradient.add_(optimiser.weights - first, alpha=pull)
+            for term in terms:
+                term.correct(optimiser.weights, optimiser.gradient)
             optimiser.step(lr * 0.5 * (1 + math.cos(math.pi * done)))
             if averaged:
                 averaged.update(net)
@@ -189,7 +184,7 @@ def remembers(net: nn.Module, shape: tuple[int, ...], device: torch.device) -> b
     return not torch.equal(found[0], found[2])
 
 
-def descend(
+def sgd_steps(
     net: nn.Module,
     inputs: Callable[[Tensor], Tensor],
     data: Tensor,
@@ -214,8 +209,31 @@ def descend(
             nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(net.parameters()) - lr * step, net.parameters())
 
 
-def _loss(of: Callable[[Tensor, Tensor], Tensor], temperature: float, targets: Tensor, logits: Tensor) -> Tensor:
+def _loss(of: Callable[[Tensor, Tensor], Tensor], temperature: float, logits: Tensor, targets: Tensor) -> Tensor:
     return of(logits / temperature, targets)
+
+
+def _batch_loss(
+    net: nn.Module,
+    x: Tensor,
+    targets: Tensor,
+    classify: Callable[[Tensor, Tensor], Tensor],
+    terms: Sequence[Term],
+    done: float,
+) -> Tensor:
+    """The loss of a batch and of all terms; their own inputs go through the network behind the batch."""
+    n, own = len(x), []
+    for term in terms:
+        more = term.draw(n)
+        start = len(x)
+        x = x if more is None else torch.cat([x, more])
+        own.append(slice(start, len(x)))
+    logits = net(x)
+    value = classify(logits[:n], targets)
+    for term, rows in zip(terms, own, strict=True):
+        added = term.loss(Step(x[:n], targets, logits[:n], rows, done))
+        value = value if added is None else value + added
+    return value
 
 
 def _batches(order: Tensor, size: int) -> Iterator[Tensor]:

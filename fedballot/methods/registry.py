@@ -79,7 +79,4 @@ def get_method(name: str) -> Method:
 
 def settings_types(*more: Method) -> dict[str, type[CommonSettings]]:
     """The settings that each method takes, by its name; of ``more`` too, which may have come by an import path."""
-    return {method.name: method.settings for method in (*METHODS.values(), *more)}
-
-
-METHODS = all_methods()
+    return {method.name: method.settings for method in (*all_methods().values(), *more)}

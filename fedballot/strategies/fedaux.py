@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.fedaux import class_axes
+from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.private_heads import head_codec
 from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
@@ -22,14 +22,15 @@ from fedballot.distillation.aggregation import average_vectors, weighted_average
 from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
-from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, sums_mechanism
-from fedballot.settings.heads import FeddSettings, HeadSettings
+from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
+from fedballot.settings.heads import DistilledHeadSettings, FrozenSettings, PrivateHeadSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.one_shot import Kept, Learned, OneShotStrategy, measured
 
-H = TypeVar("H", bound=HeadSettings)
-D = TypeVar("D", bound=FeddSettings)
-A = TypeVar("A", bound=FedauxfdpSettings)
+H = TypeVar("H", bound=FrozenSettings)
+D = TypeVar("D", bound=DistilledHeadSettings)
+A = TypeVar("A", bound=ClassSumSettings)
 Floats = npt.NDArray[np.float64]
 
 STUDENT_FEATURES = 256  # principal components that the student sees
@@ -83,8 +84,34 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
             negatives=len(self.public.auxiliary),
         )
 
+    def distill(self, soft: Floats) -> Learned:
+        """A student of soft labels (Q, C) on principal components of the frozen features."""
+        rows = self.public.distil
+        labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
+        most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
+        space = fit_embedding(self.public.features, most)
+        inputs = space.transform(self.public.features[rows])
+        self.progress.start("server: student", 1)
+        student = self.new_student(inputs.shape[1:], (2, 0)).distill(inputs, soft.astype(np.float32))
+        self.progress.advance(1)
+        scores = student.predict_logits(space.transform(self.test_features()))
+        right = {"label_accuracy": float(np.mean(labels == truth))}
+        return Learned(
+            scores,
+            models=[student],
+            release={
+                "query_indices": rows,
+                "soft_labels": soft.astype(np.float32),
+                "labels": labels,
+                "true_labels": truth,
+            },
+            rows=rows,
+            metrics=right,
+            round_metrics=accuracy_of(self.data, scores) | right,
+        )
 
-class HeadAverageStrategy(FrozenStrategy[HeadSettings]):
+
+class HeadAverageStrategy(FrozenStrategy[PrivateHeadSettings]):
     """FedAVG+P: the average of the clients' private heads is the server's head."""
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
@@ -139,32 +166,6 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
     def learn(self, kept: Kept) -> Learned:
         return self.distill(kept["soft_labels"])
 
-    def distill(self, soft: Floats) -> Learned:
-        """A student of soft labels (Q, C) on principal components of the frozen features."""
-        rows = self.public.distil
-        labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
-        most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
-        space = fit_embedding(self.public.features, most)
-        inputs = space.transform(self.public.features[rows])
-        self.progress.start("server: student", 1)
-        student = self.new_student(inputs.shape[1:], (2, 0)).distill(inputs, soft.astype(np.float32))
-        self.progress.advance(1)
-        scores = student.predict_logits(space.transform(self.test_features()))
-        right = {"label_accuracy": float(np.mean(labels == truth))}
-        return Learned(
-            scores,
-            models=[student],
-            release={
-                "query_indices": rows,
-                "soft_labels": soft.astype(np.float32),
-                "labels": labels,
-                "true_labels": truth,
-            },
-            rows=rows,
-            metrics=right,
-            round_metrics=accuracy_of(self.data, scores) | right,
-        )
-
 
 def accuracy_of(data: FederatedData, scores: npt.NDArray[np.floating]) -> dict[str, float]:
     """The server's accuracy, for the round's own record."""
@@ -175,8 +176,8 @@ class FedauxFStrategy(EnsembleStrategy[FedauxFSettings]):
     """FedAUX with a frozen extractor: private scores weigh predictions that have no noise."""
 
 
-class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
-    """FedAUXfdp: certainty-weighted distillation from class sums, or from the paper's heads."""
+class SumsStrategy(FrozenStrategy[A], Generic[A]):
+    """Certainty-weighted distillation from class sums."""
 
     @cached_property
     def embedding(self) -> Embedding:
@@ -191,6 +192,22 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
         """The extractor's weights as far as the server has trained them, and the landmarks of the class sums."""
         landmarks = self.embedding.landmarks if self.settings.with_landmarks else None
         return [*super().request(server_round), *([] if landmarks is None else [landmarks])]
+
+    def weighed(self, told: Floats, count_variance: float, variance: float) -> Floats:
+        """Soft labels from counts and sums (K, C, 1 + d) and the variances of their noise."""
+        weights = certainty(told[:, :, 0], count_variance)
+        means, variances = pooled(told[:, :, 1:], weights, variance)
+        embedded = self.embedding.transform(self.public.features)
+        covariance = np.cov(embedded.T.astype(np.float64))
+        return soft_labels(discriminants(embedded[self.public.distil], means, variances, np.atleast_2d(covariance)))
+
+    def facts(self, client_id: int | None = None) -> Facts:
+        facts = super().facts(client_id)
+        return facts if self.settings.logistic else replace(facts, features=self.embedding.dimension)
+
+
+class FedauxfdpStrategy(SumsStrategy[FedauxfdpSettings], EnsembleStrategy[FedauxfdpSettings]):
+    """FedAUXfdp: certainty-weighted distillation from class sums, or from the paper's heads."""
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -211,15 +228,3 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
         noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
         told = np.stack([answer.ballot for answer in answers]).astype(np.float64)
         return self.weighed(told, noisy.count_variance if noisy else 0.0, noisy.variance if noisy else 0.0)
-
-    def weighed(self, told: Floats, count_variance: float, variance: float) -> Floats:
-        """Soft labels from counts and sums (K, C, 1 + d) and the variances of their noise."""
-        weights = certainty(told[:, :, 0], count_variance)
-        means, variances = pooled(told[:, :, 1:], weights, variance)
-        embedded = self.embedding.transform(self.public.features)
-        covariance = np.cov(embedded.T.astype(np.float64))
-        return soft_labels(discriminants(embedded[self.public.distil], means, variances, np.atleast_2d(covariance)))
-
-    def facts(self, client_id: int | None = None) -> Facts:
-        facts = super().facts(client_id)
-        return facts if self.settings.logistic else replace(facts, features=self.embedding.dimension)

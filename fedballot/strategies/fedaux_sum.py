@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.privacy.mechanisms.class_sums import ClassSums
-from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism, sums_form
-from fedballot.strategies.fedaux import FedauxfdpStrategy
+from fedballot.settings.class_sums import FedauxfdpSumSettings, shared_mechanism, sums_form
+from fedballot.strategies.fedaux import SumsStrategy
 from fedballot.strategies.one_shot import Learned
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.secagg import Form
 
 
-class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], FedauxfdpStrategy[FedauxfdpSumSettings]):
+class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], SumsStrategy[FedauxfdpSumSettings]):
     """As FedAUXfdp with class sums, the clients taken as one."""
 
     @property

@@ -26,7 +26,7 @@ from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.fedaux import SCORE_FLOOR
-from fedballot.strategies.weights import WeightsStrategy
+from fedballot.strategies.weights import WeightsStrategy, server_training
 
 
 class FedauxStrategy(WeightsStrategy[FedauxSettings]):
@@ -40,6 +40,10 @@ class FedauxStrategy(WeightsStrategy[FedauxSettings]):
     def public(self) -> PublicFeatures:
         """The public pool's features."""
         return public_features(self.settings, self.data, self.device)
+
+    @property
+    def training(self) -> dict[str, Any]:
+        return server_training(self.settings)
 
     def request(self, server_round: int) -> Arrays:
         """The weights, and those of the extractor, where the server has trained one."""

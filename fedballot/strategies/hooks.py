@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.progress import Progress
 from fedballot.datasets.federation import FederatedData
+from fedballot.learners.base import Learner
+from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.mechanism import Composition, Facts
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, ServerTraining
 from fedballot.wire.messages import Arrays
 
 S = TypeVar("S", bound=CommonSettings)
@@ -142,6 +145,24 @@ class Hooks(ABC, Generic[S]):
 
     def save(self, folder: Any) -> None:
         """Write what the method keeps besides the result (released labels, the server's model)."""
+
+    def new_student(self, input_shape: tuple[int, ...], streams: Sequence[int] = (2,)) -> Learner:
+        """An untrained learner of the server's, seeded by the run's seed and these streams."""
+        settings = self.settings
+        if not isinstance(settings, ServerTraining):
+            raise TypeError(f"{type(settings).__name__} lacks the part ServerTraining, which says how a server trains")
+        return make_learner(
+            settings.server_model,
+            n_classes=len(self.data.classes),
+            input_shape=input_shape,
+            seed=int(np.random.SeedSequence([settings.seed, *streams]).generate_state(1)[0]),
+            device=self.device,
+            epochs=settings.server_epochs,
+            batch_size=settings.server_batch_size,
+            lr=settings.server_lr,
+            role="student",
+            multi_label=self.data.multi_label,
+        )
 
     @property
     def aggregation(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
     def form(self) -> Form:
         """Shape and largest magnitude of a ballot, as the client has it."""
 
-    def read(self, arrays: Arrays) -> npt.NDArray[np.int32]:
+    def read(self, arrays: Arrays) -> npt.NDArray[np.integer]:
         """A ballot that was sent in the clear."""
         return Integers(self.form.shape).read(arrays)
 

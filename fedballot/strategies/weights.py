@@ -19,6 +19,7 @@ from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
+from fedballot.settings.parts import ServerEpochs
 from fedballot.settings.weights import MomentumSettings, WeightsSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.strategies.hooks import Name
@@ -26,6 +27,15 @@ from fedballot.strategies.hooks import Name
 S = TypeVar("S", bound=WeightsSettings)
 LEARNER_STREAM, COHORT_STREAM = 5, 6  # of the run's seed
 MEASURED = 1000  # test records after each round but the last
+
+
+def server_training(settings: ServerEpochs) -> dict[str, Any]:
+    """Epochs, batch size and learning rate of a server that trains the shared model on."""
+    return {
+        "epochs": settings.server_epochs,
+        "batch_size": settings.server_batch_size,
+        "lr": settings.server_lr,
+    }
 
 
 class WeightsStrategy(BallotStrategy[S], Generic[S]):
@@ -58,7 +68,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
 
     def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
         """Average of the differences (d,), equal or by public sizes."""
-        sized = self.settings.weights == "size"
+        sized = self.settings.by_size
         shares = [float(self.data.parts[a.client_id].size) if sized else 1.0 for a in answers]
         return average_vectors((a.ballot for a in answers), shares)
 
@@ -77,11 +87,14 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
             input_shape=self.data.public_x.shape[1:],
             seed=int(np.random.SeedSequence([settings.seed, LEARNER_STREAM, stream]).generate_state(1)[0]),
             device=self.device,
-            epochs=settings.server_epochs,
-            batch_size=settings.server_batch_size,
-            lr=settings.server_lr,
+            **self.training,
             role="teacher",
         )
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Epochs, batch size and learning rate of the server's training, where it trains: the clients'."""
+        return {"epochs": self.settings.epochs, "batch_size": self.settings.batch_size, "lr": self.settings.lr}
 
     def load(self, learner: Learner, weights: Floats) -> Learner:
         """The learner with these weights (d,)."""

@@ -8,18 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, KdAnswer, class_counts
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
-from fedballot.core.setting import build
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
 from fedballot.wire.codec import Integers
 from fedballot.wire.packing import WireError
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 COUNTS = np.arange(10)
 
@@ -36,17 +35,17 @@ def ask(one, request: str = "run/1"):
 
 @pytest.fixture
 def printed() -> FedkdSettings:
-    return build(FedkdSettings, SMALL)
+    return small_settings(FedkdSettings)
 
 
 @pytest.fixture
 def sound() -> FedkdDpSettings:
-    return build(FedkdDpSettings, SMALL)
+    return small_settings(FedkdDpSettings)
 
 
 @pytest.mark.parametrize(("levels", "size"), [(2, 125), (16, 500), (17, 625), (200, 1000), (256, 1000), (65536, 2000)])
 def test_levels_travel_in_as_few_bits_as_they_need_and_come_back_to_the_nearest_level(levels, size):
-    settings = build(FedkdSettings, SMALL, {"levels": levels})
+    settings = small_settings(FedkdSettings, {"levels": levels})
     logits = np.random.default_rng(levels).normal(size=(100, 10))
     arrays = KdAnswer(logits.shape, settings).pack(logits, COUNTS)
     assert arrays[0].nbytes == size
@@ -58,7 +57,7 @@ def test_levels_travel_in_as_few_bits_as_they_need_and_come_back_to_the_nearest_
 
 @given(st.floats(-1e30, 1e30), st.integers(2, 300))
 def test_constant_logits_come_back_within_half_a_level(value, levels):
-    settings = build(FedkdSettings, SMALL, {"levels": levels})
+    settings = small_settings(FedkdSettings, {"levels": levels})
     codec = KdAnswer((3, 10), settings)
     found, _ = codec.read(codec.pack(np.full((3, 10), value), COUNTS))
     assert np.isfinite(found).all()
@@ -67,7 +66,7 @@ def test_constant_logits_come_back_within_half_a_level(value, levels):
 
 
 def test_what_the_settings_declare_public_is_not_told():
-    settings = build(FedkdSettings, SMALL, {"logit_bound": 2, "weights": "equal"})
+    settings = small_settings(FedkdSettings, {"logit_bound": 2, "weights": "equal"})
     arrays = KdAnswer((3, 10), settings).pack(np.full((3, 10), 5.0), COUNTS)
     assert len(arrays) == 1
     found, counts = KdAnswer((3, 10), settings).read(arrays)
@@ -172,7 +171,7 @@ def test_without_a_guarantee_a_training_that_fails_is_refused(printed, tmp_path,
 def test_secret_noise_differs_and_a_seeded_one_does_not(sound, tmp_path):
     first, second = (ask(client(sound, tmp_path / name))[0][0] for name in "ab")
     assert not np.array_equal(first, second)
-    seeded = build(FedkdDpSettings, SMALL, {"noise_seed": 1})
+    seeded = small_settings(FedkdDpSettings, {"noise_seed": 1})
     third, fourth = (ask(client(seeded, tmp_path / name))[0][0] for name in "cd")
     assert np.array_equal(third, fourth)
 
@@ -187,6 +186,6 @@ def test_a_wrong_request_is_refused_before_training(printed, tmp_path, queries):
 
 def test_settings_that_cannot_work_are_refused():
     with pytest.raises(SettingsError, match="queries=301"):
-        build(FedkdSettings, SMALL, {"queries": 301})
+        small_settings(FedkdSettings, {"queries": 301})
     with pytest.raises(SettingsError, match="colluders=8"):
-        build(FedkdDpSettings, SMALL, {"colluders": 8})
+        small_settings(FedkdDpSettings, {"colluders": 8})

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.private_knn import KnnClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
@@ -23,14 +23,14 @@ from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import KnnSettings, mechanism
 from fedballot.wire.codec import Integers
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 EXTRACTOR = "none+l2"
 
 
 @pytest.fixture
 def small() -> KnnSettings:
-    return build(KnnSettings, SMALL, {"epsilon": 5, "delta": 1e-4, "k": 7, "extractor": EXTRACTOR})
+    return small_settings(KnnSettings, {"epsilon": 5, "delta": 1e-4, "k": 7, "extractor": EXTRACTOR})
 
 
 def changed(settings: KnnSettings, **changes: object) -> KnnSettings:

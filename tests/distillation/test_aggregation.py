@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedballot.distillation.aggregation import tally
+from fedballot.distillation.aggregation import tally, votes_of
 
 
 def test_tally_is_the_exact_sum():
@@ -22,3 +22,7 @@ def test_nothing_to_add_is_zero_and_another_shape_is_refused():
     assert not tally([], (2, 2)).any()
     with pytest.raises(ValueError, match="shape"):
         tally([np.zeros((1, 2), dtype=np.int32)], (2, 2))
+
+
+def test_an_abstention_votes_for_nothing():
+    assert votes_of(np.array([0, 2, 3]), 3).tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0]]

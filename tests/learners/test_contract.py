@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from fedballot.core.errors import DataError, RunError, SettingsError
+from fedballot.learners.objectives import Abstain
 from fedballot.learners.registry import LEARNERS, make_learner
 
 DIGITS = load_digits()
@@ -40,10 +41,10 @@ def test_shapes_types_and_norms(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_seed_same_bytes_and_file_round_trip(name, tmp_path):
-    first = make(name).fit(IMAGES[:40], Y[:40], unknown=IMAGES[100:130])
+    first = make(name).fit(IMAGES[:40], Y[:40], objective=Abstain(IMAGES[100:130]))
     expected = first.predict_logits(IMAGES[:50])
     assert expected.shape == (50, 11)
-    again = make(name).fit(IMAGES[:40], Y[:40], unknown=IMAGES[100:130])
+    again = make(name).fit(IMAGES[:40], Y[:40], objective=Abstain(IMAGES[100:130]))
     assert again.predict_logits(IMAGES[:50]).tobytes() == expected.tobytes()
     first.save(tmp_path / "sub" / "model")
     loaded = make(name, seed=2).load(tmp_path / "sub" / "model")
@@ -94,7 +95,7 @@ def test_two_classes(name):
 @pytest.mark.parametrize("name", FAST)
 def test_abstains_on_what_it_has_never_seen(name):
     low = Y < 5
-    learner = make(name, epochs=20).fit(IMAGES[low][:250], Y[low][:250], unknown=IMAGES[900:])
+    learner = make(name, epochs=20).fit(IMAGES[low][:250], Y[low][:250], objective=Abstain(IMAGES[900:]))
     abstains = learner.predict_logits(IMAGES[500:900]).argmax(1) == 10
     seen = low[500:900]
     assert abstains[~seen].mean() > abstains[seen].mean() + 0.3
@@ -150,7 +151,7 @@ def test_refuses_wrong_examples(name, x, y, message):
 
 
 @pytest.mark.parametrize("name", PAIR)
-def test_refuses_wrong_targets_confidence_and_pool(name):
+def test_refuses_wrong_targets_and_confidence(name):
     learner = make(name)
     x = IMAGES[:4]
     even = np.full((4, 10), 0.1, dtype=np.float32)
@@ -166,8 +167,6 @@ def test_refuses_wrong_targets_confidence_and_pool(name):
         learner.distill(x, even, weights=np.zeros(4, dtype=np.float32))
     with pytest.raises(SettingsError, match="confidence"):
         learner.semi_supervise(x, Y[:4], np.array([1, 2, np.nan, 0], dtype=np.float32), self_train=True)
-    with pytest.raises(SettingsError, match="unknown is empty"):
-        learner.fit(x, Y[:4], unknown=IMAGES[:0])
 
 
 @pytest.mark.parametrize("name", ["mlp-torch", "logistic-regression"] if HAS_TORCH else ["logistic-regression"])

@@ -11,8 +11,9 @@ from torch import nn
 
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.learners import latent
-from fedballot.learners.base import Replay
+from fedballot.learners.objectives import Replay
 from fedballot.learners.registry import make_learner
+from fedballot.learners.terms import Step
 
 
 def learner(name="mlp-torch", **over):
@@ -83,10 +84,12 @@ def test_replay_adds_the_loss_of_the_last_layer_and_trains_nothing_else():
         net[2].bias.zero_()
     vector = np.zeros_like(latent.initial(2, 2, seed=0))
     vector[-2:] = [math.log(3), 0]  # so that label 0 has probability 3/4 and label 1 1/4
-    replay = latent.LatentReplay(net[2], Replay(vector, np.array([0.0, 1.0], np.float32), strength=2.0))
+    replay = latent.LatentReplay(net[2], vector, np.array([0.0, 1.0], np.float32), strength=2.0)
     assert not any(p.requires_grad for p in replay._generator.parameters())
     x = torch.rand(5, 4)
-    loss = replay.loss(net, x, lambda logits: 0 * logits.sum(), done=0.5)
+    replay.draw(5)
+    logits = net(x)
+    loss = replay.loss(Step(x, torch.zeros(5, 2), logits, slice(5, 5), 0.5)) + 0 * logits.sum()
     assert loss.item() == pytest.approx(2 * math.log(4), rel=1e-6)
     loss.backward()
     assert net[1].weight.grad.abs().sum() == 0  # the layers below see no generated feature
@@ -104,7 +107,7 @@ def test_replay_keeps_what_a_client_without_the_class_would_forget():
     for strength in (0.0, 1.0):
         other = learner(epochs=60, lr=1e-2).set_weights(taught.get_weights())
         replay = Replay(vector, np.full(3, 1 / 3, np.float32), strength)
-        other.fit(x[y == 0], y[y == 0], replay=replay)  # one class only
+        other.fit(x[y == 0], y[y == 0], objective=replay)  # one class only
         kept[strength] = float(np.mean(other.predict_logits(x).argmax(axis=1) == y))
     assert kept[1.0] > kept[0.0] + 0.2, kept
 
@@ -151,12 +154,12 @@ def test_other_learners_are_refused(name, words):
         learner(name).head()
 
 
-def test_what_replay_does_not_go_with():
+def test_a_generator_that_does_not_fit_is_refused():
     x, y = data()
-    replay = Replay(latent.initial(3, 128, seed=0), np.full(3, 1 / 3, np.float32), 1.0)
-    with pytest.raises(SettingsError, match="generated features"):
-        learner("logistic-regression").fit(x, y, replay=replay)
-    with pytest.raises(SettingsError, match="neither adaptation nor abstention"):
-        learner().fit(x, y, replay=replay, target=x, adaptation=1.0)
+    vector, shares = latent.initial(3, 128, seed=0), np.full(3, 1 / 3, np.float32)
+    with pytest.raises(SettingsError, match="no gradients, which Replay needs"):
+        learner("logistic-regression").fit(x, y, objective=Replay(vector, shares, 1.0))
+    with pytest.raises(SettingsError, match="no last layer to generate for"):
+        learner("linear-torch").fit(x, y, objective=Replay(vector, shares, 1.0))
     with pytest.raises(DataError, match="a generator of 128 features has"):
-        learner().fit(x, y, replay=Replay(replay.generator[1:], replay.shares, 1.0))
+        learner().fit(x, y, objective=Replay(vector[1:], shares, 1.0))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedballot.learners.objectives import Abstain
 from fedballot.learners.registry import make_learner
 
 pytest.importorskip("torch")
@@ -44,7 +45,7 @@ def test_student_outgrows_wrong_labels_by_self_training(digits):
 def test_teacher_abstains_on_digits_that_it_does_not_hold(digits):
     x, y = digits
     held = np.flatnonzero(y < 6)[:600]
-    teacher = make("cnn-small", "teacher", 12).fit(x[held], y[held], unknown=x[3000:4000])
+    teacher = make("cnn-small", "teacher", 12).fit(x[held], y[held], objective=Abstain(x[3000:4000]))
     logits = teacher.predict_logits(x[4000:])
     abstains, truth = logits.argmax(1) == 10, y[4000:]
     assert abstains[truth >= 6].mean() > 0.8

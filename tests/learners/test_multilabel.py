@@ -10,6 +10,7 @@ from sklearn.datasets import make_multilabel_classification
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.metrics import auc_per_class, mean_auc
+from fedballot.learners.objectives import Abstain
 from fedballot.learners.registry import make_learner
 
 X, Y = make_multilabel_classification(700, 20, n_classes=5, n_labels=2, random_state=0)
@@ -68,8 +69,8 @@ def test_wrong_labels_are_refused(name):
     for y in (Y[:9, :4], Y[:8], Y[:9] + 1, Y[:0]):
         with pytest.raises(SettingsError):
             make(name).fit(X[: 9 if len(y) else 0], y)
-    with pytest.raises(SettingsError, match="abstention"):
-        make(name).fit(X[:9], Y[:9], unknown=X[:5])
+    with pytest.raises(SettingsError, match="several labels takes no objective, so not Abstain"):
+        make(name).fit(X[:9], Y[:9], objective=Abstain(X[:5]))
 
 
 def test_the_auc_of_a_label_counts_known_records_of_both_kinds_only():

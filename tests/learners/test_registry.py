@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedballot.core.errors import SettingsError
+from fedballot.learners.objectives import Abstain
 from fedballot.learners.registry import LEARNERS, make_learner
 
 pytest.importorskip("torch")
@@ -90,7 +91,7 @@ def test_a_torch_module_by_path(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     x = np.random.default_rng(0).integers(0, 256, (12, 28, 28)).astype(np.uint8)
-    learner = make_learner("their_models:tiny", **GOOD).fit(x, np.arange(12) % 3, unknown=x)
+    learner = make_learner("their_models:tiny", **GOOD).fit(x, np.arange(12) % 3, objective=Abstain(x))
     assert learner.predict_logits(x).shape == (12, 4)
     learner.save(tmp_path / "model")
     loaded = make_learner("their_models:tiny", **GOOD).load(tmp_path / "model")

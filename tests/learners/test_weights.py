@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.learners import nets, training
 from fedballot.learners.domain import DomainAdversary
+from fedballot.learners.objectives import DomainAdversarial, Proximal
 from fedballot.learners.registry import make_learner
+from fedballot.learners.terms import Step
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.privacy.noise.samplers import grid_sensitivity
 
@@ -81,7 +83,7 @@ def steps_of(name: str, x: np.ndarray, y: np.ndarray, rows: np.ndarray) -> np.nd
         assert np.linalg.norm(seen[0], axis=1).max(initial=0) <= grid_sensitivity(0.5, noisy.grid, size)
         return np.zeros(size)
 
-    one.descend(x, y, [rows], combine)
+    one.sgd_steps(x, y, [rows], combine)
     return seen[0]
 
 
@@ -164,7 +166,7 @@ drops, counts, normalises = foreign(Drops), foreign(Counts), foreign(Normalises)
 def test_a_network_in_which_records_meet_is_refused_by_name(name, why):
     one = learner(f"{__name__}:{name}")
     with pytest.raises(SettingsError, match=f"{name}.*{why}"):
-        one.descend(IMAGES, LABELS, [], np.mean)
+        one.sgd_steps(IMAGES, LABELS, [], np.mean)
 
 
 def test_opacus_finds_the_same_gradients():
@@ -185,7 +187,7 @@ def test_descent_with_the_mean_of_all_gradients_learns():
     x, y = data()
     one = learner(lr=0.5)
     rows = np.arange(len(x))
-    one.descend(x, y, [rows] * 40, lambda found: found.mean(axis=0))
+    one.sgd_steps(x, y, [rows] * 40, lambda found: found.mean(axis=0))
     assert (one.predict_logits(x).argmax(axis=1) == y).mean() > 0.9
 
 
@@ -201,7 +203,9 @@ def test_the_domain_loss_reaches_its_head_as_it_is_and_the_layers_below_reversed
     plain, top = below.grad.clone(), last.grad.clone()
     net.zero_grad()
     adversary = DomainAdversary(net, lambda n: 1 - inputs[:n], strength)
-    adversary.loss(net, inputs, classify, done=1.0).backward()
+    logits = net(torch.cat([inputs, adversary.draw(10)]))
+    step = Step(inputs, labels, logits[:10], slice(10, 20), 1.0)
+    (classify(logits[:10]) + adversary.loss(step)).backward()
     adversary.close()
     head = adversary.head[0].weight.grad
     torch.testing.assert_close(last.grad, top)  # the classes' own layer sees no domains
@@ -217,7 +221,7 @@ def test_the_domain_loss_reaches_its_head_as_it_is_and_the_layers_below_reversed
 def test_training_with_adaptation_learns_the_classes_and_other_weights():
     (x, y), (target, _) = data(400), data(400, shift=100, seed=1)
     plain = learner("cnn-small", epochs=10).fit(x, y)
-    adapted = learner("cnn-small", epochs=10).fit(x, y, target=target, adaptation=0.5)
+    adapted = learner("cnn-small", epochs=10).fit(x, y, objective=DomainAdversarial(target, 0.5))
     assert (adapted.predict_logits(x).argmax(axis=1) == y).mean() > 0.85
     assert not np.array_equal(adapted.get_weights()[0], plain.get_weights()[0])
 
@@ -225,11 +229,8 @@ def test_training_with_adaptation_learns_the_classes_and_other_weights():
 def test_what_scikit_learn_cannot_do_is_refused():
     x, y = data(20)
     one = learner("logistic-regression")
-    with pytest.raises(SettingsError, match="domain adaptation"):
-        one.fit(x, y, target=x, adaptation=1.0)
-    with pytest.raises(SettingsError, match="proximal"):
-        one.fit(x, y, pull=1.0)
+    for objective in (DomainAdversarial(x, 1.0), Proximal([], 1.0)):
+        with pytest.raises(SettingsError, match=f"no gradients, which {type(objective).__name__} needs"):
+            one.fit(x, y, objective=objective)
     with pytest.raises(SettingsError, match="cnn-small"):
-        one.descend(x, y, [], np.mean)
-    with pytest.raises(SettingsError, match="target is empty"):
-        learner().fit(x, y, adaptation=1.0)
+        one.sgd_steps(x, y, [], np.mean)

@@ -13,9 +13,11 @@ from fedballot.core.files import read_arrays
 from fedballot.core.setting import build
 from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.flat import flatten, unflatten
+from fedballot.learners.objectives import Proximal
 from fedballot.runs.engine import federated_data
-from fedballot.settings.weights import MomentumSettings, ProxSettings, WeightsSettings
+from fedballot.settings.weights import FedavgmSettings, FedavgSettings, ProxSettings
 from fedballot.strategies.base import Answer
+from tests.conftest import fitting
 from tests.strategies.test_fedmd import run, strategy_of
 
 DIGITS = {
@@ -33,8 +35,8 @@ DIGITS = {
 }
 
 
-def settings(**over) -> WeightsSettings:
-    return build(WeightsSettings, DIGITS, over)
+def settings(**over) -> FedavgSettings:
+    return build(FedavgSettings, fitting(FedavgSettings, DIGITS), over)
 
 
 def test_the_average_is_flowers_own_and_one_by_hand():
@@ -128,20 +130,20 @@ def test_momentum_is_flowers_own():
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("method", "kind"), [("fedprox", ProxSettings), ("fedavgm", MomentumSettings)])
+@pytest.mark.parametrize(("method", "kind"), [("fedprox", ProxSettings), ("fedavgm", FedavgmSettings)])
 def test_the_kin_of_fedavg_learn(method, kind, tmp_path):
     over = {"mu": 1.0} if method == "fedprox" else {"momentum": 0.5}
-    _, result = run(method, build(kind, DIGITS, over), tmp_path)
+    _, result = run(method, build(kind, fitting(kind, DIGITS), over), tmp_path)
     assert result["metrics"]["server_accuracy"] > 0.7
     assert result["guarantees"][0]["status"] == "none"
 
 
-def test_a_strong_pull_keeps_a_client_near_the_servers_weights():
+def test_a_strong_proximal_term_keeps_a_client_near_the_servers_weights():
     moved = []
     for mu in (0.0, 10.0):
         learner = strategy_of(settings(), "fedavg").new_learner(0)
         start = flatten(learner.get_weights())
         data = federated_data(settings())
-        learner.fit(data.public_x, data.public_y, epochs=3, pull=mu)
+        learner.fit(data.public_x, data.public_y, epochs=3, objective=Proximal(learner.get_weights(), mu))
         moved.append(np.linalg.norm(flatten(learner.get_weights()) - start))
     assert moved[1] < 0.5 * moved[0]
