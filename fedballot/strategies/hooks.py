@@ -18,7 +18,6 @@ from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.settings.parts import CommonSettings, ServerTraining
 from fedballot.wire.messages import Arrays
-from fedballot.wire.packing import WireError
 
 S = TypeVar("S", bound=CommonSettings)
 Name = TypeVar("Name")
@@ -174,10 +173,3 @@ class Hooks(ABC, Generic[S]):
     def exchanging(self) -> bool:
         """Whether the round needs a further exchange of messages before it has a result."""
         return False
-
-
-def one_array(arrays: Arrays) -> npt.NDArray[Any]:
-    """The single array of an answer; raises WireError with reason ``count`` for another number."""
-    if len(arrays) != 1:
-        raise WireError("count", f"expected 1 array, got {len(arrays)}")
-    return np.asarray(arrays[0])

@@ -15,11 +15,12 @@ from fedballot.core.errors import RunError
 from fedballot.distillation.aggregation import tally
 from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.summed import SummedSettings
-from fedballot.strategies.base import Answer, Arrays, Tally, one_array
+from fedballot.strategies.base import Answer, Arrays, Tally
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
 from fedballot.wire import secagg
+from fedballot.wire.codec import Integers
 from fedballot.wire.messages import Reply, Request, serialise
-from fedballot.wire.packing import WireError, payload_bytes, unpack_integers
+from fedballot.wire.packing import WireError, payload_bytes
 from fedballot.wire.secagg import Exchange, Form, SecaggError
 
 S = TypeVar("S", bound=SummedSettings)
@@ -48,7 +49,8 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
         """Shape and largest magnitude of a ballot, as the client has it."""
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.integer]:
-        return unpack_integers(one_array(arrays), self.form.shape)
+        """A ballot that was sent in the clear."""
+        return Integers(self.form.shape).read(arrays)
 
     @abstractmethod
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:

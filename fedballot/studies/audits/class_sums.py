@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.private_heads import unpack
+from fedballot.clients.private_heads import head_codec
 from fedballot.datasets.embedding import fit_embedding, nearness
 from fedballot.privacy.audit.mechanisms import Finding, vector_variance
 from fedballot.privacy.mechanisms.class_sums import SENSITIVITY
@@ -23,7 +23,7 @@ from fedballot.studies.audits.worlds import (
     made_up,
     spread,
 )
-from fedballot.wire.packing import unpack_integers
+from fedballot.wire.codec import Integers
 
 CANARIES = 200
 
@@ -73,9 +73,9 @@ def _class_sums(desk: Desk, part: str, claim: float, clients: int) -> list[Findi
         for client_id in range(vector.contributors - vector.colluders):
             answer = desk.ask(settings, data, [points], client_id)
             if summed:
-                total += noisy.read(unpack_integers(answer[0], shape).astype(np.int64)) * noisy.scale
+                total += noisy.read(Integers(shape).read(answer).astype(np.int64)) * noisy.scale
             else:
-                total += unpack(answer, [shape], settings)[0] * noisy.scale
+                total += head_codec(settings, [shape]).read(answer)[0] * noisy.scale
         pairs = total[: 2 * CANARIES].reshape(CANARIES, 2, -1)
         return np.asarray(((pairs[:, 1] - pairs[:, 0]) * own).sum(axis=1) / math.sqrt(2))
 

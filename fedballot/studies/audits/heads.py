@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.clients.frozen import split_public
-from fedballot.clients.private_heads import unpack
+from fedballot.clients.private_heads import head_codec
 from fedballot.datasets.federation import FederatedData
 from fedballot.privacy.audit.mechanisms import Finding, vector_variance
 from fedballot.privacy.mechanisms.heads import PrivateHead, fit_head, prepare
@@ -83,7 +83,7 @@ def _two_sided(
     shapes = [(2, noisy.features), *([(noisy.features,)] if settings.with_scores else [])]
 
     def scores(data: FederatedData) -> Floats:
-        answer = unpack(desk.ask(settings, data, []), shapes, settings)[which].astype(np.float64)
+        answer = head_codec(settings, shapes).read(desk.ask(settings, data, []))[which].astype(np.float64)
         head = answer[1] - answer[0] if which == 0 else answer
         return np.asarray(head[1:] / math.sqrt(2))  # the noise of one weight
 

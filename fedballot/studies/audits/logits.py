@@ -20,7 +20,7 @@ from fedballot.studies.audits.worlds import (
     least_variance,
     three_classes,
 )
-from fedballot.wire.packing import unpack_integers
+from fedballot.wire.codec import Integers
 
 
 @client_audit(NoisyLogits, "logits")
@@ -47,7 +47,7 @@ def logits(desk: Desk, part: str, claim: float) -> list[Finding]:
         along, noise = [], np.zeros((QUERIES, classes))
         for client_id in range(HONEST):
             client = desk.client(settings, data, client_id)
-            steps = unpack_integers(desk.answer(client, [rows])[0], noise.shape)
+            steps = Integers(noise.shape).read(desk.answer(client, [rows]))
             raw = desk.exact(client, [rows], part)  # none of them within the bound
             along.append(raw / np.linalg.norm(raw, axis=1, keepdims=True))
             noise += steps * noisy.mechanism.grid - bound * along[-1]

@@ -10,7 +10,7 @@ from fedballot.privacy.audit.mechanisms import ALARM, Finding
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.studies.audits.registry import client_audit
 from fedballot.studies.audits.worlds import FAR, Desk, made_up, spread
-from fedballot.wire.packing import unpack_labels
+from fedballot.wire.codec import Choices
 
 SAMPLES = 60  # answers from which sampling is judged, at each place
 
@@ -39,7 +39,7 @@ def fixed_sample(desk: Desk, part: str, claim: float) -> list[Finding]:
 
     def betrayed(number: int) -> bool:
         answer = desk.ask(settings, worlds[number % 3], rows)
-        return bool(unpack_labels(answer[0], 1, 2)[0] == 1)
+        return bool(Choices((1, 2)).read(answer)[0, 1])
 
     seen = np.array([betrayed(number) for number in desk.rounds("samples", 3 * SAMPLES)]).reshape(SAMPLES, 3).T
     # a fault in k moves all places, a fault in the drawing some: each half of the error; the claim is tight

@@ -20,7 +20,7 @@ from fedballot.studies.audits.worlds import (
     least_variance,
     three_classes,
 )
-from fedballot.wire.packing import unpack_integers
+from fedballot.wire.codec import Integers
 
 
 @client_audit(NoisyVotes, "votes")
@@ -47,7 +47,7 @@ def votes(desk: Desk, part: str, claim: float) -> list[Finding]:
         own, noise = [], np.zeros((QUERIES, len(data.classes)))
         for client_id in range(HONEST):
             client = desk.client(settings, data, client_id)
-            answer = unpack_integers(desk.answer(client, [queries])[0], noise.shape)
+            answer = Integers(noise.shape).read(desk.answer(client, [queries]))
             own.append(desk.exact(client, [queries], part))
             noise += answer - own[-1]
         column = own[0].argmax(axis=1)
