@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedballot.clients.base import Arrays
 from fedballot.datasets.federation import FederatedData
 from fedballot.privacy.audit import statistics as audit
 from fedballot.privacy.audit.mechanisms import ALARM, Finding
@@ -26,7 +27,8 @@ def fixed_sample(desk: Desk, part: str, claim: float) -> list[Finding]:
         public_size=1, queries=1, rounds=1, pretrain_epochs=0, k=k, min_size=n, share="argmax",
         client_models="logistic-regression",
     )  # fmt: skip
-    pool, rows = np.full((1, 2), FAR, dtype=np.float32), [np.zeros(1, dtype=np.int32)]
+    pool = np.full((1, 2), FAR, dtype=np.float32)
+    rows: Arrays = [np.zeros(1, dtype=np.int32)]
 
     def world(place: int) -> FederatedData:
         x = -1 - np.abs(spread(n, 2, 1))
