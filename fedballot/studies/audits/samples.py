@@ -11,6 +11,7 @@ from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.studies.audits.registry import client_audit
 from fedballot.studies.audits.worlds import FAR, Desk, made_up, spread
 from fedballot.wire.codec import Choices
+from fedballot.wire.messages import Arrays
 
 SAMPLES = 60  # answers from which sampling is judged, at each place
 
@@ -26,7 +27,8 @@ def fixed_sample(desk: Desk, part: str, claim: float) -> list[Finding]:
         public_size=1, queries=1, rounds=1, pretrain_epochs=0, k=k, min_size=n, share="argmax",
         client_models="logistic-regression",
     )  # fmt: skip
-    pool, rows = np.full((1, 2), FAR, dtype=np.float32), [np.zeros(1, dtype=np.int32)]
+    pool = np.full((1, 2), FAR, dtype=np.float32)
+    rows: Arrays = [np.zeros(1, dtype=np.int32)]
 
     def world(place: int) -> FederatedData:
         x = -1 - np.abs(spread(n, 2, 1))
