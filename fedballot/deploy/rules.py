@@ -39,7 +39,7 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
             method.name in allowed.methods,
             f"method {method.name!r} is not allowed here; allowed are {', '.join(allowed.methods)}",
         ),
-        (not method.single_client, f"method {method.name!r} is one client's on its own: no site takes part in it"),
+        (not method.single_client, f"method {method.name!r} runs on a single client: no site takes part in it"),
         (settings.dataset == SITES, f"dataset={settings.dataset!r}: this site answers with its own records only"),
         (
             settings.clients == site.sites,
@@ -95,10 +95,10 @@ def limits_of(site: Site, method: Method) -> dict[str, Limit]:
 
 
 def site_settings(site: Site, settings: S) -> S:
-    """The settings as the site's client reads them: a server's words only where clients read them.
+    """The settings as the site's client reads them: the server's values only where clients read them.
 
     What the server, or each machine, reads for itself stands at its default, so that nothing depends on what was
-    asked; model and public source are the site's own. Two requests that differ in no more than that are the same.
+    sent; model and public source are the site's own. Two requests that differ in no more than that are the same.
     """
     changes: dict[str, Any] = {
         field.name: field.default
@@ -133,8 +133,8 @@ def check_weights(site: Site, settings: CommonSettings, arrays: Sequence[NDArray
         if entry not in site.allowed.extractors:
             raise Refusal(
                 "policy",
-                f"the request holds weights of extractor={chain!r} that this site does not allow; its officer, who has "
-                f"made sure of them, adds {entry!r} to extractors under [allowed]",
+                f"the request holds weights of extractor={chain!r} that this site does not allow; once its officer has "
+                f"verified them, {entry!r} goes to extractors under [allowed]",
             )
 
 

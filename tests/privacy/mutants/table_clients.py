@@ -984,7 +984,7 @@ MUTANTS = (
     Mutant(
         "deploy/rules.py",
         "check_request",
-        '(not method.single_client, f"method {method.name!r} is one client\'s on its own: no site takes part in it"),',
+        '(not method.single_client, f"method {method.name!r} runs on a single client: no site takes part in it"),',
         '(True, ""),',
         "methods of one client",
         (SITE + "test_a_method_of_one_client_is_refused",),
