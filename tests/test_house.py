@@ -47,7 +47,6 @@ TOO_LONG = {
     "privacy/guarantee.py",
     "privacy/ledger/ledger.py",
     "privacy/mechanisms/votes.py",
-    "studies/audit_clients.py",
 }
 STILL_CIRCLES = {
     "fedballot.datasets.federation, fedballot.datasets.own_task",

@@ -25,6 +25,7 @@ from fedballot.report.audit_plot import audit_figure
 from fedballot.runs.engine import federated_data
 from fedballot.studies import audit as auditing
 from fedballot.studies.ledger_view import view
+from tests.audited import AUDITED
 from tests.faults import each_fault, no_noise
 
 
@@ -203,7 +204,7 @@ def test_faulty_code_is_caught_through_the_real_clients(fault, caught, call, mon
     assert (tmp_path / "audit.png").read_bytes()[:4] == b"\x89PNG"
 
 
-@pytest.mark.parametrize("method", [name for name in auditing.AUDITS if name not in ("pate-fl", "fedmd-nfdp")])
+@pytest.mark.parametrize("method", [name for name in AUDITED if name not in ("pate-fl", "fedmd-nfdp")])
 def test_every_audited_method_passes_and_is_caught_without_noise(method, call, monkeypatch) -> None:
     report = auditing.audit_method(method, 1.0, 1000, Silent(), seed=3)
     assert report.passed and report.claim == 1.0
@@ -231,8 +232,8 @@ def test_audit_as_a_table_with_progress_on_stderr(call, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["standalone"], "private as a whole: pate-fl"),
-        (["fedkd"], "private as a whole: pate-fl"),
+        (["standalone"], "private as a whole"),
+        (["fedkd"], "private as a whole"),
         (["pate"], "did you mean 'pate-fl'"),
         (["pate-fl", "--claim", "0"], "epsilon"),
         (["pate-fl", "--claim", "30"], "up to that"),

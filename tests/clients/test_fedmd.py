@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedballot.clients.fedmd import FedmdClient, pack_predictions, states_folder, unpack_predictions
+from fedballot.clients.fedmd import FedmdClient, consensus_codec, states_folder
 from fedballot.clients.fedmd_private import LdpClient, NfdpClient
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
@@ -20,7 +20,8 @@ from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
-from fedballot.wire.packing import unpack_labels, unpack_singles
+from fedballot.wire.codec import Singles
+from fedballot.wire.packing import unpack_labels
 from tests.conftest import fitting
 
 DIGITS = {
@@ -55,7 +56,7 @@ def ask(one, number, consensus=None, run="run"):
     if number > 1:
         shape = (50, len(one.workspace.data.classes))
         known = np.full(shape, 1 / shape[1]) if consensus is None else consensus
-        arrays += [rows[1], *pack_predictions(known, settings)]
+        arrays += [rows[1], *consensus_codec(settings, known.shape).pack(known)]
     config = {"request": f"{run}/{number}", "round": number, "fingerprint": one.workspace.data.public_fingerprint}
     return one.fit(arrays, config)
 
@@ -198,7 +199,7 @@ def test_what_is_told_is_what_the_settings_say(tmp_path):
     labels = unpack_labels(told["argmax", "int8"][0][0], 50, 10)
     for (share, precision), (arrays, settings) in told.items():
         if share != "argmax":
-            values = unpack_predictions(arrays, (50, 10), settings)
+            values = consensus_codec(settings, (50, 10)).read(arrays)
             assert np.mean(values.argmax(axis=1) == labels) > 0.95, (share, precision)
     sizes = {kind: sum(array.nbytes for array in arrays) for kind, (arrays, _) in told.items()}
     assert sizes["logits", "float16"] == sizes["softmax", "float16"] == 50 * 10 * 2
@@ -304,7 +305,7 @@ def test_ldp_noise_is_as_large_as_the_mechanism_says_and_all_rounds_fit_the_budg
     assert 199.9 < noisy.epsilon(1e-3) <= 200
     assert noisy.epsilon(1e-3) == accounting.epsilon([noisy.cost()] * 4, 1e-3, noisy.accountant)
     one = client(LdpClient, settings, tmp_path)
-    release = unpack_singles(ask(one, 1)[0][0], (50, 10))
+    release = Singles((50, 10)).read(ask(one, 1)[0])
     learner = one.workspace.own_learner().load(state(tmp_path, 1))
     rows = np.random.default_rng(1).permutation(200)[:50]
     plain = noisy.bounded(learner.predict_logits(one.workspace.data.public_x[rows]))

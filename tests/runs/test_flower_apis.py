@@ -13,7 +13,6 @@ from fedballot.methods.registry import get_method
 from fedballot.runs.flower_api import VARIABLE
 from fedballot.sim import simulate
 from fedballot.strategies.rounds import PROGRESS
-from fedballot.strategies.summed import KEPT
 from tests.conftest import small_settings
 from tests.inprocess import Counting
 
@@ -31,7 +30,7 @@ def arrays_of(out: Path) -> dict[str, np.ndarray]:
     for folder in out.glob("clients/*/ledger/releases"):
         for number, path in enumerate(sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)):
             found |= {f"{folder.parts[-3]}/{number}/{name}": array for name, array in read_arrays(path).items()}
-    return {name: array for name, array in found.items() if name.rpartition("/")[2] not in (PROGRESS, KEPT)}
+    return {name: array for name, array in found.items() if name.rpartition("/")[2] != PROGRESS}
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, pack_answer
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, KdAnswer
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
@@ -49,7 +49,7 @@ def strategy(settings):
 
 
 def answers(server, logits, counts):
-    packed = [pack_answer(z, n, server.settings) for z, n in zip(logits, counts, strict=True)]
+    packed = [KdAnswer(z.shape, server.settings).pack(z, n) for z, n in zip(logits, counts, strict=True)]
     return [Answer(k, server.read(each), 0.0, 0.0) for k, each in enumerate(packed)]
 
 

@@ -13,7 +13,7 @@ from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.fedmd import unpack_predictions
+from fedballot.clients.fedmd import consensus_codec
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import read_arrays
@@ -125,7 +125,7 @@ def test_the_consensus_of_two_clients_computed_by_hand():
     assert np.array_equal(one.consensus, wanted)
     asked, former, sent = one.request(2)
     assert np.array_equal(former, one.queries(1))
-    assert np.array_equal(unpack_predictions([sent], (2, 10), settings), wanted.astype(np.float32))
+    assert np.array_equal(consensus_codec(settings, (2, 10)).read([sent]), wanted.astype(np.float32))
     assert not np.array_equal(asked, former)
 
 

@@ -12,7 +12,7 @@ from flwr.common import Context
 from fedballot.clients.pate import PateClient
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, read_json
-from fedballot.core.setting import build
+from fedballot.core.setting import build, names_of
 from fedballot.methods.registry import get_method
 from fedballot.runs.engine import make_client
 from fedballot.runs.run_config import client_number
@@ -51,8 +51,8 @@ def never(context: Any) -> Any:
 
 def of(method: str, given: dict[str, Any]) -> Any:
     kind = get_method(method).settings
-    names = kind.__dataclass_fields__
-    return build(kind, {name: value for name, value in FOUR.items() if name in names}, {"noise_seed": 1} | given)
+    common = {name: value for name, value in FOUR.items() if name in names_of(kind)}
+    return build(kind, common, {"noise_seed": 1} | given)
 
 
 def ledgers(out: Path) -> list[bytes]:
@@ -69,7 +69,7 @@ def test_a_run_that_dies_while_its_student_trains_goes_on_from_what_it_has_kept(
         patch.setattr(OneShotStrategy, "new_student", breaks)
         with pytest.raises(MemoryError):
             run_here(method, settings, out)
-    assert read_json(out / "result.json")["status"] == "failed"
+    assert read_json(out / "result.json")["status"] == "failed" and (out / "checkpoint.npz").exists()
     checkpoint, charged = (out / "checkpoint.npz").read_bytes(), ledgers(out)
     result = run_here(method, settings, out, resume=True, client=never)
     assert result["status"] == "done" and result["clients"] == {
