@@ -293,4 +293,4 @@ BASE = {
 }
 
 
-CHECKS = (declared, repeats, refuses, charged, noisy, fails_blank, rejects, resumes, reads_all)
+CHECKS = (declared, charged, repeats, refuses, noisy, fails_blank, rejects, resumes, reads_all)
