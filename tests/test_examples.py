@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -107,3 +108,12 @@ def test_a_site_allows_an_example_by_its_path(tmp_path: Path) -> None:
     edit(file, methods=["fedballot_noisy_max:OTHER"])
     with pytest.raises(SettingsError, match="cannot be imported"):
         read_site(file)
+
+
+def test_the_page_on_adding_a_method_is_the_example() -> None:
+    page = (EXAMPLES.parent / "docs" / "adding-a-method.md").read_text()
+    example = EXAMPLES / "noisy_max"
+    blocks = re.findall(r"```python\n(.*?)\n```", page, flags=re.DOTALL)
+    code = (example / "fedballot_noisy_max.py").read_text()
+    assert "".join("".join(blocks).split()) == "".join(code.split())
+    assert re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL) == [(example / "pyproject.toml").read_text()]
