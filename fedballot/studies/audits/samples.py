@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedballot.clients.base import Arrays
 from fedballot.datasets.federation import FederatedData
 from fedballot.privacy.audit import statistics as audit
 from fedballot.privacy.audit.mechanisms import ALARM, Finding
