@@ -289,9 +289,9 @@ def test_a_waiter_for_the_old_folder_s_lock_does_not_write_beside_the_new_one(le
             restore(plan_restoration(tmp_path / "backup", ledger.folder))
         with Ledger(ledger.folder)._locked():
             assert not waiter._lock(old.fileno())  # it is free now, and holds nobody off
-            with pytest.raises(RunError, match="another process"):
-                with Ledger(ledger.folder, wait=0.05)._locked():
-                    pass
+            impatient = Ledger(ledger.folder, wait=0.05)
+            with pytest.raises(RunError, match="another process"), impatient._locked():
+                pass
     with waiter._locked():
         assert waiter.lines() == ledger.lines()
 
