@@ -47,7 +47,7 @@ def settings() -> NfdpSettings:
 
 
 def command(out: Path) -> list[str]:
-    assignments = [part for key, value in DIGITS.items() for part in ("--set", f"{key}={value}")]
+    assignments = [part for key, value in fitting(NfdpSettings, DIGITS).items() for part in ("--set", f"{key}={value}")]
     return [sys.executable, "-m", "fedballot.cli", "run", "fedmd-nfdp", "--out", str(out), "--quiet", *assignments]
 
 

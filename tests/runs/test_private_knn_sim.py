@@ -18,7 +18,6 @@ def test_digits_are_learnt_from_neighbour_counts(tmp_path):
         "k": 10,
         "extractor": "none+l2",
         "server_features": "none+standardise",
-        "client_models": "cnn-small",  # clients of this method train nothing
         "min_clients": 8,
     }
     settings = small_settings(KnnSettings, changes)

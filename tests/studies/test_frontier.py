@@ -24,7 +24,6 @@ DIGITS = {
     "public_size": 200,
     "test_size": 300,
     "client_models": "linear-torch",
-    "server_model": "logistic-regression",
     "rounds": 3,
     "epochs": 2,
     "lr": "5e-3",

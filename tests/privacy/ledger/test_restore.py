@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import shutil
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedballot.core.errors import DataError, SettingsError
+from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import GaussianCost, gaussian
 from fedballot.privacy.ledger.ledger import Account, BudgetError, Ledger, Lost, RequestError, Version
@@ -282,25 +281,19 @@ def test_a_sum_that_may_have_been_opened_in_lost_lines_stays_shut(ledger: Ledger
 
 def test_a_waiter_for_the_old_folder_s_lock_does_not_write_beside_the_new_one(ledger: Ledger, tmp_path: Path) -> None:
     ledger.copy_to(tmp_path / "backup")
-    waiter, order = Ledger(ledger.folder), []
-
-    def wait() -> None:
-        with waiter._locked():
-            order.append("waiter")
-
-    thread = threading.Thread(target=wait)
-    with ledger._locked():
-        thread.start()
-        ledger.path.write_text("torn")
-        restore(plan_restoration(tmp_path / "backup", ledger.folder))
-        fresh = Ledger(ledger.folder)
-        held = fresh._locked()
-        held.__enter__()
-    time.sleep(0.1)  # the old lock is free now, the new one is not
-    order.append("fresh")
-    held.__exit__(None, None, None)
-    thread.join(10)
-    assert order == ["fresh", "waiter"]
+    waiter = Ledger(ledger.folder)
+    with (ledger.folder / "ledger.lock").open("a") as old:  # a waiter has opened it, and not got it yet
+        with ledger._locked():
+            assert not waiter._lock(old.fileno())
+            ledger.path.write_text("torn")
+            restore(plan_restoration(tmp_path / "backup", ledger.folder))
+        with Ledger(ledger.folder)._locked():
+            assert not waiter._lock(old.fileno())  # it is free now, and holds nobody off
+            impatient = Ledger(ledger.folder, wait=0.05)
+            with pytest.raises(RunError, match="another process"), impatient._locked():
+                pass
+    with waiter._locked():
+        assert waiter.lines() == ledger.lines()
 
 
 def _restore_dying(backup: Path, folder: Path, step: int) -> None:
