@@ -45,7 +45,6 @@ TOO_LONG = {
     "learners/sklearn_learner.py",
     "learners/torch_learner.py",
     "privacy/guarantee.py",
-    "privacy/ledger/ledger.py",
     "privacy/mechanisms/votes.py",
     "studies/audit_clients.py",
 }

@@ -18,7 +18,7 @@ from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.datasets.own import SITES
 from fedballot.distillation.aggregation import confidence, to_simplex, votes_of, weighted_average
-from fedballot.privacy.ledger.ledger import SAMPLE
+from fedballot.privacy.ledger.samples import SAMPLE
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings

@@ -9,7 +9,7 @@ from fedballot.core import numbers
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import Cost, from_plain
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee, all_records
-from fedballot.privacy.ledger.ledger import Account, Ledger, Spending
+from fedballot.privacy.ledger import Account, Ledger, Spending
 from fedballot.privacy.ledger.restore import Restoration
 from fedballot.studies.budget import COUNTED
 
@@ -126,12 +126,12 @@ def view(ledger: Ledger) -> LedgerView:
     DataError
         If it was cut or edited.
     """
-    account, lines = ledger.account, ledger.lines()
-    spending = Spending(ledger.rule)
+    chain = ledger.read()
+    account, spending = chain.account, Spending(chain.rule)
     repeatable: tuple[str, Cost] | None = None
     costs: list[Cost] = []
     entries, spent, seeded, versions, most = [], 0.0, 0, 0, 0
-    for line in lines:
+    for line in chain.lines:
         words, charge = "", line.get("costs")
         spending = spending.after(line)
         if line["kind"] in ("charge", "restored"):
@@ -155,7 +155,7 @@ def view(ledger: Ledger) -> LedgerView:
             words = f"what a lost ledger may have told: ε = {line['epsilon']:g} at δ = {numbers.delta(line['delta'])}"
         elif line["kind"] == "heads":
             words = f"{len(line['heads'])} more heads of the lost ledger"
-        what = _NAMES.get(line["kind"], line["kind"])
+        what = _NAMES.get(line["kind"], str(line["kind"]))
         entries.append(Entry(_clock(line["time"]), what, line.get("request", ""), words, charge, spent))
     again = None
     if repeatable is not None:
@@ -168,7 +168,7 @@ def view(ledger: Ledger) -> LedgerView:
     if costs or spending.lost:
         guarantee = _guarantee(account, spending, costs, spans, seeded, spent)
     last = repeatable[0] if repeatable else ""
-    return LedgerView(account, tuple(entries), guarantee, last, again, lines[-1]["hash"])
+    return LedgerView(account, tuple(entries), guarantee, last, again, chain.head)
 
 
 def cost_words(cost: Cost, account: Account) -> str:

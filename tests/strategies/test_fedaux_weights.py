@@ -12,7 +12,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer
