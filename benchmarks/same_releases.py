@@ -1,6 +1,6 @@
 """Whether two versions of the code release the same numbers, bit for bit, in seeded runs of every method.
 
-    PYTHONPATH=CHECKOUT python benchmarks/same_releases.py record OUT    # that checkout's numbers, in 2 minutes
+    PYTHONPATH=CHECKOUT python benchmarks/same_releases.py record OUT    # that checkout's numbers, 2 CPU minutes
     python benchmarks/same_releases.py compare BEFORE AFTER              # what differs; exit code 1 if anything does
 
 A run goes through the command line, so modules may move. It is written in the newest words: where a checkout knows
@@ -102,7 +102,7 @@ def assignments(case: str, scratch: Path) -> tuple[str, list[str]]:
         name = key if key in allowed else older(key)
         if name in allowed:
             chosen[name] = older(value) if value not in allowed[name] and older(value) in allowed[name] else value
-        elif key in special and special[key] != COMMON.get(key):
+        elif key in special and key not in COMMON:
             raise SystemExit(f"{case}: {method} has no setting {key!r}")
     return method, [f"{name}={value}" for name, value in chosen.items()]
 

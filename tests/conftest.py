@@ -31,9 +31,14 @@ SMALL = {
 }
 
 
+def fitting(kind: type[Settings], layer: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a layer that many methods share, what this one has."""
+    return {name: value for name, value in layer.items() if name in names_of(kind)}
+
+
 def small_settings(kind: type[S], *layers: Mapping[str, Any]) -> S:
     """Settings of a kind: those of ``SMALL`` that it has, then further layers."""
-    return build(kind, {name: value for name, value in SMALL.items() if name in names_of(kind)}, *layers)
+    return build(kind, fitting(kind, SMALL), *layers)
 
 
 @pytest.fixture

@@ -21,6 +21,19 @@ from fedballot.runs.run_config import client_number
 from fedballot.settings.parts import CommonSettings, server_models
 
 
+class Counting(Silent):
+    """Progress that is written down."""
+
+    def __init__(self) -> None:
+        self.stages: list[list[Any]] = []
+
+    def start(self, label: str, total: int) -> None:
+        self.stages.append([label, total, 0])
+
+    def advance(self, steps: int = 1) -> None:
+        self.stages[-1][2] += steps
+
+
 class Here(ClientProxy):
     """A client of this process; one at a time, as the clients of a worker are."""
 

@@ -46,7 +46,6 @@ TOO_LONG = {
     "learners/torch_learner.py",
     "privacy/guarantee.py",
     "privacy/mechanisms/votes.py",
-    "studies/audit_clients.py",
 }
 STILL_CIRCLES = {
     "fedballot.datasets.federation, fedballot.datasets.own_task",

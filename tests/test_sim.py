@@ -27,13 +27,13 @@ from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.methods.registry import get_method
-from fedballot.runs import legacy_api, message_api
 from fedballot.runs.engine import make_client, make_server
+from fedballot.runs.flower_api import flower_api
 from fedballot.runs.run_config import client_number
 from fedballot.settings.voting import PateSettings
 from fedballot.sim import LogFile, simulate
 from tests.conftest import SMALL, small_settings
-from tests.inprocess import run_here
+from tests.inprocess import Counting, run_here
 
 pytestmark = pytest.mark.slow
 
@@ -45,19 +45,6 @@ def test_a_full_disk_does_not_fill_the_terminal_with_what_the_log_lost(capsys):
     with pytest.raises(OSError, match="No space left"):
         log.close()
     assert capsys.readouterr().err == ""
-
-
-class Counting(Silent):
-    """Progress that is written down."""
-
-    def __init__(self) -> None:
-        self.stages: list[list[object]] = []
-
-    def start(self, label: str, total: int) -> None:
-        self.stages.append([label, total, 0])
-
-    def advance(self, steps: int = 1) -> None:
-        self.stages[-1][2] += steps
 
 
 @pytest.fixture(scope="module")
@@ -161,11 +148,10 @@ def _broken_client(settings, root: Path, context: Context):
 BROKEN = {"epsilon": 40, "clients": 12, "student": "argmax"}
 
 
-@pytest.mark.parametrize("api", [legacy_api, message_api])
-def test_broken_clients_are_counted_and_the_run_goes_on(api, tmp_path):
+def test_broken_clients_are_counted_and_the_run_goes_on(tmp_path):
     out, settings = tmp_path / "r", small_settings(PateSettings, BROKEN, {"min_clients": 6})
     folder = RunFolder.open(out, "pate-fl", settings, resume=False)
-    side = make_server(get_method("pate-fl"), settings, folder, workers=2, progress=Silent())
+    side, api = make_server(get_method("pate-fl"), settings, folder, workers=2, progress=Silent()), flower_api()
     run_simulation(
         server_app=api.server_app(lambda context: side),
         client_app=api.client_app(partial(_broken_client, settings, out / "clients")),

@@ -24,6 +24,7 @@ from flwr.client import NumPyClient
 
 from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import FedballotError
+from fedballot.datasets.federation import FederatedData
 from fedballot.privacy.ledger import BudgetError, Ledger, RequestError
 from fedballot.privacy.mechanism import Composition, Facts, Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
@@ -57,6 +58,16 @@ class BallotClient(NumPyClient, Generic[S]):
 
     def __init__(self, workspace: Workspace[S]) -> None:
         self.workspace = workspace
+
+    @property
+    def settings(self) -> S:
+        """The resolved settings."""
+        return self.workspace.settings
+
+    @property
+    def data(self) -> FederatedData:
+        """The public set and the classes, as this client has them."""
+        return self.workspace.data
 
     # what a method fills in
 

@@ -20,6 +20,7 @@ from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
 from fedballot.settings.fedmd import LdpSettings, NfdpSettings
+from fedballot.wire.codec import Singles
 
 
 class NfdpClient(FedmdClient[NfdpSettings]):
@@ -76,7 +77,7 @@ class LdpClient(FedmdClient[LdpSettings]):
 
     def pack(self, question: Task, release: Release) -> Arrays:
         """Noisy predictions, float32 (Q, C)."""
-        return [release["predictions"]]
+        return Singles(release["predictions"].shape).pack(release["predictions"])
 
     def noise(self, part: str, question: Task) -> NoiseSource:
         """Each round has a stream of its own."""

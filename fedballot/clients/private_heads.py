@@ -24,8 +24,8 @@ from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import Head, fit_head, prepare
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
 from fedballot.settings.heads import ClassHeadSettings, FrozenSettings
+from fedballot.wire.codec import Bundle, Halves, Levels
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,27 +34,14 @@ F = TypeVar("F", bound=FrozenSettings)
 S = TypeVar("S", bound=ClassHeadSettings)
 
 
+def head_codec(settings: ClassHeadSettings, shapes: Sequence[tuple[int, ...]]) -> Bundle:
+    """How arrays of these shapes are sent, in the precision that the settings name."""
+    return Bundle(tuple(Halves(shape) if settings.precision == "float16" else Levels(shape) for shape in shapes))
+
+
 def pack(values: Sequence[npt.NDArray[np.floating]], settings: ClassHeadSettings) -> Arrays:
-    """Arrays in the precision that the settings name."""
-    if settings.precision == "float16":
-        return [pack_halves(value) for value in values]
-    return [part for value in values for part in pack_levels(value)]
-
-
-def unpack(arrays: Arrays, shapes: Sequence[tuple[int, ...]], settings: ClassHeadSettings) -> list[FloatArray]:
-    """The arrays that :func:`pack` packed, float32.
-
-    Raises
-    ------
-    WireError
-        If they hold something else.
-    """
-    each = 1 if settings.precision == "float16" else 2
-    if len(arrays) != each * len(shapes):
-        raise WireError("count", f"expected {each * len(shapes)} arrays, got {len(arrays)}")
-    if each == 1:
-        return [unpack_halves(array, shape) for array, shape in zip(arrays, shapes, strict=True)]
-    return [unpack_levels(arrays[2 * i : 2 * i + 2], shape) for i, shape in enumerate(shapes)]
+    """Arrays as :func:`head_codec` sends them."""
+    return head_codec(settings, [value.shape for value in values]).pack(values)
 
 
 class Features:

@@ -11,7 +11,7 @@ from typing import Literal
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
 from fedballot.privacy.accounting import papers
-from fedballot.privacy.guarantee import SELF, Guarantee
+from fedballot.privacy.guarantee import SELF, Guarantee, Status
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms import predictions
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
@@ -124,8 +124,9 @@ class NfdpSettings(NoiseSeed, FedmdSettings):
             composition="all rounds of this run, and whatever else is computed from the same sample",
             sampled=True,
         )
+        status: Status = "paper's claim" if self.noise_seed is None else "seeded"
         claim = papers.nfdp_epsilon(sample.n, sample.k, sample.replacement)
-        return [proved, replace(proved, epsilon=claim, status="paper's claim", accountant="Theorems 1 and 2")]
+        return [proved, replace(proved, epsilon=claim, status=status, accountant="Theorems 1 and 2")]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.settings.parts import ClientEvaluation, LocalTraining, PrivacyTarget, Queries, ServerTraining
 from fedballot.settings.summed import SummedSettings
+from fedballot.wire.codec import Choices, Integers
 from fedballot.wire.secagg import Form
 
 
@@ -87,13 +88,13 @@ class VotingSettings(PrivacyTarget, Queries, ServerTraining, ClientEvaluation, S
             "delta": self.delta,
             "also": tuple(ADJACENCY.items()),
             "trust": self.trust,
+            "seeded": self.noise_seed is not None,
         }
         if noisy is None:
             return Composition({"votes": Exact()}, "votes without noise", view="output only", n=self.clients, **shared)
         return Composition(
             {"votes": noisy},
             "noisy vote counts",
-            seeded=self.noise_seed is not None,
             amplified=self.secure_aggregation,
             stated=lambda: self._guarantees(noisy, facts),
             **shared,
@@ -231,3 +232,10 @@ def ballot_form(settings: VotingSettings, n_classes: int) -> Form:
     """Shape (Q, C) of a ballot and the largest magnitude in it."""
     noisy = mechanism(settings)
     return Form((settings.query_count, n_classes), noisy.largest if noisy else settings.votes_per_query or 1)
+
+
+def ballot_codec(settings: VotingSettings, n_classes: int) -> Choices | Integers:
+    """How a ballot is sent in the clear: single votes without noise as labels, all else as integers."""
+    shape = settings.query_count, n_classes
+    single = mechanism(settings) is None and settings.votes_per_query is None
+    return Choices(shape, blank=True) if single else Integers(shape)

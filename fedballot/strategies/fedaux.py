@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
-from fedballot.clients.private_heads import unpack
+from fedballot.clients.private_heads import head_codec
 from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.aggregation import average_vectors, weighted_average
@@ -115,7 +115,7 @@ class HeadAverageStrategy(FrozenStrategy[PrivateHeadSettings]):
     """FedAVG+P: the average of the clients' private heads is the server's head."""
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
-        return unpack(arrays, [(self.classes, self.width)], self.settings)[0]
+        return head_codec(self.settings, [(self.classes, self.width)]).read(arrays)[0]
 
     def keep(self, answers: list[Answer]) -> Kept:
         return {"head": average_vectors((answer.ballot for answer in answers), [1.0] * len(answers))}
@@ -138,7 +138,7 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
 
     def read(self, arrays: Arrays) -> npt.NDArray[Any]:
         """Logits of the public records (Q, C), and after them the certainty of each (Q, 1)."""
-        first, *certain = unpack(arrays, self.shapes, self.settings)
+        first, *certain = head_codec(self.settings, self.shapes).read(arrays)
         logits: npt.NDArray[np.floating] = first
         weights: npt.NDArray[np.floating] = certain[0] if certain else np.ones(len(self.public.distil))
         if self.settings.told == "heads":
@@ -217,7 +217,9 @@ class FedauxfdpStrategy(SumsStrategy[FedauxfdpSettings], EnsembleStrategy[Fedaux
 
     def read(self, arrays: Arrays) -> npt.NDArray[Any]:
         """With class sums: counts and sums (C, 1 + d)."""
-        return super().read(arrays) if self.settings.logistic else unpack(arrays, self.shapes, self.settings)[0]
+        return (
+            super().read(arrays) if self.settings.logistic else head_codec(self.settings, self.shapes).read(arrays)[0]
+        )
 
     def soft(self, answers: list[Answer]) -> Floats:
         """With class sums: certainty, a matched filter over the clients, one head, and what it says."""

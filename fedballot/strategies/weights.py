@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.weights import Floats, unpack_difference
+from fedballot.clients.weights import Floats, difference_codec
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
@@ -21,7 +21,7 @@ from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
 from fedballot.settings.parts import ServerEpochs
 from fedballot.settings.weights import MomentumSettings, WeightsSettings
-from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.strategies.hooks import Name
 
 S = TypeVar("S", bound=WeightsSettings)
@@ -115,7 +115,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         return [self.weights]
 
     def read(self, arrays: Arrays) -> Floats:
-        return unpack_difference(one_array(arrays), self.weights.size, self.settings)
+        return difference_codec(self.settings, self.weights.size).read(arrays)
 
     def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
         self.weights = self.update(server_round, answers)

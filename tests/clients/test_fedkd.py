@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, class_counts, pack_answer, unpack_answer
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, KdAnswer, class_counts
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
@@ -16,7 +16,8 @@ from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
-from fedballot.wire.packing import WireError, unpack_integers
+from fedballot.wire.codec import Integers
+from fedballot.wire.packing import WireError
 from tests.conftest import small_settings
 
 COUNTS = np.arange(10)
@@ -46,9 +47,9 @@ def sound() -> FedkdDpSettings:
 def test_levels_travel_in_as_few_bits_as_they_need_and_come_back_to_the_nearest_level(levels, size):
     settings = small_settings(FedkdSettings, {"levels": levels})
     logits = np.random.default_rng(levels).normal(size=(100, 10))
-    arrays = pack_answer(logits, COUNTS, settings)
+    arrays = KdAnswer(logits.shape, settings).pack(logits, COUNTS)
     assert arrays[0].nbytes == size
-    found, counts = unpack_answer(arrays, (100, 10), settings)
+    found, counts = KdAnswer((100, 10), settings).read(arrays)
     largest = np.abs(logits).max()
     assert np.abs(found - logits).max() <= largest / (levels - 1) + 1e-5
     assert np.array_equal(counts, COUNTS)
@@ -57,7 +58,8 @@ def test_levels_travel_in_as_few_bits_as_they_need_and_come_back_to_the_nearest_
 @given(st.floats(-1e30, 1e30), st.integers(2, 300))
 def test_constant_logits_come_back_within_half_a_level(value, levels):
     settings = small_settings(FedkdSettings, {"levels": levels})
-    found, _ = unpack_answer(pack_answer(np.full((3, 10), value), COUNTS, settings), (3, 10), settings)
+    codec = KdAnswer((3, 10), settings)
+    found, _ = codec.read(codec.pack(np.full((3, 10), value), COUNTS))
     assert np.isfinite(found).all()
     assert np.ptp(found) == 0
     assert abs(float(found[0, 0]) - value) <= abs(value) * (1 / (levels - 1) + 1e-5) + 1e-37
@@ -65,9 +67,9 @@ def test_constant_logits_come_back_within_half_a_level(value, levels):
 
 def test_what_the_settings_declare_public_is_not_told():
     settings = small_settings(FedkdSettings, {"logit_bound": 2, "weights": "equal"})
-    arrays = pack_answer(np.full((3, 10), 5.0), COUNTS, settings)
+    arrays = KdAnswer((3, 10), settings).pack(np.full((3, 10), 5.0), COUNTS)
     assert len(arrays) == 1
-    found, counts = unpack_answer(arrays, (3, 10), settings)
+    found, counts = KdAnswer((3, 10), settings).read(arrays)
     assert (found == 2).all()
     assert (counts == 1).all()
 
@@ -87,9 +89,9 @@ def test_what_the_settings_declare_public_is_not_told():
     ],
 )
 def test_a_damaged_answer_is_refused(printed, change, reason):
-    arrays = pack_answer(np.ones((4, 10)), COUNTS, printed)
+    arrays = KdAnswer((4, 10), printed).pack(np.ones((4, 10)), COUNTS)
     with pytest.raises(WireError) as error:
-        unpack_answer(change(arrays), (4, 10), printed)
+        KdAnswer((4, 10), printed).read(change(arrays))
     assert error.value.reason == reason
 
 
@@ -100,7 +102,7 @@ def test_counts_of_a_class_that_a_client_lacks_are_zero():
 def test_the_printed_method_tells_logits_counts_and_bound_the_same_after_a_restart(printed, tmp_path):
     arrays, _, metrics = ask(client(printed, tmp_path))
     assert metrics["refused"] == ""
-    logits, counts = unpack_answer(arrays, (300, 10), printed)
+    logits, counts = KdAnswer((300, 10), printed).read(arrays)
     assert counts.sum() == 100
     data = federated_data(printed)
     assert np.mean(logits.argmax(axis=1) == data.public_y) > 0.6  # .8 seen
@@ -110,7 +112,7 @@ def test_the_printed_method_tells_logits_counts_and_bound_the_same_after_a_resta
 
 def test_a_noisy_answer_is_clipped_logits_plus_a_share(sound, tmp_path):
     one = client(sound, tmp_path)
-    release = unpack_integers(ask(one)[0][0], (200, 10))
+    release = Integers((200, 10)).read(ask(one)[0])
     vector = mechanism(sound, 10).mechanism
     signal = clip_rows(one.logits(np.arange(200)), sound.logit_bound) / vector.grid
     noise = release - np.rint(signal)
@@ -150,7 +152,7 @@ def test_a_training_that_fails_is_answered_blank_and_charged_and_the_folder_says
     assert (metrics["refused"], metrics["detail"], one.failed) == ("", "", True)
     assert Ledger(tmp_path / "ledger").costs() == [mechanism(sound, 10).cost()]
     assert "patient 17" in (tmp_path / "errors.txt").read_text() and one.workspace.folder.blank.exists()
-    noise = unpack_integers(arrays[0], (200, 10))  # nothing but a share of the noise
+    noise = Integers((200, 10)).read(arrays)  # nothing but a share of the noise
     statistic = float((noise**2).sum() / float(mechanism(sound, 10).mechanism.share_variance))
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
     assert not 1e-6 < stats.chi2.cdf(statistic / 2, noise.size) < 1 - 1e-6

@@ -24,7 +24,7 @@ from tests.conftest import small_settings
 from tests.strategies.test_fedmd import strategy_of
 
 HEADS = {"extractor": "pca", "components": 20, "epsilon": 5.0}
-WEIGHTS = {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 2, "epochs": 1, "noise_multiplier": 1.0}
+WEIGHTS = {"client_models": "mlp-torch", "rounds": 2, "epochs": 1, "noise_multiplier": 1.0}
 MODELS = {"queries": 50, "rounds": 2, "pretrain_epochs": 0}
 RECORD, CLIENT = ("record", "replace-one"), ("client", "zero-out")
 
@@ -103,7 +103,7 @@ def test_a_name_stands_for_one_question(case: str, asking: Callable[..., Asking]
     before, reads = one.ledger.path.read_bytes(), one.reads
     assert reads > 0 and one.kinds() == ["open", "charge", "release"]
     others = [
-        one.ask(one.client(replace(one.settings, server_epochs=31))),
+        one.ask(one.client(replace(one.settings, alpha=0.25))),
         one.ask(one.client(version="two")),
     ]
     if case != "predictions":  # a later round of that method brings other arrays
@@ -190,7 +190,7 @@ def test_a_request_without_a_name_is_refused_unread(case: str, asking: Callable[
         ("fedaux-f", {"extractor": "pca", "components": 20, "score_epsilon": 1.0}, RECORD),
         ("fedmd", MODELS, CLIENT),
         ("fedkd", {"queries": 50}, CLIENT),
-        ("fedavg", {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 1}, CLIENT),
+        ("fedavg", {"client_models": "mlp-torch", "rounds": 1}, CLIENT),
         ("standalone", {}, CLIENT),
     ],
 )

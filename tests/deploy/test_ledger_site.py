@@ -37,6 +37,7 @@ from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.settings.fedmd import NfdpSettings
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.studies.ledger_view import view
+from tests.conftest import fitting
 from tests.deploy.harness import edit, write_data
 from tests.inprocess import Here
 
@@ -75,7 +76,7 @@ def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
         **({"epsilon": 40, "vote_fraction": 1} if kind is PateSettings else {}),
         **changes,
     }
-    return build(kind, chosen)
+    return build(kind, fitting(kind, chosen))
 
 
 def ask(site: Path, request: str = "r/1", asked: Any = None, method: str = "pate-fl", **config: Any) -> Any:
@@ -414,7 +415,8 @@ def costs(site: Path, asked: Any, method: str, *arrays: np.ndarray) -> dict[str,
     place.state.mkdir(mode=0o700, exist_ok=True)
     client = make_site_client(place, get_method(method), asked, open_ledger(place, {}))
     question = client.question([*arrays], {"request": "r/1", "round": 1})
-    return {unit: {name: part.cost for name, part in client.parts(question, unit).items()} for unit in UNITS}
+    composition = client.composition(question)
+    return {unit: composition.costs(unit, client.workspace.counted(unit)) for unit in UNITS}
 
 
 UNITS: tuple[Unit, ...] = ("record", "person")

@@ -21,6 +21,7 @@ from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings
 from fedballot.settings.voting import PateSettings, ballot_form
 from fedballot.wire import secagg
+from tests.conftest import fitting
 from tests.deploy.harness import edit, write_data
 
 
@@ -47,7 +48,7 @@ def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
         "client_models": "mlp",
         **changes,
     }
-    return build(kind, chosen)
+    return build(kind, fitting(kind, chosen))
 
 
 def ask(site: Path, asked: Any, arrays: list[np.ndarray], method: str = "pate-fl", **config: Any) -> Any:

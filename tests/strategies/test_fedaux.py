@@ -28,6 +28,7 @@ from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
 from fedballot.settings.heads import FeddSettings, PrivateHeadSettings, class_mechanism, score_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import WireError
+from tests.conftest import fitting
 
 DIGITS = {
     "dataset": "digits",
@@ -56,7 +57,7 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def of(method, **changed):
-    return build(KINDS[method], DIGITS, {"noise_seed": 5}, changed)
+    return build(KINDS[method], fitting(KINDS[method], DIGITS), {"noise_seed": 5}, changed)
 
 
 def client(method, settings, folder, client_id=0, data=None):
@@ -314,8 +315,6 @@ def test_a_request_with_anything_but_a_network_is_refused(tmp_path):
             "set records",
         ),
         ("fedauxfdp", {"share": "predictions"}, "share=predictions"),
-        ("fedaux-f", {"epsilon": 1.0}, "run fedauxfdp"),
-        ("fedaux-f", {"share": "heads"}, "leave it out"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(method, changed, says):

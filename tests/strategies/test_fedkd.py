@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, pack_answer
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, KdAnswer
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
@@ -30,7 +30,7 @@ from fedballot.runs.engine import federated_data, make_server
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
 from fedballot.strategies.base import Answer
-from tests.conftest import SMALL, small_settings
+from tests.conftest import SMALL, fitting, small_settings
 from tests.datasets.test_multilabel import write_yeast
 
 
@@ -49,7 +49,7 @@ def strategy(settings):
 
 
 def answers(server, logits, counts):
-    packed = [pack_answer(z, n, server.settings) for z, n in zip(logits, counts, strict=True)]
+    packed = [KdAnswer(z.shape, server.settings).pack(z, n) for z, n in zip(logits, counts, strict=True)]
     return [Answer(k, server.read(each), 0.0, 0.0) for k, each in enumerate(packed)]
 
 
@@ -175,7 +175,7 @@ def yeast(tmp_path, monkeypatch):
 )
 def test_several_labels_per_record(method, changes, yeast, tmp_path):
     entry = get_method(method)
-    settings = build(entry.settings, yeast, changes)
+    settings = build(entry.settings, fitting(entry.settings, yeast), changes)
     server = strategy(settings)
     ballots = []
     for client_id in range(3):
@@ -250,7 +250,7 @@ def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp
     (guarantee,) = server.guarantees()
     assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
     assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen
-    folder = RunFolder.open(tmp_path / "run", "fedkd-dp", settings.to_dict(), resume=False)
+    folder = RunFolder.open(tmp_path / "run", "fedkd-dp", settings, resume=False)
     folder.save()
     server.save(folder)
     consensus = read_arrays(folder.release)["consensus"]

@@ -12,6 +12,7 @@ from fedballot.methods.registry import all_methods, get_method
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
+from tests.conftest import fitting
 
 DATA = {
     "dataset": "digits",
@@ -49,7 +50,8 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 def settings_of(name: str, **over: Any) -> CommonSettings:
     learner = {"client_models": "logistic-regression"}
-    return build(get_method(name).settings, DATA, learner, EXPECTED[name][0], over)
+    kind = get_method(name).settings
+    return build(kind, fitting(kind, DATA | learner), EXPECTED[name][0], over)
 
 
 def stated(name: str, settings: CommonSettings) -> list[Guarantee]:

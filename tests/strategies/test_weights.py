@@ -17,6 +17,7 @@ from fedballot.learners.objectives import Proximal
 from fedballot.runs.engine import federated_data
 from fedballot.settings.weights import FedavgmSettings, FedavgSettings, ProxSettings
 from fedballot.strategies.base import Answer
+from tests.conftest import fitting
 from tests.strategies.test_fedmd import run, strategy_of
 
 DIGITS = {
@@ -35,7 +36,7 @@ DIGITS = {
 
 
 def settings(**over) -> FedavgSettings:
-    return build(FedavgSettings, DIGITS, over)
+    return build(FedavgSettings, fitting(FedavgSettings, DIGITS), over)
 
 
 def test_the_average_is_flowers_own_and_one_by_hand():
@@ -132,7 +133,7 @@ def test_momentum_is_flowers_own():
 @pytest.mark.parametrize(("method", "kind"), [("fedprox", ProxSettings), ("fedavgm", FedavgmSettings)])
 def test_the_kin_of_fedavg_learn(method, kind, tmp_path):
     over = {"mu": 1.0} if method == "fedprox" else {"momentum": 0.5}
-    _, result = run(method, build(kind, DIGITS, over), tmp_path)
+    _, result = run(method, build(kind, fitting(kind, DIGITS), over), tmp_path)
     assert result["metrics"]["server_accuracy"] > 0.7
     assert result["guarantees"][0]["status"] == "none"
 

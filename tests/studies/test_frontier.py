@@ -14,6 +14,7 @@ from fedballot.core.setting import build
 from fedballot.methods.registry import all_methods
 from fedballot.settings.weights import FedavgSettings
 from fedballot.studies.frontier import best_of, draw_trials, explore
+from tests.conftest import fitting
 from tests.strategies.test_fedmd import run as run_here
 
 DIGITS = {
@@ -57,7 +58,9 @@ def test_what_is_searched_can_be_set(method):
 
 def test_the_search_has_a_seed_of_its_own(tmp_path):
     """Runs are replaced by results whose accuracy is known: what is asked for is what is tested."""
-    _, real = run_here("fedavg", build(FedavgSettings, DIGITS, {"rounds": 1}), tmp_path / "real")
+    _, real = run_here(
+        "fedavg", build(FedavgSettings, fitting(FedavgSettings, DIGITS), {"rounds": 1}), tmp_path / "real"
+    )
     asked: list[dict[str, str]] = []
 
     def run(method, points):
