@@ -29,7 +29,7 @@ _WORLDS: dict[Adjacency, str] = {
     "replace-one": "whether {who} {is_or_are} the true {one} or any {other}",
     "zero-out": "whether the answers of {who} were counted or left blank",
 }
-_SEEN: dict[View, str] = {
+_ADVERSARIES: dict[View, str] = {
     "output only": "somebody who sees what the aggregator publishes",
     "server's view": "the server, and anybody who sees what it receives",
     "network": "anybody who records all the traffic",
@@ -195,17 +195,17 @@ class Guarantee:
         return lead + (body if lead else capital(body))
 
     def _promise(self, worlds: str) -> str:
-        seen = _SEEN[self.view]
+        adversary = _ADVERSARIES[self.view]
         if self.sampled and self.epsilon == 0:
             return (
                 f"with probability at least {rounded(1 - self.delta, 4, ROUND_FLOOR)} a given record was never used, "
                 f"and with probability up to {up(self.delta)} (delta) it was drawn, and then nothing protects it: for "
-                f"{seen}, {worlds} changes the probability of any event by at most {up(self.delta)} (epsilon = 0)"
+                f"{adversary}, {worlds} changes the probability of any event by at most {up(self.delta)} (epsilon = 0)"
             )
         slack = f", plus {up(self.delta)} (delta)" if self.delta else ""
         return (
-            f"for {seen}, {worlds} changes the probability of any event (whatever may be seen, concluded or done) by "
-            f"at most a factor of {factor(self.epsilon)} (epsilon = {up(self.epsilon, 4)}){slack}"
+            f"for {adversary}, {worlds} changes the probability of any event (whatever may be seen, concluded or done) "
+            f"by at most a factor of {factor(self.epsilon)} (epsilon = {up(self.epsilon, 4)}){slack}"
         )
 
     def warnings(self) -> list[str]:

@@ -763,8 +763,8 @@ MUTANTS = (
     Mutant(
         "privacy/noise/randomness.py",
         "bernoulli",
-        "drawn[going[word < digits]] = True",
-        "drawn[going[word <= digits]] = True",
+        "successes[going[word < digits]] = True",
+        "successes[going[word <= digits]] = True",
         "<= for < in long arithmetic",
         (NOISE + "test_long_bernoulli_reads_on_where_the_digits_are_equal",),
     ),
