@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from fedballot.methods.api import Method
     from fedballot.methods.registry import get_method
     from fedballot.privacy.guarantee import Guarantee
-    from fedballot.privacy.ledger.ledger import Ledger
+    from fedballot.privacy.ledger import Ledger
     from fedballot.privacy.mechanism import Composition, Facts, Mechanism
     from fedballot.sim import simulate
 

@@ -14,7 +14,7 @@ from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import write_atomic, write_json
 from fedballot.core.setting import names_of
-from fedballot.privacy.guarantee import meaning
+from fedballot.privacy.words import meaning
 from fedballot.runs.results import load_result
 from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.studies import frontier, sweep

@@ -13,7 +13,7 @@ from fedballot.core.errors import DataError, RunError, SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fedballot.privacy.ledger.ledger import Ledger
+    from fedballot.privacy.ledger import Ledger
 
 T = TypeVar("T")
 
@@ -116,8 +116,10 @@ def ledger_backup(
     destination: Annotated[Path, typer.Argument(metavar="DEST", help="The copy's folder, which must not exist.")],
 ) -> None:
     """Copy a ledger with all its releases, whole and verified, also while it is in use."""
+    from fedballot.privacy.ledger.copies import back_up
+
     ledger = _open(path)
-    lines = _writing(destination, "there is no copy", lambda: ledger.copy_to(destination.absolute()))
+    lines = _writing(destination, "there is no copy", lambda: back_up(ledger, destination.absolute()))
     terminal.out.print(f"{escape(str(destination))}: {lines} lines, all whole", soft_wrap=True)
 
 
@@ -168,7 +170,7 @@ def _open(path: Path) -> "Ledger":
     DataError
         If it cannot be read or is not whole.
     """
-    from fedballot.privacy.ledger.ledger import Ledger
+    from fedballot.privacy.ledger import Ledger
 
     folder = path.parent if path.name == "ledger.jsonl" and not path.is_dir() else path
     if not (folder / "ledger.jsonl").is_file():

@@ -12,7 +12,7 @@ from fedballot.cli import terminal
 from fedballot.cli.options import Assignments, Json
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
-from fedballot.privacy.guarantee import adjacency_note
+from fedballot.privacy.words import adjacency_note
 from fedballot.settings.layers import load_preset, parse_assignments, preset_layers, resolve
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from rich.table import Table
 from fedballot.core import numbers
 from fedballot.core.progress import LogProgress, Silent
 from fedballot.core.progress import Progress as ProgressProtocol
-from fedballot.privacy.guarantee import tone, whom
+from fedballot.privacy.words import tone, whom
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

@@ -25,7 +25,7 @@ from flwr.client import NumPyClient
 from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import FedballotError
 from fedballot.datasets.federation import FederatedData
-from fedballot.privacy.ledger.ledger import BudgetError, Ledger, RequestError
+from fedballot.privacy.ledger import BudgetError, Ledger, RequestError
 from fedballot.privacy.mechanism import Composition, Facts, Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
 from fedballot.settings.parts import CommonSettings

@@ -15,6 +15,7 @@ from fedballot.clients.fedmd import FedmdClient, Indices, Task
 from fedballot.clients.workspace import Refusal
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
+from fedballot.privacy.ledger.samples import sample_once
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
@@ -65,7 +66,7 @@ class NfdpClient(FedmdClient[NfdpSettings]):
         with refusals():
             charged = self.workspace.settings.sample(self.facts(None).records)
             cost = charged.cost(unit, self.workspace.counted(unit))
-            return ledger.sample(self.sampling, noise, cost, version=self.workspace.version)
+            return sample_once(ledger, self.sampling, noise, cost, version=self.workspace.version)
 
 
 class LdpClient(FedmdClient[LdpSettings]):

@@ -81,5 +81,5 @@ class SummedClient(BallotClient[S], Generic[S]):
         self.refuse_uncharged(composition.uncharged)
         unit = ledger.account.unit
         with refusals():
-            ledger.check(asked.name, composition.costs(unit, self.workspace.counted(unit)), asked.digest)
+            ledger.admit(asked.name, composition.costs(unit, self.workspace.counted(unit)), asked.digest)
             ledger.bind(asked.name, asked.digest)

@@ -19,7 +19,7 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import Unit
-from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.mechanism import Composition
 from fedballot.settings.parts import CommonSettings, LocalTraining
 

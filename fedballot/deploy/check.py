@@ -22,7 +22,7 @@ from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger,
 from fedballot.learners.registry import make_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
-from fedballot.privacy.ledger.ledger import Version
+from fedballot.privacy.ledger import Version
 
 T = TypeVar("T")
 LONGEST_NOTE = 500  # characters, which go into the ledger as they are

@@ -26,8 +26,8 @@ from fedballot.deploy.site_file import Site, check_modes, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
 from fedballot.deploy.time_limit import GRACE_S, time_limit
 from fedballot.methods.api import Method
-from fedballot.privacy.ledger.heads import SENT, SHOWN, TAG, heads_for, ledger_tag
-from fedballot.privacy.ledger.ledger import Version
+from fedballot.privacy.ledger import Version
+from fedballot.privacy.ledger.heads import HEAD_KEY, HEADS_KEY, TAG_KEY, heads_for, ledger_tag
 from fedballot.runs.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire.messages import Config, Scalar
@@ -115,7 +115,7 @@ def open_ledger(site: Site, config: Config) -> SiteLedger:
     """
     ledger = SiteLedger(site)
     try:
-        heads = heads_for(own_tag(site), config.get(SENT))
+        heads = heads_for(own_tag(site), config.get(HEADS_KEY))
     except DataError as error:
         raise Refusal("request", str(error)) from error
     ledger.require_heads(heads, "the server")
@@ -187,7 +187,7 @@ class SiteClient(NumPyClient):
             for private in ("began", "compute_s"):  # how long training takes tells of the number of records
                 metrics.pop(private, None)
             if not metrics["refused"]:
-                metrics |= {SHOWN: ledger.head, TAG: own_tag(site)}
+                metrics |= {HEAD_KEY: ledger.head, TAG_KEY: own_tag(site)}
                 if not client.tells_of_data(config):
                     logger.info("fedballot: answered %s, exchange of %s", config["request"], config["stage"])
                     return arrays, one, metrics

@@ -21,7 +21,7 @@ from fedballot.datasets.own import OwnRecords
 from fedballot.deploy.site_file import Site
 from fedballot.privacy import accounting
 from fedballot.privacy.guarantee import ADJACENCY
-from fedballot.privacy.ledger.ledger import Account, Arrays, Costs, Ledger, Version
+from fedballot.privacy.ledger import Account, Admission, Arrays, Chain, Costs, Ledger, Line, Version
 
 SEEN = "ledgers.json"  # in the state folder
 
@@ -84,8 +84,7 @@ def restoring(site: Site, heads: Sequence[str], last: Mapping[str, Any] | None) 
 class SiteLedger(Ledger):
     """The site's ledger, which also keeps each release within the epsilon that the site's file allows.
 
-    One object serves one request: it reads and verifies the ledger's file once, and again only if another process has
-    written to it since.
+    One object serves one request.
 
     Attributes
     ----------
@@ -95,8 +94,6 @@ class SiteLedger(Ledger):
     def __init__(self, site: Site) -> None:
         budget = site.budget
         self.site, self.used = site, False
-        self._lines: list[dict[str, Any]] = []
-        self._state: tuple[int, ...] = ()
         require_ledger(site)
         budget.ledger.mkdir(mode=0o700, parents=True, exist_ok=True)
         account = Account(
@@ -113,7 +110,7 @@ class SiteLedger(Ledger):
             return
         super().__init__(budget.ledger)
         limit = self.account.epsilon
-        super().__init__(budget.ledger, replace(account, epsilon=limit))  # all but the limit must be the file's
+        self.require(replace(account, epsilon=limit))  # all but the limit must be the file's
         last = remembered(site)
         self.require_heads([last["head"]] if last else [], f"the state folder {site.state}", last)
         if limit != budget.epsilon:
@@ -128,7 +125,7 @@ class SiteLedger(Ledger):
             If the limit before was a backup's: then a higher one may have been spent already.
         """
         limit, folder = self.site.budget.epsilon, shlex.quote(str(self.site.budget.ledger))
-        if limit > before and not self.raised_since_restored:
+        if limit > before and not self.read().raised_since_restored:
             raise LedgerGoneError(
                 f"{self.path} was restored, and {self.site.path} says budget.epsilon = {limit:g}, above its limit of "
                 f"{before:g}. If the ledger that is gone had that limit already, restore again with --limit {limit:g}. "
@@ -136,32 +133,24 @@ class SiteLedger(Ledger):
             )
         self.set_budget(limit)
 
-    def check(self, request: str, costs: Costs, digest: str) -> None:
-        """As :meth:`Ledger.check`, and that the release lies within the site's limits.
+    def admit(
+        self, request: str, costs: Costs, digest: str, *, uncharged: Sequence[str] = (), seeded: bool = False
+    ) -> Admission:
+        """As :meth:`Ledger.admit`, within the site's limits, every part charged, and none with seeded noise.
 
         Raises
         ------
         Refusal
             In words that may leave the site.
         """
-        self._require_limits(costs)
-        super().check(request, costs, digest)
-
-    def release(
-        self,
-        request: str,
-        costs: Costs,
-        draw: Callable[[], Mapping[str, NDArray[Any]]],
-        *,
-        digest: str,
-        uncharged: Sequence[str] = (),
-        seeded: bool = False,
-    ) -> Arrays:
-        """As :meth:`Ledger.release`, within the site's limits, every part charged, and none with seeded noise."""
         if uncharged or seeded or not costs:
             raise RunError(f"request {request!r}: without a charge, or with seeded noise; it stays here")
         self._require_limits(costs)
-        arrays = super().release(request, costs, draw, digest=digest)
+        return super().admit(request, costs, digest)
+
+    def answer(self, admission: Admission, draw: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
+        """As :meth:`Ledger.answer`."""
+        arrays = super().answer(admission, draw)
         self.used = True
         return arrays
 
@@ -198,32 +187,21 @@ class SiteLedger(Ledger):
                 f"{lines}. Use the newest one, or {restoring(self.site, missing, last)}"
             )
 
-    def _read(self) -> list[dict[str, Any]]:
-        state = self._file_state()  # before the lines: what is written in between is read next time
-        if state != self._state:
-            self._lines, self._state = super()._read(), state
-        return self._lines
+    def append(self, chain: Chain, body: Line) -> Chain:
+        """As :meth:`Ledger.append`; the state folder remembers the ledger as it is then."""
+        longer = super().append(chain, body)
+        self._remember(longer)  # after the line: whoever dies in between has a note of one that is there as well
+        return longer
 
-    def _append(self, lines: list[dict[str, Any]], body: dict[str, Any]) -> list[dict[str, Any]]:
-        self._lines = super()._append(lines, body)
-        self._state = self._file_state()  # nobody else writes: each line is added under the lock
-        self._remember()  # after the line: whoever dies in between has a note of one that is there as well
-        return self._lines
-
-    def _file_state(self) -> tuple[int, ...]:
-        """What differs after every line: each is added by a new file in the place of the old one."""
-        stat = self.path.stat()
-        return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-    def _remember(self) -> None:
+    def _remember(self, chain: Chain) -> None:
         path = self.site.state / SEEN
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         last = {
             "folder": str(self.folder),
-            "lines": len(self._lines),
-            "head": self.head,
-            "limit": self.highest_limit,
-            "delta": self.spending().delta,
+            "lines": len(chain.lines),
+            "head": chain.head,
+            "limit": chain.highest_limit,
+            "delta": chain.spending.delta,
         }
         ledgers = read_json(path) if path.exists() else {}
         write_json(path, {**ledgers, self.site.data.population: last})

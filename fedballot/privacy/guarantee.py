@@ -1,12 +1,13 @@
 """What a run promises about privacy, as data: no bare epsilon anywhere."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_FLOOR
 from typing import Any, Literal, get_args
 
 from fedballot.core.errors import SettingsError
+from fedballot.privacy.words import NOBODY, WEAK, capital, factor, rounded, up
 
 Unit = Literal["record", "person", "client"]
 Adjacency = Literal["add-remove", "replace-one", "zero-out"]
@@ -14,14 +15,9 @@ View = Literal["output only", "server's view", "network"]
 Status = Literal["proved", "paper's claim", "seeded", "none"]
 TrustKind = Literal["self", "trusted aggregator", "secure aggregation"]
 
-Tone = Literal["good", "warn", "bad"]
-
 # which worlds the costs of votes, and a site's ledger, compare for each unit
 ADJACENCY: dict[Unit, Adjacency] = {"client": "zero-out", "record": "replace-one", "person": "replace-one"}
 STATUSES: tuple[Status, ...] = ("proved", "paper's claim", "seeded", "none")  # strongest first
-STRONG, WEAK = 1.0, 10.0  # epsilon up to which a guarantee is a strong one, and above which it excludes next to nothing
-NOBODY = 1e-10  # delta up to which no number of people is too large
-OFTEN = 0.1  # delta above which one in ten may lose everything, whatever epsilon is
 
 _WHO: dict[Unit, str] = {
     "record": "one record",
@@ -33,7 +29,7 @@ _WORLDS: dict[Adjacency, str] = {
     "replace-one": "whether {who} {is_or_are} the true {one} or any {other}",
     "zero-out": "whether the answers of {who} were counted or left blank",
 }
-_SEEN: dict[View, str] = {
+_ADVERSARIES: dict[View, str] = {
     "output only": "somebody who sees what the aggregator publishes",
     "server's view": "the server, and anybody who sees what it receives",
     "network": "anybody who records all the traffic",
@@ -118,6 +114,16 @@ class Guarantee:
     ------
     SettingsError
         If a value is not among those allowed.
+
+    Examples
+    --------
+    >>> noisy = Guarantee(
+    ...     "noisy sum", "record", "replace-one", 1.0, 1e-6, "output only", TRUSTED_AGGREGATOR, "proved", "exact", 1000
+    ... )
+    >>> noisy.sentence()[:96]
+    'For somebody who sees what the aggregator publishes, whether one record is the true one or any o'
+    >>> noisy.warnings()
+    ['Only single records are protected, not everything that a client or a person holds.']
     """
 
     mechanism: str
@@ -164,7 +170,7 @@ class Guarantee:
         """
         who = _WHO[self.unit]
         if not self.claimed:
-            return f"{_capital(self.mechanism)}: no privacy guarantee is claimed for {who}."
+            return f"{capital(self.mechanism)}: no privacy guarantee is claimed for {who}."
         trust = {
             "self": "nobody but the client itself has to be trusted",
             "trusted aggregator": "the aggregator must be trusted to add up the answers and show only the sum",
@@ -186,48 +192,48 @@ class Guarantee:
             "would read: ",
         }[self.status]
         body = f"{self._promise(worlds)}; {trust}. Counted: {self.composition}."
-        return lead + (body if lead else _capital(body))
+        return lead + (body if lead else capital(body))
 
     def _promise(self, worlds: str) -> str:
-        seen = _SEEN[self.view]
+        adversary = _ADVERSARIES[self.view]
         if self.sampled and self.epsilon == 0:
             return (
-                f"with probability at least {_rounded(1 - self.delta, 4, ROUND_FLOOR)} a given record was never used, "
-                f"and with probability up to {_up(self.delta)} (delta) it was drawn, and then nothing protects it: for "
-                f"{seen}, {worlds} changes the probability of any event by at most {_up(self.delta)} (epsilon = 0)"
+                f"with probability at least {rounded(1 - self.delta, 4, ROUND_FLOOR)} a given record was never used, "
+                f"and with probability up to {up(self.delta)} (delta) it was drawn, and then nothing protects it: for "
+                f"{adversary}, {worlds} changes the probability of any event by at most {up(self.delta)} (epsilon = 0)"
             )
-        slack = f", plus {_up(self.delta)} (delta)" if self.delta else ""
+        slack = f", plus {up(self.delta)} (delta)" if self.delta else ""
         return (
-            f"for {seen}, {worlds} changes the probability of any event (whatever may be seen, concluded or done) by "
-            f"at most a factor of {_factor(self.epsilon)} (epsilon = {_up(self.epsilon, 4)}){slack}"
+            f"for {adversary}, {worlds} changes the probability of any event (whatever may be seen, concluded or done) "
+            f"by at most a factor of {factor(self.epsilon)} (epsilon = {up(self.epsilon, 4)}){slack}"
         )
 
     def warnings(self) -> list[str]:
         """Return what a privacy officer should know before accepting this guarantee, one sentence each."""
         if not self.claimed:
             return ["There is no privacy guarantee."]
-        found = []
+        lines = []
         if self.epsilon > WEAK:
-            found.append(f"epsilon = {_up(self.epsilon, 4)} is above {WEAK:g}: the bound excludes next to nothing.")
+            lines.append(f"epsilon = {up(self.epsilon, 4)} is above {WEAK:g}: the bound excludes next to nothing.")
         if self.status == "seeded" and self.sampled:
-            found.append("The sample came from a seed: whoever knows it knows which records were drawn.")
+            lines.append("The sample came from a seed: whoever knows it knows which records were drawn.")
         elif self.status == "seeded":
-            found.append("The noise came from a seed: whoever knows it can take the noise off again.")
+            lines.append("The noise came from a seed: whoever knows it can take the noise off again.")
         if self.status == "paper's claim":
-            found.append("This figure is the paper's own, given for comparison.")
+            lines.append("This figure is the paper's own, given for comparison.")
         if self.n is None and self.delta > NOBODY:
-            found.append(
+            lines.append(
                 f"How many {self.unit}s there are is not known here, and delta must lie below 1 over their number: "
-                f"{_up(self.delta)} says little about {math.ceil(1 / self.delta - 1e-6):,} {self.unit}s or more."
+                f"{up(self.delta)} says little about {math.ceil(1 / self.delta - 1e-6):,} {self.unit}s or more."
             )
         if self.n is not None and self.delta >= 1 / self.n:
-            found.append(
-                f"delta = {_up(self.delta)} is at least 1/n = {1 / self.n:.3g}: publishing one {self.unit} in full, "
+            lines.append(
+                f"delta = {up(self.delta)} is at least 1/n = {1 / self.n:.3g}: publishing one {self.unit} in full, "
                 "chosen at random, would satisfy it."
             )
         if self.unit == "record":
-            found.append("Only single records are protected, not everything that a client or a person holds.")
-        return found
+            lines.append("Only single records are protected, not everything that a client or a person holds.")
+        return lines
 
     def worded(self) -> dict[str, Any]:
         """Return `to_dict` with the sentence and the warnings, as results hold it."""
@@ -277,83 +283,3 @@ def combine(guarantees: Sequence[Guarantee]) -> Guarantee:
         composition=" and ".join(g.composition for g in guarantees),
         sampled=all(g.sampled for g in guarantees),
     )
-
-
-def holds(guarantee: Mapping[str, Any]) -> bool:
-    """Whether a guarantee, as a result holds it, protects anybody: finite, claimed at all, and with secret noise."""
-    return guarantee["epsilon"] is not None and not str(guarantee["status"]).startswith(("seeded", "none"))
-
-
-def whom(guarantee: Mapping[str, Any]) -> str:
-    """Whom a guarantee, as a result holds it, protects, and between which worlds; or that it protects nobody."""
-    return f"one {guarantee['unit']} ({guarantee['adjacency']})" if holds(guarantee) else "nobody"
-
-
-def meaning(guarantee: Mapping[str, Any]) -> str:
-    """What an epsilon speaks of, from a guarantee as a result holds it: two of one meaning can be ranked by it."""
-    parts = f"seen: {guarantee['view']}, trust: {guarantee['trust']}; {guarantee['status']}"
-    return f"one {guarantee['unit']} ({guarantee['adjacency']}), {parts}"
-
-
-def tone(guarantee: Mapping[str, Any]) -> Tone:
-    """How a guarantee, as a result holds it, is to be taken at a glance: the colour of pages and of the terminal.
-
-    Parameters
-    ----------
-    guarantee : mapping
-        As `Guarantee.to_dict` gives it; epsilon, delta and n may be None.
-
-    Returns
-    -------
-    {"good", "warn", "bad"}
-        "good": proved, epsilon <= 1, and delta < 1/n (n known). "bad": nothing is guaranteed, the noise was seeded,
-        epsilon > 10 (a factor of 22,000), or delta > 0.1. "warn": anything between.
-    """
-    epsilon, delta = guarantee["epsilon"], guarantee["delta"] or 0.0
-    if not holds(guarantee) or epsilon > WEAK or delta > OFTEN:
-        return "bad"
-    n = guarantee.get("n")
-    fits = delta <= NOBODY if n is None else delta < 1 / n
-    return "good" if str(guarantee["status"]).startswith("proved") and epsilon <= STRONG and fits else "warn"
-
-
-def adjacency_note(guarantees: Sequence[Mapping[str, Any]]) -> str:
-    """Why a record's epsilon is above its client's, for readers of guarantees that stand side by side; else nothing.
-
-    Parameters
-    ----------
-    guarantees : sequence of mapping
-        As `Guarantee.to_dict` gives them.
-    """
-    stated = [one for one in guarantees if one["epsilon"] is not None and one["status"] != "none"]
-    for record in stated:
-        for client in stated:
-            alike = all(record[key] == client[key] for key in ("view", "trust", "status", "delta"))
-            units = (record["unit"], client["unit"]) == ("record", "client")
-            worlds = (record["adjacency"], client["adjacency"]) == ("replace-one", "zero-out")
-            if alike and units and worlds and record["epsilon"] > client["epsilon"]:
-                return (
-                    "The epsilon of a record is above that of a client since they compare other worlds, not since a "
-                    "record is less private than all of its client's data: a client's answers are counted or left "
-                    "blank (zero-out), a record is the true one or any other (replace-one), and to replace is to blank "
-                    "one and put in another. A client that is replaced has an epsilon at least as large as a record's."
-                )
-    return ""
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _up(value: float, digits: int = 3) -> str:
-    """So many significant digits, rounded up; what a solver missed by a billionth is not another figure."""
-    return _rounded(value * (1 - 1e-9), digits)
-
-
-def _rounded(value: float, digits: int, rounding: str = ROUND_CEILING) -> str:
-    found = float(Context(prec=digits, rounding=rounding).create_decimal(repr(value)))
-    return f"{found:,.0f}" if 1000 <= found < 1e9 else f"{found:.{digits}g}"
-
-
-def _factor(epsilon: float) -> str:
-    return _up(math.exp(epsilon)) if epsilon < 700 else f"e^{_up(epsilon, 4).replace(',', '')}"

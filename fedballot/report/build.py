@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fedballot.privacy.guarantee import adjacency_note
+from fedballot.privacy.words import adjacency_note
 from fedballot.report import view
 from fedballot.report.html import write_page
 from fedballot.report.pictures import pictures

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_atomic
-from fedballot.privacy.guarantee import WEAK, Tone, holds, meaning, tone
+from fedballot.privacy.words import WEAK, Tone, holds, meaning, tone
 from fedballot.report.compare_plot import bytes_figure, comparison_figure, privacy_figure, series
 from fedballot.report.html import write_page
 from fedballot.report.palette import MARKS

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from fedballot.core.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
-from fedballot.privacy.guarantee import holds, tone
+from fedballot.privacy.words import holds, tone
 from fedballot.report.rounds_plot import rounds_figure
 from fedballot.report.run_plots import lead_figure, per_class_figure, per_client_figure
 from fedballot.report.svg import inline_svg

@@ -17,7 +17,7 @@ from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.methods.api import Method
-from fedballot.privacy.ledger.ledger import Costs
+from fedballot.privacy.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy

@@ -14,7 +14,7 @@ from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build, names_of
 from fedballot.methods.api import Method
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.reconcile import charges
 from fedballot.privacy.mechanism import Composition
 from fedballot.runs.engine import ServerSide, federated_data, make_server

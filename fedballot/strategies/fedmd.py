@@ -19,7 +19,7 @@ from fedballot.core.folders import RunFolder
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.own import SITES
 from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
-from fedballot.privacy.ledger.ledger import SAMPLE
+from fedballot.privacy.ledger.samples import SAMPLE
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, write_arrays
-from fedballot.privacy.ledger.heads import SENT, Heads, Known
+from fedballot.privacy.ledger.heads import HEADS_KEY, Heads, HeadsByPlace
 from fedballot.strategies.hooks import Answer, Hooks, S
 from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
 from fedballot.wire.packing import WireError, payload_bytes
@@ -63,7 +63,7 @@ class Rounds(Hooks[S], Generic[S]):
         self._asked_at = 0.0  # seconds since the epoch
         self._checkpoint: Path | None = None
         self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
-        self._known_heads: Known = {}
+        self._known_heads: HeadsByPlace = {}
         self.clients: Path | None = None  # where the clients' folders lie, if on this machine
 
     @property
@@ -169,7 +169,7 @@ class Rounds(Hooks[S], Generic[S]):
             "round": server_round,
             "request": f"{self.request_id}/{server_round}",
             "fingerprint": self.fingerprint,
-            **({SENT: json.dumps(self._known_heads)} if self._known_heads else {}),
+            **({HEADS_KEY: json.dumps(self._known_heads)} if self._known_heads else {}),
         }
 
     def take(self, server_round: int, replies: Sequence[Reply], failures: Sequence[str]) -> None:

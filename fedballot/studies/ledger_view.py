@@ -1,16 +1,17 @@
 """A ledger as people read it: each line's cost, what was spent by then, what it means, what is left."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedballot.core import numbers
 from fedballot.privacy import accounting
-from fedballot.privacy.accounting import Cost, from_plain
+from fedballot.privacy.accounting import Cost
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee, all_records
-from fedballot.privacy.ledger.ledger import Account, Ledger, Spending
+from fedballot.privacy.ledger import Account, Chain, Ledger, Line, Spending
 from fedballot.privacy.ledger.restore import Restoration
+from fedballot.privacy.ledger.spending import costs_of
 from fedballot.studies.budget import COUNTED
 
 _NAMES = {
@@ -60,7 +61,7 @@ class LedgerView:
     last : str
         Request of the newest charge that could be made again.
     again : int or None
-        How often that still fits, counted up to `planning.COUNTED`; None without such a charge.
+        How often that still fits, counted up to `budget.COUNTED`; None without such a charge.
     head : str
     """
 
@@ -126,49 +127,67 @@ def view(ledger: Ledger) -> LedgerView:
     DataError
         If it was cut or edited.
     """
-    account, lines = ledger.account, ledger.lines()
-    spending = Spending(ledger.rule)
-    repeatable: tuple[str, Cost] | None = None
-    costs: list[Cost] = []
-    entries, spent, seeded, versions, most = [], 0.0, 0, 0, 0
-    for line in lines:
-        words, charge = "", line.get("costs")
-        spending = spending.after(line)
-        if line["kind"] in ("charge", "restored"):
+    chain = ledger.read()
+    account, spending, spent = chain.account, Spending(chain.rule), 0.0
+    entries = []
+    for line in chain.lines:
+        kind, spending = str(line["kind"]), spending.after(line)
+        if kind in ("charge", "restored"):
             spent = spending.epsilon()
-        if line["kind"] == "charge":
-            charged = {part: from_plain(plain) for part, plain in line["costs"].items()}
-            costs += charged.values()
-            told = {part: cost_words(cost, account) for part, cost in charged.items()}
-            words = "; ".join(f"{part}: {said}" if len(told) > 1 else said for part, said in told.items())
-            if line.get("seeded"):
-                seeded, words = seeded + 1, f"{words}; SEEDED, so not private"
-            if len(charged) == 1 and all(cost.noisy for cost in charged.values()):
-                repeatable = (line["request"], *charged.values())
-        elif line["kind"] in ("open", "budget"):
-            words = f"limit ε = {line['epsilon']:g}"
-        elif line["kind"] == "data":
-            versions += 1
-            most = max(most, line["records_per_person"])
-            words = ": ".join(filter(None, (f"{line['records']} records, {line['fingerprint']}", line["note"])))
-        elif line["kind"] == "restored":
-            words = f"what a lost ledger may have told: ε = {line['epsilon']:g} at δ = {numbers.delta(line['delta'])}"
-        elif line["kind"] == "heads":
-            words = f"{len(line['heads'])} more heads of the lost ledger"
-        what = _NAMES.get(line["kind"], line["kind"])
-        entries.append(Entry(_clock(line["time"]), what, line.get("request", ""), words, charge, spent))
-    again = None
-    if repeatable is not None:
-        one, counted = repeatable[1], COUNTED[account.accountant]
-        again = accounting.largest_count(lambda n: spending.epsilon(one.times(n)) <= account.epsilon, counted)
-    spans = (f" over {versions} versions of the data" if versions > 1 else "") + _lost_words(spending)
-    if account.unit == "person" and most:
-        spans += f" ({all_records(most)})"
-    guarantee = None
-    if costs or spending.lost:
-        guarantee = _guarantee(account, spending, costs, spans, seeded, spent)
-    last = repeatable[0] if repeatable else ""
-    return LedgerView(account, tuple(entries), guarantee, last, again, lines[-1]["hash"])
+        words = _WORDS[kind](line, account) if kind in _WORDS else ""
+        what, request = _NAMES.get(kind, kind), line.get("request", "")
+        entries.append(Entry(_clock(line["time"]), what, request, words, line.get("costs"), spent))
+    charges = [line for line in chain.lines if line["kind"] == "charge"]
+    last, again = _again(chain, charges)
+    guarantee = _guarantee(chain, charges, spent) if charges or spending.lost else None
+    return LedgerView(account, tuple(entries), guarantee, last, again, chain.head)
+
+
+def _again(chain: Chain, charges: Sequence[Line]) -> tuple[str, int | None]:
+    """The newest charge that could be made again, and how often that still fits."""
+    spending, account = chain.spending, chain.account
+
+    def count(cost: Cost) -> int:
+        most = COUNTED[account.accountant]
+        return accounting.largest_count(lambda n: spending.epsilon(cost.times(n)) <= account.epsilon, most)
+
+    for line in reversed(charges):
+        costs = [*costs_of(line).values()]
+        if len(costs) == 1 and costs[0].noisy:
+            return str(line["request"]), count(costs[0])
+    return "", None
+
+
+def _charge_words(line: Line, account: Account) -> str:
+    by_part = {part: cost_words(cost, account) for part, cost in costs_of(line).items()}
+    words = "; ".join(f"{part}: {text}" if len(by_part) > 1 else text for part, text in by_part.items())
+    return f"{words}; SEEDED, so not private" if line.get("seeded") else words
+
+
+def _limit_words(line: Line, account: Account) -> str:
+    return f"limit ε = {line['epsilon']:g}"
+
+
+def _data_words(line: Line, account: Account) -> str:
+    return ": ".join(filter(None, (f"{line['records']} records, {line['fingerprint']}", line["note"])))
+
+
+def _restored_words(line: Line, account: Account) -> str:
+    return f"what a lost ledger may have told: ε = {line['epsilon']:g} at δ = {numbers.delta(line['delta'])}"
+
+
+def _heads_words(line: Line, account: Account) -> str:
+    return f"{len(line['heads'])} more heads of the lost ledger"
+
+
+_WORDS: dict[str, Callable[[Line, Account], str]] = {
+    "open": _limit_words,
+    "charge": _charge_words,
+    "budget": _limit_words,
+    "data": _data_words,
+    "restored": _restored_words,
+    "heads": _heads_words,
+}
 
 
 def cost_words(cost: Cost, account: Account) -> str:
@@ -177,11 +196,6 @@ def cost_words(cost: Cost, account: Account) -> str:
         return cost.words()
     alone = accounting.epsilon([cost], account.delta, account.accountant)
     return f"{cost.words()}: ε = {epsilon_words(alone)} by itself"
-
-
-def _lost_words(spending: Spending) -> str:
-    lost = len(spending.lost)
-    return f" and all that {lost} lost {'ledger' if lost == 1 else 'ledgers'} may have told" if lost else ""
 
 
 def restoration_words(plan: Restoration) -> list[str]:
@@ -210,31 +224,37 @@ def restoration_words(plan: Restoration) -> list[str]:
     ]
 
 
-def _guarantee(
-    account: Account, spending: Spending, costs: Sequence[Cost], spans: str, seeded: int, spent: float
-) -> Guarantee:
+def _guarantee(chain: Chain, charges: Sequence[Line], spent: float) -> Guarantee:
     """The statement that holds for every charge: towards whoever sees what is published.
 
     Where whoever asks has seen earlier answers, what is spent so far was itself decided by them: the promise is the
     limit, which was not.
     """
-    charged = "1 charge" if len(costs) == 1 else f"{len(costs)} charges"
-    limit = spent if len(costs) == 1 and not spending.lost else max(spent, account.epsilon)
+    account, spending, costs = chain.account, chain.spending, chain.costs
+    lost, seeded = len(spending.lost), sum(bool(line.get("seeded")) for line in charges)
+    versions = [line for line in chain.lines if line["kind"] == "data"]
+    most = max((line["records_per_person"] for line in versions), default=0)
+    counted = "1 charge" if len(costs) == 1 else f"{len(costs)} charges"
+    counted += f" to the ledger of {account.client}"
+    if len(versions) > 1:
+        counted += f" over {len(versions)} versions of the data"
+    if lost:
+        counted += f" and all that {lost} lost {'ledger' if lost == 1 else 'ledgers'} may have told"
+    if account.unit == "person" and most:
+        counted += f" ({all_records(most)})"
     noise = f"with seeded noise in {seeded} of them" if seeded else "whose noise was secret"
-    sampled = not spending.lost and not any(cost.noisy for cost in costs)
     return Guarantee(
         mechanism="everything charged to this ledger",
         unit=account.unit,
         adjacency=account.adjacency,
-        epsilon=limit,
+        epsilon=spent if len(costs) == 1 and not lost else max(spent, account.epsilon),
         delta=spending.delta,
         view="output only",
         trust=TRUSTED_AGGREGATOR,
         status="seeded" if seeded else "proved",
         accountant=account.accountant,
-        composition=f"{charged} to the ledger of {account.client}{spans}, {noise}; whatever was asked, they stay "
-        "within its limit",
-        sampled=sampled and account.unit == "record",
+        composition=f"{counted}, {noise}; whatever was asked, they stay within its limit",
+        sampled=account.unit == "record" and not lost and not any(cost.noisy for cost in costs),
     )
 
 

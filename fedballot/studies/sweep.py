@@ -18,7 +18,7 @@ import numpy as np
 
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import read_json
-from fedballot.privacy.guarantee import meaning
+from fedballot.privacy.words import meaning
 from fedballot.runs.results import load_result
 from fedballot.settings.layers import parse_assignments
 from fedballot.settings.parts import CommonSettings

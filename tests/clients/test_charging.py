@@ -24,7 +24,7 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Trust, Unit
-from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism, unprotected
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.settings.parts import CommonSettings

@@ -12,7 +12,7 @@ from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, KdAnswer, class_
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
-from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism

@@ -16,7 +16,8 @@ from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
 from fedballot.privacy import accounting
-from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
+from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.ledger.samples import SAMPLE
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings

@@ -30,7 +30,8 @@ from fedballot.methods.registry import get_method
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import DeltaCost, GaussianCost, IntegerCost, PoissonCost
 from fedballot.privacy.guarantee import ADJACENCY, Unit
-from fedballot.privacy.ledger.ledger import Account, Ledger, RequestError
+from fedballot.privacy.ledger import Account, Ledger, RequestError
+from fedballot.privacy.ledger.samples import sample_once
 from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import clip_rows
@@ -362,10 +363,10 @@ def test_seats_of_a_small_client_stay_empty(tmp_path: Path) -> None:
 
 def test_a_sample_of_another_size_at_the_same_price_is_another_question(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, Account("site 0", "its records", "record", "add-remove", 1.0, 0.9))
-    ledger.sample(NfdpSample(100, 10), os_noise(), DeltaCost(0.5))
+    sample_once(ledger, NfdpSample(100, 10), os_noise(), DeltaCost(0.5))
     for other in (NfdpSample(101, 10), NfdpSample(100, 9), NfdpSample(100, 10, replacement=False)):
         with pytest.raises(RequestError, match="another question"):
-            ledger.sample(other, os_noise(), DeltaCost(0.5))
+            sample_once(ledger, other, os_noise(), DeltaCost(0.5))
 
 
 def test_what_a_site_is_charged_for_its_sample_does_not_tell_its_number_of_records(tmp_path: Path) -> None:

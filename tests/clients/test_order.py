@@ -16,7 +16,8 @@ from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.examples import Examples
 from fedballot.methods.registry import get_method
-from fedballot.privacy.ledger.ledger import SAMPLE, Account, Ledger
+from fedballot.privacy.ledger import Account, Ledger
+from fedballot.privacy.ledger.samples import SAMPLE
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
 from tests.conftest import small_settings

@@ -14,7 +14,7 @@ from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
-from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import PateSettings, mechanism
 from fedballot.wire.codec import Integers

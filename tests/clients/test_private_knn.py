@@ -19,7 +19,7 @@ from fedballot.datasets.examples import Examples
 from fedballot.learners.extractors import make_extractor
 from fedballot.learners.neighbours import nearest
 from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import KnnSettings, mechanism
 from fedballot.wire.codec import Integers

@@ -30,7 +30,8 @@ from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.privacy import accounting
-from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
+from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.ledger.samples import SAMPLE
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import ballot_form
 from fedballot.wire import secagg

@@ -16,7 +16,7 @@ import pytest
 from fedballot.core.errors import RunError
 from fedballot.deploy import submit
 from fedballot.deploy.submit import Submitted
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from tests.deploy.harness import Federation, edit, says, wait_until
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedaux import FedauxfdpSettings
 from tests.deploy.harness import edit, write_data

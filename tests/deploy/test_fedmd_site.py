@@ -14,7 +14,8 @@ from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
-from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
+from fedballot.privacy.ledger import Ledger
+from fedballot.privacy.ledger.samples import SAMPLE
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
 from tests.conftest import fitting

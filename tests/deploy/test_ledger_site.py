@@ -28,8 +28,8 @@ from fedballot.deploy.submit import run_config
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
 from fedballot.privacy.guarantee import Unit
+from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.heads import Heads
-from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
 from fedballot.runs.legacy_api import BallotServer

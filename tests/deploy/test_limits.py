@@ -28,7 +28,7 @@ from fedballot.deploy.site_file import Site, read_site
 from fedballot.deploy.template import init_site
 from fedballot.learners.extractors import network_digest
 from fedballot.methods.registry import Method, all_methods, get_method
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.baselines import PooledSettings
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxSettings

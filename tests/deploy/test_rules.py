@@ -20,7 +20,7 @@ from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import GaussianCost
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import PateSettings

@@ -15,8 +15,8 @@ from fedballot.deploy.client import SiteClient
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
+from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.heads import Heads
-from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings
 from fedballot.settings.voting import PateSettings, ballot_form

@@ -24,7 +24,7 @@ from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.time_limit import TimeLimitError, time_limit
 from fedballot.methods.registry import Method, get_method
 from fedballot.privacy.accounting import GaussianCost
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from tests.deploy.harness import edit
 from tests.deploy.hostile import COMMON, make_site, world
@@ -142,7 +142,7 @@ def test_a_release_lies_within_the_limits_of_a_single_one(
         assert release(ledger)["x"].tolist() == [1, 1] and ledger.used
         return
     with pytest.raises(Refusal, match="the release costs epsilon 1"):
-        ledger.check("run/1", {"x": COST}, "asked")
+        ledger.admit("run/1", {"x": COST}, "asked")
     with pytest.raises(Refusal, match="the release costs epsilon 1"):
         release(ledger)
     assert ledger.costs() == [] and not ledger.used

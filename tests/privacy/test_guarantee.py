@@ -1,5 +1,6 @@
 """Guarantees as data: what they say, warn of and refuse."""
 
+import doctest
 import json
 import math
 import re
@@ -11,20 +12,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from fedballot.core.errors import SettingsError
+from fedballot.privacy import guarantee as guarantee_module
 from fedballot.privacy.accounting import gaussian
-from fedballot.privacy.guarantee import (
-    SELF,
-    TRUSTED_AGGREGATOR,
-    Guarantee,
-    Trust,
-    adjacency_note,
-    combine,
-    holds,
-    secure_aggregation,
-    tone,
-    whom,
-)
+from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Guarantee, Trust, combine, secure_aggregation
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
+from fedballot.privacy.words import adjacency_note, holds, tone, whom
 
 CLIENT = Guarantee(
     mechanism="noisy vote counts",
@@ -262,3 +254,7 @@ def test_trust_is_checked_and_frozen() -> None:
 def test_nothing_to_combine() -> None:
     with pytest.raises(SettingsError, match="nothing"):
         combine([])
+
+
+def test_the_example_in_the_documentation() -> None:
+    assert doctest.testmod(guarantee_module).failed == 0

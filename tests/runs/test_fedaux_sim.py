@@ -9,7 +9,7 @@ import pytest
 from fedballot.core.files import read_arrays
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.sim import simulate
 

@@ -15,7 +15,7 @@ from fedballot.core.setting import build
 from fedballot.methods.voting import PATE_FL
 from fedballot.privacy.accounting import Cost
 from fedballot.privacy.guarantee import ADJACENCY, TRUSTED_AGGREGATOR, Unit
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.mechanism import Composition, Facts, Mechanism
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.privacy.noise.randomness import NoiseSource

@@ -19,7 +19,7 @@ from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import gaussian, papers
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.heads import fit_head, prepare
 from fedballot.runs.engine import federated_data

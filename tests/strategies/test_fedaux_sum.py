@@ -11,7 +11,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.setting import build
 from fedballot.privacy.audit.statistics import variance_p_value
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.runs.engine import federated_data

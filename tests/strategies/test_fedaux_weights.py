@@ -11,7 +11,7 @@ from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
-from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer

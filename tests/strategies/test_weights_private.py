@@ -19,7 +19,7 @@ from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import CohortCost, PoissonCost
-from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.runs.engine import federated_data
 from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, client_mechanism, record_mechanism

@@ -47,15 +47,15 @@ def two_worlds_bound(
     if min(len(a), len(b)) < 10:
         raise DataError(f"scores: need at least 10 runs of each world, got {len(a)} and {len(b)}.")
     _check_confidence(confidence)
-    found, best = 0.0, -math.inf
+    bound, best = 0.0, -math.inf
     for hits, alarms in ((a, b), (b, a), (-a, -b), (-b, -a)):
         thresholds = np.unique(np.quantile(np.concatenate([hits[::2], alarms[::2]]), np.linspace(0, 1, 1001)))
-        chosen = _epsilon_from_rates(hits[::2], alarms[::2], thresholds, delta, confidence)
-        if chosen.max() > best:
-            best = float(chosen.max())
-            threshold = thresholds[[int(chosen.argmax())]]
-            found = float(_epsilon_from_rates(hits[1::2], alarms[1::2], threshold, delta, confidence)[0])
-    return max(0.0, found)
+        bounds = _epsilon_from_rates(hits[::2], alarms[::2], thresholds, delta, confidence)
+        if bounds.max() > best:
+            best = float(bounds.max())
+            threshold = thresholds[[int(bounds.argmax())]]
+            bound = float(_epsilon_from_rates(hits[1::2], alarms[1::2], threshold, delta, confidence)[0])
+    return max(0.0, bound)
 
 
 def _epsilon_from_rates(
@@ -129,7 +129,7 @@ def reach_p_value(difference: NDArray[np.number], reach: float, variance: float)
     return float(law.sf(difference @ difference / variance))
 
 
-def poisson_p_value(drawn: NDArray[np.integer], steps: int, rate: float) -> float:
+def poisson_p_value(counts: NDArray[np.integer], steps: int, rate: float) -> float:
     """Return the p-value of how often records were drawn, if each is in each batch by itself with probability `rate`.
 
     The smaller of two chi-square tests, twice: of the sizes of all batches of a run (fixed sizes vary too little), and
@@ -137,17 +137,17 @@ def poisson_p_value(drawn: NDArray[np.integer], steps: int, rate: float) -> floa
 
     Parameters
     ----------
-    drawn : ndarray of int, shape (runs, n)
+    counts : ndarray of int, shape (runs, n)
         In how many of its `steps` batches a run had each of the n records.
     """
-    drawn = np.asarray(drawn)
-    if drawn.ndim != 2 or min(drawn.shape) < 2 or not 0 < rate < 1:
-        raise DataError(f"drawn: need at least 2 runs of 2 records and a rate in (0, 1), got {drawn.shape}, {rate}.")
+    counts = np.asarray(counts)
+    if counts.ndim != 2 or min(counts.shape) < 2 or not 0 < rate < 1:
+        raise DataError(f"counts: need at least 2 runs of 2 records and a rate in (0, 1), got {counts.shape}, {rate}.")
     once = steps * rate * (1 - rate)
     values = []
     for axis in (0, 1):
-        number = drawn.shape[axis]
-        values.append(variance_p_value(drawn.sum(axis=axis) - number * steps * rate, number * once))
+        number = counts.shape[axis]
+        values.append(variance_p_value(counts.sum(axis=axis) - number * steps * rate, number * once))
     return min(1.0, 2 * min(values))
 
 

@@ -24,13 +24,13 @@ from typing import Any
 from fedballot.core.errors import DataError, RunError
 from fedballot.core.files import read_json, write_json
 
-SENT = "heads"  # in a request's config: JSON, see `Heads.read`
-SHOWN, TAG = "head", "ledger"  # in an answer's metrics
+HEADS_KEY = "heads"  # in a request's config: JSON, see `Heads.read`
+HEAD_KEY, TAG_KEY = "head", "ledger"  # in an answer's metrics
 FILE = "ledger-heads.json"
 
 _HEAD = re.compile("[0-9a-f]{64}")
 
-Known = dict[str, list[str]]
+HeadsByPlace = dict[str, list[str]]
 
 
 def ledger_tag(key: bytes, population: str) -> str:
@@ -56,9 +56,9 @@ def heads_for(tag: str, sent: Any) -> list[str]:
     try:
         heads = json.loads(sent).get(place_of(tag), [])
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{SENT}: not the heads of ledgers by site") from error
+        raise DataError(f"{HEADS_KEY}: not the heads of ledgers by site") from error
     if not isinstance(heads, list) or not all(isinstance(head, str) and _HEAD.fullmatch(head) for head in heads):
-        raise DataError(f"{SENT}: not the heads of a ledger")
+        raise DataError(f"{HEADS_KEY}: not the heads of a ledger")
     return heads
 
 
@@ -74,7 +74,7 @@ class Heads:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self) -> Known:
+    def read(self) -> HeadsByPlace:
         """All heads, by :func:`place_of` their tag.
 
         Raises
@@ -89,12 +89,12 @@ class Heads:
             raise RunError(f"{self.path}: cannot be written, but the heads of the sites' ledgers are kept there")
         if not self.path.exists():
             return {}
-        known = read_json(self.path)
-        if not isinstance(known, dict) or not all(isinstance(heads, list) for heads in known.values()):
+        by_place = read_json(self.path)
+        if not isinstance(by_place, dict) or not all(isinstance(heads, list) for heads in by_place.values()):
             raise DataError(f"{self.path}: not a file of ledgers' heads; restore it from a backup, or rename it")
-        return known
+        return by_place
 
-    def show(self, metrics: Mapping[str, Any], sent: Known) -> None:
+    def show(self, metrics: Mapping[str, Any], sent: HeadsByPlace) -> None:
         """Keep the head in the metrics of an answer, in place of those that the request had named.
 
         Parameters
@@ -104,7 +104,7 @@ class Heads:
         sent
             What the server knew when it asked.
         """
-        head, tag = metrics.get(SHOWN), metrics.get(TAG)
+        head, tag = metrics.get(HEAD_KEY), metrics.get(TAG_KEY)
         if not isinstance(head, str) or not isinstance(tag, str) or not _HEAD.fullmatch(head):
             return
         place = place_of(tag)
@@ -112,8 +112,8 @@ class Heads:
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
-            known = self.read()
-            kept = [one for one in known.get(place, []) if one not in sent.get(place, []) and one != head]
-            write_json(self.path, {**known, place: [*kept, head]})
+            by_place = self.read()
+            others = [one for one in by_place.get(place, []) if one not in sent.get(place, []) and one != head]
+            write_json(self.path, {**by_place, place: [*others, head]})
         finally:
             os.close(folder)

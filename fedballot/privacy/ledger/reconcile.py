@@ -6,9 +6,11 @@ from typing import Any
 
 from fedballot.core.errors import RunError
 from fedballot.privacy import accounting
-from fedballot.privacy.accounting import Cost, from_plain, to_plain
+from fedballot.privacy.accounting import Cost, to_plain
 from fedballot.privacy.guarantee import Guarantee
-from fedballot.privacy.ledger.ledger import Costs, Ledger
+from fedballot.privacy.ledger.account import Costs
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger.spending import costs_of
 
 SLACK = 1e-3  # relative: costs that are solved for an epsilon reach it to within that
 
@@ -47,10 +49,10 @@ def reconcile(
     counted = dict.fromkeys(answered, 0)
     for number, folder in sorted(ledgers.items()):
         ledger, wanted = Ledger(folder), charge(number)
-        for request, held in charges(ledger).items():
-            if wanted is None or held != dict(wanted):
+        for request, costs in charges(ledger).items():
+            if wanted is None or costs != dict(wanted):
                 raise RunError(
-                    f"{ledger.path}: request {request!r} was charged {_plain(held)}, but the guarantee rests on "
+                    f"{ledger.path}: request {request!r} was charged {_plain(costs)}, but the guarantee rests on "
                     f"{_plain(wanted or {})}: client and Strategy speak of two mechanisms"
                 )
             if request in counted:
@@ -67,11 +69,7 @@ def reconcile(
 
 def charges(ledger: Ledger) -> dict[str, dict[str, Cost]]:
     """What each request was charged, by part."""
-    return {
-        line["request"]: {part: from_plain(cost) for part, cost in line["costs"].items()}
-        for line in ledger.lines()
-        if line["kind"] == "charge"
-    }
+    return {line["request"]: costs_of(line) for line in ledger.read().lines if line["kind"] == "charge"}
 
 
 def _check_promise(ledger: Ledger, promised: Sequence[Guarantee], costs: Sequence[Cost], better: bool) -> None:

@@ -9,12 +9,15 @@ import json
 import os
 import secrets
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import sync_folder
-from fedballot.privacy.ledger.ledger import Ledger, Lost
+from fedballot.privacy.ledger.copies import write_copy
+from fedballot.privacy.ledger.ledger import Ledger
+from fedballot.privacy.ledger.reader import FILE
+from fedballot.privacy.ledger.spending import Lost
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Restoration:
     in_place : bool
         Whether both are the same folder, in which an older state was put back by other means.
     covers : bool
-        Whether the backup was never used since `Ledger.copy_to` made it, so that the lost ledger held all of its
+        Whether the backup was never used since `back_up` made it, so that the lost ledger held all of its
         charges and its limit covers them; else they count beside it.
     lost : Lost or None
         What is charged; None: only heads are added to a loss that was noted before.
@@ -51,7 +54,7 @@ def plan_restoration(
     Parameters
     ----------
     backup : Path
-        A whole ledger: what `Ledger.copy_to` made, any other copy, or `folder` itself.
+        A whole ledger: what `back_up` made, any other copy, or `folder` itself.
     folder : Path
         Where the ledger is to be; what is there is moved aside.
     heads : collection of str
@@ -75,24 +78,25 @@ def plan_restoration(
     source = Ledger(backup)
     source.verify()
     in_place = folder.exists() and backup.resolve() == folder.resolve()
-    found = [] if in_place else _hashes(folder)
+    hashes = [] if in_place else _hashes(folder)
     try:
-        current = None if in_place else Ledger(folder)
+        present = None if in_place else Ledger(folder).read()
     except (DataError, SettingsError):
-        current = None
-    if current and source.head in found:
+        present = None
+    chain = source.read()
+    if present and chain.head in hashes:
         raise SettingsError(
             f"{folder}: holds a whole ledger with all that {backup} holds: nothing was lost, so go on with it."
         )
-    last = source.lines()[-1]["kind"]
-    known = [source, *([current] if current else [])]
+    chains = [chain, *([present] if present else [])]
     lost = Lost(
-        max(limit, *(ledger.highest_limit for ledger in known), 0.0),
-        max(delta, *(ledger.spending().delta for ledger in known), 0.0),
+        max(limit, *(one.highest_limit for one in chains), 0.0),
+        max(delta, *(one.spending.delta for one in chains), 0.0),
     )
-    missing = tuple(dict.fromkeys([*source.unknown(heads), *source.unknown(found)]))
-    again = in_place and source.just_restored and lost.epsilon <= source.highest_limit
-    return Restoration(backup, folder, in_place, last == "backup" and not in_place, None if again else lost, missing)
+    missing = tuple(dict.fromkeys([*source.unknown(heads), *source.unknown(hashes)]))
+    again = in_place and chain.just_restored and lost.epsilon <= chain.highest_limit
+    covers = chain.lines[-1]["kind"] == "backup" and not in_place
+    return Restoration(backup, folder, in_place, covers, None if again else lost, missing)
 
 
 def restore(plan: Restoration) -> Path | None:
@@ -109,7 +113,7 @@ def restore(plan: Restoration) -> Path | None:
         _note(Ledger(plan.folder), plan)
         return None
     staged = plan.folder.with_name(f".{plan.folder.name}.{secrets.token_hex(8)}")
-    Ledger(plan.backup).write_copy(staged)
+    write_copy(Ledger(plan.backup), staged)
     _note(Ledger(staged), plan)
     aside = None
     if plan.folder.exists():
@@ -120,23 +124,55 @@ def restore(plan: Restoration) -> Path | None:
     return aside
 
 
+def give_up(ledger: Ledger, lost: Lost, heads: Collection[str], *, covers: bool) -> None:
+    """Note that releases which are in no ledger any more are charged as `lost`.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    lost : Lost
+        No less than the limit of the ledger that is gone.
+    heads : collection of str
+        Of the ledger that is gone, as far as they are known.
+    covers : bool
+        Whether that ledger held all lines that are here, so that its limit covers their charges, too.
+    """
+    with ledger.locked():
+        ledger.append(ledger.read(), {"kind": "restored", **asdict(lost), "heads": [*heads], "covers": covers})
+
+
+def give_up_heads(ledger: Ledger, heads: Collection[str]) -> None:
+    """Note further heads of the ledger that is gone, as long as nothing was charged since it was given up.
+
+    Raises
+    ------
+    SettingsError
+        If something was: then they may be of another loss.
+    """
+    with ledger.locked():
+        chain = ledger.read()
+        if not chain.just_restored:
+            raise SettingsError(f"{ledger.path}: was not restored, or was charged since.")
+        ledger.append(chain, {"kind": "heads", "heads": [*heads]})
+
+
 def _note(ledger: Ledger, plan: Restoration) -> None:
     if plan.lost is None:
-        ledger.give_up_heads(plan.heads)
+        give_up_heads(ledger, plan.heads)
     else:
-        ledger.give_up(plan.lost, plan.heads, covers=plan.covers)
+        give_up(ledger, plan.lost, plan.heads, covers=plan.covers)
 
 
 def _hashes(folder: Path) -> list[str]:
     """Hashes of all lines that can still be read, of a ledger that need not be whole."""
     try:
-        lines = (folder / "ledger.jsonl").read_bytes().splitlines()
+        lines = (folder / FILE).read_bytes().splitlines()
     except OSError:
         return []
-    found = []
+    hashes = []
     for line in lines:
         try:
-            found.append(str(json.loads(line)["hash"]))
+            hashes.append(str(json.loads(line)["hash"]))
         except (ValueError, KeyError, TypeError):
             continue
-    return found
+    return hashes

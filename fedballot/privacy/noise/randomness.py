@@ -46,7 +46,7 @@ def seeded_noise(seed: int) -> NoiseSource:
 def uniform_below(bounds: Ints, source: NoiseSource) -> Ints:
     """Draw one unbiased integer in [0, bound) for each bound (1 <= bound < 2^63), by rejection."""
     bound = bounds.astype(np.uint64)
-    drawn = np.empty(len(bound), dtype=np.int64)
+    draws = np.empty(len(bound), dtype=np.int64)
     waiting = np.arange(len(bound))
     while len(waiting):
         b = bound[waiting]
@@ -54,26 +54,26 @@ def uniform_below(bounds: Ints, source: NoiseSource) -> Ints:
         value = word % b
         # word - value is a multiple of b: the last, incomplete block would favour small values
         complete = word - value <= np.uint64(0) - b
-        drawn[waiting[complete]] = value[complete].astype(np.int64)
+        draws[waiting[complete]] = value[complete].astype(np.int64)
         waiting = waiting[~complete]
-    return drawn
+    return draws
 
 
 def bernoulli(numerators: AnyInts, denominators: AnyInts, source: NoiseSource) -> Bools:
     """Draw Bernoulli(numerator / denominator) exactly, elementwise, 0 <= numerator <= denominator, denominator > 0."""
     if numerators.dtype != object and denominators.dtype != object:
         return uniform_below(denominators, source) < numerators
-    drawn = np.zeros(len(numerators), dtype=np.bool_)
+    successes = np.zeros(len(numerators), dtype=np.bool_)
     going, rest = np.arange(len(numerators)), numerators
     while len(going):  # compare a uniform number with the binary expansion, 62 digits at a time
         shifted = rest * (1 << 62)
         digits = shifted // denominators[going]
         word = (source.words(len(going)) >> np.uint64(2)).astype(np.int64)
-        drawn[going[word < digits]] = True
+        successes[going[word < digits]] = True
         equal = word == digits
         rest = (shifted - digits * denominators[going])[equal]
         going = going[equal]
-    return drawn
+    return successes
 
 
 def bernoulli_exp(numerators: AnyInts, denominators: AnyInts, source: NoiseSource) -> Bools:

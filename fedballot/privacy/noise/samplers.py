@@ -67,7 +67,7 @@ def discrete_gaussian(variance: Fraction, size: int, source: NoiseSource) -> Int
         raise SettingsError(f"variance = {variance}: must lie in (0, 2^60].")
     t = math.isqrt(p // q) + 1
     denominator = 2 * p * q * t * t
-    drawn = np.empty(size, dtype=np.int64)
+    draws = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
         y = discrete_laplace(t, int((size - filled) * 1.4) + 16, source)
@@ -77,9 +77,9 @@ def discrete_gaussian(variance: Fraction, size: int, source: NoiseSource) -> Int
             distance = distance.astype(object)
         distance = distance * (q * t) - p
         y = y[bernoulli_exp(distance * distance, np.full(len(y), denominator), source)][: size - filled]
-        drawn[filled : filled + len(y)] = y
+        draws[filled : filled + len(y)] = y
         filled += len(y)
-    return drawn
+    return draws
 
 
 def largest_draw(variance: Fraction) -> int:
@@ -101,7 +101,7 @@ def discrete_laplace(scale: int, size: int, source: NoiseSource) -> Ints:
     """
     if not 1 <= scale <= 1 << 31:
         raise SettingsError(f"scale = {scale}: exact sampling needs an integer from 1 to 2^31.")
-    drawn = np.empty(size, dtype=np.int64)
+    draws = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
         scales = np.full(int((size - filled) * 1.75) + 16, scale, dtype=np.int64)
@@ -110,9 +110,9 @@ def discrete_laplace(scale: int, size: int, source: NoiseSource) -> Ints:
         x = low + scale * geometric(len(low), source)
         negative = source.words(len(x)) % np.uint64(2) == 1
         x = np.where(negative, -x, x)[~(negative & (x == 0))][: size - filled]  # zero must not count twice
-        drawn[filled : filled + len(x)] = x
+        draws[filled : filled + len(x)] = x
         filled += len(x)
-    return drawn
+    return draws
 
 
 def round_to_grid(values: NDArray[np.floating], grid: float) -> Ints:

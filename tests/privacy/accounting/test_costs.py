@@ -34,7 +34,7 @@ from fedballot.privacy.accounting import (
     register_cost,
     to_plain,
 )
-from fedballot.privacy.ledger.ledger import Account, BudgetError, Ledger
+from fedballot.privacy.ledger import Account, BudgetError, Ledger
 from fedballot.studies.ledger_view import view
 
 PLUGIN = Path(__file__).parent / "plugin"
@@ -231,7 +231,7 @@ def test_a_cost_of_another_package_goes_through_a_ledger(winner: Any, tmp_path: 
     assert {line["costs"]["x"]["package"] for line in again.lines() if line["kind"] == "charge"} == {"winner_costs"}
 
 
-READS = "import sys; from pathlib import Path; from fedballot.privacy.ledger.ledger import Ledger\n"
+READS = "import sys; from pathlib import Path; from fedballot.privacy.ledger import Ledger\n"
 READS += "print(Ledger(Path(sys.argv[1])).costs())"
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from fedballot.core.errors import DataError, RunError
-from fedballot.privacy.ledger.heads import SHOWN, TAG, Heads, heads_for, ledger_tag, place_of
+from fedballot.privacy.ledger.heads import HEAD_KEY, TAG_KEY, Heads, heads_for, ledger_tag, place_of
 
 A, B, C = ("a" * 64, "b" * 64, "c" * 64)
 TAG_ONE = ledger_tag(b"key", "people")
 
 
 def shown(head: object, tag: object = TAG_ONE) -> dict[str, object]:
-    return {SHOWN: head, TAG: tag}
+    return {HEAD_KEY: head, TAG_KEY: tag}
 
 
 def test_the_last_head_takes_the_place_of_those_that_the_request_named(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The ledger: refusals, repetition, tampering, and crashes of real processes."""
 
+import doctest
 import hashlib
 import json
 import multiprocessing
@@ -8,7 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,10 @@ import pytest
 
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.privacy.accounting import Cost, DeltaCost, GaussianCost, IntegerCost, from_plain, gaussian, to_plain
-from fedballot.privacy.ledger.ledger import FORMAT, Account, BudgetError, Ledger, RequestError, Version
+from fedballot.privacy.ledger import FORMAT, Account, BudgetError, Ledger, Line, RequestError, Version, chain
+from fedballot.privacy.ledger import account as account_module
+from fedballot.privacy.ledger import ledger as ledger_module
+from fedballot.privacy.ledger.samples import sample_once
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.privacy.noise.randomness import os_noise
@@ -121,7 +125,7 @@ def test_overspending_is_refused_before_anything_is_drawn(ledger: Ledger) -> Non
     with pytest.raises(BudgetError, match="budget is 1"):
         tell(ledger, "too much", GaussianCost(1.0), never)
     with pytest.raises(BudgetError, match="budget is 1"):
-        ledger.check("too much", {"x": GaussianCost(1.0)}, "asked")
+        ledger.admit("too much", {"x": GaussianCost(1.0)}, "asked")
     with pytest.raises(BudgetError, match="budget"):  # two that fit one by one
         ledger.release("too much", {"x": GaussianCost(0.2), "y": GaussianCost(0.2)}, never, digest="asked")
     with pytest.raises(BudgetError, match="budget"):
@@ -184,10 +188,10 @@ def test_a_request_means_one_question(ledger: Ledger, cost: Cost, digest: str, a
         tell(ledger, "round 1")
     before = ledger.path.read_bytes()
     if digest == "asked" and not answered:
-        ledger.check("round 1", {"x": cost}, digest)  # nothing was charged yet, and the question is the same
+        ledger.admit("round 1", {"x": cost}, digest)  # nothing was charged yet, and the question is the same
         return
     for again in (
-        lambda: ledger.check("round 1", {"x": cost}, digest),
+        lambda: ledger.admit("round 1", {"x": cost}, digest),
         lambda: tell(ledger, "round 1", cost, never, digest),
     ):
         with pytest.raises(RequestError, match="another request"):
@@ -255,31 +259,31 @@ def test_a_draw_that_fails_stays_charged_and_is_not_charged_twice(ledger: Ledger
 
 def test_nfdp_sample_is_drawn_once(tmp_path: Path) -> None:
     account = Account("a", "d", "record", "add-remove", 0.0, 0.1)
-    first = Ledger(tmp_path, account).sample(NfdpSample(2880, 60), os_noise())
-    assert np.array_equal(Ledger(tmp_path, account).sample(NfdpSample(2880, 60), os_noise()), first)
+    first = sample_once(Ledger(tmp_path, account), NfdpSample(2880, 60), os_noise())
+    assert np.array_equal(sample_once(Ledger(tmp_path, account), NfdpSample(2880, 60), os_noise()), first)
     for other in (NfdpSample(2880, 61), NfdpSample(2881, 60), NfdpSample(2880, 60, replacement=False)):
         with pytest.raises(RequestError):
-            Ledger(tmp_path, account).sample(other, os_noise())
+            sample_once(Ledger(tmp_path, account), other, os_noise())
     assert len(Ledger(tmp_path).costs()) == 1
 
 
 def test_nfdp_sample_of_another_version_is_another_one_at_a_charge_of_its_own(tmp_path: Path) -> None:
     sample = NfdpSample(2880, 60)
     ledger = Ledger(tmp_path, Account("a", "d", "record", "add-remove", 0.0, 2.5 * sample.delta))
-    first, second = (ledger.sample(sample, os_noise(), version=name) for name in ("one", "two"))
+    first, second = (sample_once(ledger, sample, os_noise(), version=name) for name in ("one", "two"))
     assert not np.array_equal(first, second)
-    assert np.array_equal(ledger.sample(sample, os_noise(), version="one"), first)
+    assert np.array_equal(sample_once(ledger, sample, os_noise(), version="one"), first)
     assert ledger.costs() == [sample.cost()] * 2
     with pytest.raises(BudgetError):
-        ledger.sample(sample, os_noise(), version="three")
+        sample_once(ledger, sample, os_noise(), version="three")
 
 
 def test_nfdp_sample_is_charged_at_least_its_own_cost(tmp_path: Path) -> None:
     ledger, sample = Ledger(tmp_path, Account("a", "d", "record", "add-remove", 0.0, 0.9)), NfdpSample(2880, 60)
     with pytest.raises(SettingsError, match="the sample's own is"):
-        ledger.sample(sample, os_noise(), DeltaCost(0.99 * sample.delta))
+        sample_once(ledger, sample, os_noise(), DeltaCost(0.99 * sample.delta))
     assert ledger.costs() == []
-    ledger.sample(sample, os_noise(), NfdpSample(100, 60).cost())
+    sample_once(ledger, sample, os_noise(), NfdpSample(100, 60).cost())
     assert ledger.costs() == [NfdpSample(100, 60).cost()]
 
 
@@ -302,6 +306,7 @@ EDITS = {
 def test_a_torn_or_edited_file_is_refused(ledger: Ledger, edit) -> None:
     tell(ledger, "round 1")
     tell(ledger, "round 2")
+    time.sleep(0.02)  # longer than a tick of the file system's clock: some edits leave the size as it is
     ledger.path.write_text(edit(ledger.path.read_text()))
     with pytest.raises(DataError, match="line"):
         tell(ledger, "round 3")
@@ -355,16 +360,16 @@ def test_costs_survive_writing() -> None:
 
 
 def test_verify_refuses_a_cost_of_another_version(ledger: Ledger) -> None:
-    with ledger._locked():
+    with ledger.locked():
         body = {"kind": "charge", "request": "round 1", "digest": "asked", "costs": {"x": {"type": "NewCost"}}}
-        ledger._append(ledger.lines(), body)
+        ledger.append(ledger.read(), body)
     with pytest.raises(DataError, match="NewCost"):
         ledger.verify()
 
 
 def test_a_busy_ledger_is_not_waited_for_for_ever(ledger: Ledger) -> None:
     impatient = Ledger(ledger.folder, ACCOUNT, wait=0.05)
-    with ledger._locked(), pytest.raises(RunError, match="another process"):
+    with ledger.locked(), pytest.raises(RunError, match="another process"):
         tell(impatient, "round 1", drawn=never)
     assert kinds(ledger) == ["open"]
 
@@ -401,16 +406,16 @@ def test_nobody_waits_while_another_draws(ledger: Ledger) -> None:
 
 
 def test_who_reads_while_another_releases_sees_a_whole_ledger(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Path.read_text
+    read = Path.read_bytes
 
-    def slow(path: Path, **kwargs: str) -> str:
-        text = read(path, **kwargs)
-        monkeypatch.setattr(Path, "read_text", read)
+    def slow(path: Path) -> bytes:
+        content = read(path)
+        monkeypatch.setattr(Path, "read_bytes", read)
         tell(ledger, "in between")
-        return text
+        return content
 
     tell(ledger, "before")
-    monkeypatch.setattr(Path, "read_text", slow)
+    monkeypatch.setattr(Path, "read_bytes", slow)
     assert [line["kind"] for line in Ledger(ledger.folder).lines()][-1] == "release"
     assert ledger.stored("in between") is not None
 
@@ -440,30 +445,90 @@ def test_a_sum_is_opened_in_one_session_once_and_for_all(ledger: Ledger) -> None
     assert kinds(ledger) == ["open", "opened", "opened"] and ledger.costs() == []
 
 
-def test_a_ledger_of_another_format_is_refused_in_words(tmp_path: Path) -> None:
-    """One as the first format was written: `data` for `population`, one cost for a charge, no digest."""
-    bodies = [
-        {
-            "kind": "open",
-            "client": "a",
-            "data": "sha256:1",
-            "unit": "record",
-            "adjacency": "replace-one",
-            "epsilon": 1.0,
-        }
-        | {"delta": 1e-5, "accountant": "exact"},
+OPEN = {"kind": "open", "adjacency": "replace-one", "epsilon": 1.0, "delta": 1e-5, "accountant": "exact"}
+OLD = {
+    1: [
+        {**OPEN, "party": "a", "data": "sha256:1", "unit": "record"},
         {"kind": "charge", "request": "round 1", "cost": to_plain(COST)},
-    ]
+    ],
+    2: [
+        {**OPEN, "format": 2, "party": "a", "population": "sha256:1", "unit": "agent", "salt": "0" * 32},
+        {"kind": "charge", "request": "round 1", "digest": "asked", "costs": {"x": to_plain(COST)}, "salt": "1" * 32},
+    ],
+}
+
+
+@pytest.mark.parametrize("number", OLD)
+def test_a_ledger_of_another_format_is_refused_in_words(tmp_path: Path, number: int) -> None:
+    """The first had `data` for `population`, one cost for a charge, no digest; the second `party` for `client`."""
     text, head = "", "0" * 64
-    for body in bodies:
+    for body in OLD[number]:
         line = {**body, "time": "2026-01-01T00:00:00+00:00"}
         head = hashlib.sha256((head + json.dumps(line, sort_keys=True)).encode()).hexdigest()
         text += json.dumps({**line, "hash": head}) + "\n"
     (tmp_path / "ledger.jsonl").write_text(text)
     for account in (None, ACCOUNT):
-        with pytest.raises(DataError, match=f"format 1, but this version writes and reads {FORMAT}.*budget by that"):
+        with pytest.raises(DataError, match=f"format {number}, but this version writes and reads {FORMAT}.*by that"):
             Ledger(tmp_path, account)
     assert (tmp_path / "ledger.jsonl").read_text() == text
+
+
+def test_one_ledger_verifies_its_lines_once_until_another_writes(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(ledger, "before")
+    real, contents = chain.parse, []
+
+    def counted(path: Path, content: bytes) -> tuple[Line, ...]:
+        contents.append(content)
+        return real(path, content)
+
+    monkeypatch.setattr(chain, "parse", counted)
+    mine = Ledger(ledger.folder, ACCOUNT)
+    mine.bind("round 1", "asked")
+    mine.answer(mine.admit("round 1", {"x": COST}, "asked"), draw)
+    assert mine.spent() > 0 and mine.head == mine.lines()[-1]["hash"] and len(contents) == 1
+    tell(ledger, "round 2")  # which reads what was written beside it, and is read in turn
+    assert mine.costs() == [COST] * 3 and len(contents) == 3
+
+
+def test_an_edit_after_a_ledger_was_verified_is_noticed(ledger: Ledger) -> None:
+    tell(ledger, "round 1")
+    before, stat = ledger.path.read_text(), ledger.path.stat()
+    time.sleep(0.02)
+    with ledger.path.open("r+") as stream:  # in place, of the same size and time
+        stream.write(before.replace('"mu": 0.1', '"mu": 0.0'))
+    os.utime(ledger.path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(DataError, match="line 2"):
+        ledger.spent()
+
+
+def test_what_was_admitted_is_looked_up_again_if_others_charged_meanwhile(ledger: Ledger) -> None:
+    admission = ledger.admit("round 1", {"x": GaussianCost(0.2)}, "asked")
+    assert kinds(ledger) == ["open"]
+    tell(Ledger(ledger.folder), "round 2", GaussianCost(0.2))
+    with pytest.raises(BudgetError):
+        ledger.answer(admission, never)
+    again = ledger.admit("round 3", {"x": COST}, "asked")
+    Ledger(ledger.folder).bind("round 3", "another")
+    with pytest.raises(RequestError):
+        ledger.answer(again, never)
+    assert ledger.costs() == [GaussianCost(0.2)]
+
+
+def test_a_cost_that_could_not_be_read_again_is_refused_before_anything_is_charged(ledger: Ledger) -> None:
+    @dataclass(frozen=True)
+    class Stranger(GaussianCost):
+        pass
+
+    with pytest.raises(SettingsError, match="register_cost"):
+        tell(ledger, "round 1", Stranger(0.1), never)
+    assert kinds(ledger) == ["open"]
+
+
+def test_the_examples_in_the_documentation() -> None:
+    for module in (account_module, ledger_module):
+        assert doctest.testmod(module).failed == 0
 
 
 def write(folder: Path, name: str, charges: int, seen: Path) -> None:

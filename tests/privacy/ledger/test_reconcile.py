@@ -10,7 +10,7 @@ from fedballot.core.errors import RunError
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import Cost, GaussianCost, gaussian
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Guarantee
-from fedballot.privacy.ledger.ledger import Account, Ledger
+from fedballot.privacy.ledger import Account, Ledger
 from fedballot.privacy.ledger.reconcile import charges, reconcile
 
 DELTA = 1e-5

@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import GaussianCost, gaussian
-from fedballot.privacy.ledger.ledger import Account, BudgetError, Ledger, Lost, RequestError, Version
-from fedballot.privacy.ledger.restore import plan_restoration, restore
+from fedballot.privacy.ledger import Account, BudgetError, Ledger, Lost, RequestError, Version
+from fedballot.privacy.ledger.copies import back_up
+from fedballot.privacy.ledger.lock import take
+from fedballot.privacy.ledger.restore import give_up_heads, plan_restoration, restore
+from fedballot.privacy.ledger.samples import sample_once
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.studies.ledger_view import restoration_words, view
@@ -96,22 +99,22 @@ def test_an_older_ledger_and_a_copy_used_in_turn_are_noticed(ledger: Ledger, tmp
 
 
 def test_a_backup_is_whole_the_owner_s_alone_and_never_overwrites(ledger: Ledger, tmp_path: Path) -> None:
-    lines = ledger.copy_to(tmp_path / "backups" / "monday")
+    lines = back_up(ledger, tmp_path / "backups" / "monday")
     copy = Ledger(tmp_path / "backups" / "monday", ACCOUNT)
     assert copy.verify() == lines == ledger.verify() and copy.head == ledger.head
     assert np.array_equal(copy.stored("1")["x"], ledger.stored("1")["x"])  # type: ignore[index]
     assert not any(path.stat().st_mode & 0o077 for path in (copy.folder, copy.folder / "releases"))
     with pytest.raises(SettingsError, match="already there"):
-        ledger.copy_to(copy.folder)
+        back_up(ledger, copy.folder)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(SettingsError, match="already there"):
-        ledger.copy_to(tmp_path / "link")
+        back_up(ledger, tmp_path / "link")
 
 
 def test_a_broken_ledger_is_not_copied(ledger: Ledger, tmp_path: Path) -> None:
     next((ledger.folder / "releases").iterdir()).write_bytes(b"other")
     with pytest.raises(DataError, match="not the release"):
-        ledger.copy_to(tmp_path / "backup")
+        back_up(ledger, tmp_path / "backup")
     assert not (tmp_path / "backup").exists()
 
 
@@ -124,7 +127,7 @@ def test_a_backup_that_cannot_be_finished_leaves_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", full)
         with pytest.raises(OSError, match="No space"):
-            ledger.copy_to(tmp_path / "backup")
+            back_up(ledger, tmp_path / "backup")
     assert [path.name for path in tmp_path.iterdir()] == ["ledger"] and ledger.verify()
 
 
@@ -143,7 +146,7 @@ def test_backups_under_load_are_whole_prefixes(ledger: Ledger, tmp_path: Path) -
     copies = []
     try:
         for number in range(4):
-            ledger.copy_to(tmp_path / f"backup{number}")
+            back_up(ledger, tmp_path / f"backup{number}")
             copies.append(Ledger(tmp_path / f"backup{number}"))
     finally:
         stop.set()
@@ -156,7 +159,7 @@ def test_backups_under_load_are_whole_prefixes(ledger: Ledger, tmp_path: Path) -
 
 
 def test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.copy_to(tmp_path / "backup")
+    back_up(ledger, tmp_path / "backup")
     head = charge(ledger, "lost 1", "lost 2")
     shutil.rmtree(ledger.folder)
     back = put_back(tmp_path / "backup", ledger.folder, heads=[head])
@@ -175,21 +178,21 @@ def test_what_is_lost_counts_as_the_whole_limit_and_what_comes_after_adds(ledger
 
 def test_what_takes_of_delta_alone_waits_for_the_limit_too(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger", Account("a", "people", "record", "add-remove", 0.0, 0.1))
-    ledger.sample(NfdpSample(100, 1), os_noise())
-    ledger.copy_to(tmp_path / "backup")
+    sample_once(ledger, NfdpSample(100, 1), os_noise())
+    back_up(ledger, tmp_path / "backup")
     shutil.rmtree(ledger.folder)
     back = put_back(tmp_path / "backup", ledger.folder)
     with pytest.raises(BudgetError, match="waits for a limit that is raised on purpose"):
-        back.sample(NfdpSample(100, 1), os_noise(), version="another")
+        sample_once(back, NfdpSample(100, 1), os_noise(), version="another")
     assert len(back.costs()) == 1
 
 
 def test_every_further_loss_adds(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.copy_to(tmp_path / "monday")
+    back_up(ledger, tmp_path / "monday")
     back = put_back(tmp_path / "monday", tmp_path / "b")
     back.set_budget(3.0)
     charge(back, "2")
-    back.copy_to(tmp_path / "tuesday")
+    back_up(back, tmp_path / "tuesday")
     shutil.rmtree(back.folder)
     again = put_back(tmp_path / "tuesday", back.folder)
     assert again.spending().lost == (Lost(3.0, 2e-5),) and again.spending().delta == pytest.approx(3e-5)
@@ -202,7 +205,7 @@ def test_charges_that_the_lost_ledger_may_not_have_had_count_beside_it(
     """Two copies in turn: the limit of one says nothing of the other."""
     copy = tmp_path / "copy"
     if how == "a backup that was used":
-        ledger.copy_to(copy)
+        back_up(ledger, copy)
         charge(Ledger(copy), "own")
     else:
         charge(ledger, "own")
@@ -217,7 +220,7 @@ def test_charges_that_the_lost_ledger_may_not_have_had_count_beside_it(
 
 
 def test_a_higher_limit_of_the_lost_ledger_is_charged(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.copy_to(tmp_path / "backup")
+    back_up(ledger, tmp_path / "backup")
     ledger.set_budget(7.0)
     ledger.set_budget(2.0)
     shutil.copytree(ledger.folder, tmp_path / "gone")
@@ -228,7 +231,7 @@ def test_a_higher_limit_of_the_lost_ledger_is_charged(ledger: Ledger, tmp_path: 
 
 
 def test_what_is_in_the_way_is_kept_and_its_heads_are_given_up(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.copy_to(tmp_path / "backup")
+    back_up(ledger, tmp_path / "backup")
     head = charge(ledger, "2")
     ledger.path.write_text(ledger.path.read_text() + "torn")
     plan = plan_restoration(tmp_path / "backup", ledger.folder)
@@ -239,7 +242,7 @@ def test_what_is_in_the_way_is_kept_and_its_heads_are_given_up(ledger: Ledger, t
 
 
 def test_a_whole_ledger_is_not_replaced_by_its_own_backup(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.copy_to(tmp_path / "backup")
+    back_up(ledger, tmp_path / "backup")
     for _ in range(2):
         with pytest.raises(SettingsError, match="nothing was lost"):
             plan_restoration(tmp_path / "backup", ledger.folder)
@@ -249,7 +252,7 @@ def test_a_whole_ledger_is_not_replaced_by_its_own_backup(ledger: Ledger, tmp_pa
 def test_further_heads_of_the_same_loss_cost_nothing_more_until_something_is_charged(
     ledger: Ledger, tmp_path: Path
 ) -> None:
-    ledger.copy_to(tmp_path / "backup")
+    back_up(ledger, tmp_path / "backup")
     back = put_back(tmp_path / "backup", tmp_path / "b")
     put_back(back.folder, back.folder, heads=["a" * 64])
     assert back.spent() == 1.0 and back.unknown(["a" * 64]) == []
@@ -258,7 +261,7 @@ def test_further_heads_of_the_same_loss_cost_nothing_more_until_something_is_cha
     put_back(back.folder, back.folder, heads=["b" * 64])
     assert back.spent() == pytest.approx(1.0 + 2.0 + ONE), "another loss, at the limit of now"
     with pytest.raises(SettingsError, match="was not restored"):
-        ledger.give_up_heads(["c" * 64])
+        give_up_heads(ledger, ["c" * 64])
 
 
 @pytest.mark.parametrize("head", ["", "abc", "G" * 64, "A" * 64])
@@ -269,7 +272,7 @@ def test_what_is_no_head_is_named(ledger: Ledger, tmp_path: Path, head: str) -> 
 
 def test_a_sum_that_may_have_been_opened_in_lost_lines_stays_shut(ledger: Ledger, tmp_path: Path) -> None:
     """Else two sums of the same ballot differ by the other clients' only."""
-    ledger.copy_to(tmp_path / "backup")
+    back_up(ledger, tmp_path / "backup")
     ledger.open("1", "session")
     shutil.rmtree(ledger.folder)
     back = put_back(tmp_path / "backup", ledger.folder)
@@ -280,19 +283,19 @@ def test_a_sum_that_may_have_been_opened_in_lost_lines_stays_shut(ledger: Ledger
 
 
 def test_a_waiter_for_the_old_folder_s_lock_does_not_write_beside_the_new_one(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.copy_to(tmp_path / "backup")
-    waiter = Ledger(ledger.folder)
-    with (ledger.folder / "ledger.lock").open("a") as old:  # a waiter has opened it, and not got it yet
-        with ledger._locked():
-            assert not waiter._lock(old.fileno())
+    back_up(ledger, tmp_path / "backup")
+    waiter, path = Ledger(ledger.folder), ledger.folder / "ledger.lock"
+    with path.open("a") as old:  # a waiter has opened it, and not got it yet
+        with ledger.locked():
+            assert not take(path, old.fileno())
             ledger.path.write_text("torn")
             restore(plan_restoration(tmp_path / "backup", ledger.folder))
-        with Ledger(ledger.folder)._locked():
-            assert not waiter._lock(old.fileno())  # it is free now, and holds nobody off
+        with Ledger(ledger.folder).locked():
+            assert not take(path, old.fileno())  # it is free now, and holds nobody off
             impatient = Ledger(ledger.folder, wait=0.05)
-            with pytest.raises(RunError, match="another process"), impatient._locked():
+            with pytest.raises(RunError, match="another process"), impatient.locked():
                 pass
-    with waiter._locked():
+    with waiter.locked():
         assert waiter.lines() == ledger.lines()
 
 
@@ -312,7 +315,7 @@ def _restore_dying(backup: Path, folder: Path, step: int) -> None:
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_a_restoration_that_is_killed_can_be_done_again(ledger: Ledger, tmp_path: Path, step: int) -> None:
     """Killed before the copy has its name, before the old folder is moved, before the new one takes its place."""
-    ledger.copy_to(tmp_path / "backup")
+    back_up(ledger, tmp_path / "backup")
     ledger.path.write_text(ledger.path.read_text() + "torn")
     context = multiprocessing.get_context("fork")
     process = context.Process(target=_restore_dying, args=(tmp_path / "backup", ledger.folder, step))
