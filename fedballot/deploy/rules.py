@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.clients.workspace import Refusal
+from fedballot.core.errors import SettingsError
 from fedballot.core.setting import declaration
 from fedballot.datasets.own import SITES
 from fedballot.deploy.limits import Limit, can_be_limited
 from fedballot.deploy.site_file import Allowed, Site
 from fedballot.learners.extractors import chain_name, network_digest, takes_network
 from fedballot.methods.api import Method
+from fedballot.methods.registry import entry_paths, get_method
 from fedballot.settings.heads import FrozenSettings
 from fedballot.settings.parts import CommonSettings, LocalTraining
 from fedballot.settings.weights import WeightsSettings
@@ -36,7 +38,7 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
     allowed, queries = site.allowed, getattr(settings, "query_count", settings.public_size)
     rules = (
         (
-            method.name in allowed.methods,
+            method.name in [get_method(name).name for name in allowed.methods],
             f"method {method.name!r} is not allowed here; allowed are {', '.join(allowed.methods)}",
         ),
         (not method.single_client, f"method {method.name!r} runs on a single client: no site takes part in it"),
@@ -57,6 +59,18 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
     for holds, words in rules:
         if not holds:
             raise Refusal("policy", words)
+
+
+def check_import(site: Site, method_name: str) -> None:
+    """Refuse an import path that neither the site's file nor an entry point names: a server imports nothing else here.
+
+    Raises
+    ------
+    SettingsError
+        With what to add to the site's file.
+    """
+    if ":" in method_name and method_name not in (*site.allowed.methods, *entry_paths()):
+        raise SettingsError(f"method {method_name!r} is not allowed here: add it to methods under [allowed]")
 
 
 def _infinite(settings: CommonSettings) -> list[str]:
