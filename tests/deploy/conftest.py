@@ -16,20 +16,20 @@ from tests.deploy.harness import Federation, says, wait_until
 @pytest.fixture(scope="session")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     """A running federation, shared by all tests of this folder; each test leaves it running and without faults."""
-    made = Federation(tmp_path_factory.mktemp("federation"))
+    running = Federation(tmp_path_factory.mktemp("federation"))
     try:
-        made.start_server()
+        running.start_server()
         for number in range(3):
-            made.add_site(f"site{number}")
+            running.add_site(f"site{number}")
         began = time.monotonic()
         for number in range(3):
-            made.start_site(number, wait=False)
+            running.start_site(number, wait=False)
         for number in range(3):
-            wait_until("site", lambda n=number: says(made.processes.log(f"site{n}"), "SuperNode ID"), 300)
-        made.patience = max(made.patience, 4 * (time.monotonic() - began))
-        yield made
+            wait_until("site", lambda n=number: says(running.processes.log(f"site{n}"), "SuperNode ID"), 300)
+        running.patience = max(running.patience, 4 * (time.monotonic() - began))
+        yield running
     finally:
-        made.processes.kill_all()
+        running.processes.kill_all()
 
 
 _reads: list[str] = []

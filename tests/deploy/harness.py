@@ -210,8 +210,8 @@ class Federation:
         return wait_until(f"site {number}", lambda: says(log, "SuperNode ID", size), 300) if wait else 0.0
 
     def arguments(self, out: Path, method: str = "pate-fl", **settings: Any) -> list[Any]:
-        chosen = {**RUN, "public_dataset": self.folder / "public.npz", **settings}
-        pairs = [word for key, value in chosen.items() if value is not None for word in ("--set", f"{key}={value}")]
+        values = {**RUN, "public_dataset": self.folder / "public.npz", **settings}
+        pairs = [word for key, value in values.items() if value is not None for word in ("--set", f"{key}={value}")]
         return ["submit", method, "--server", self.server.path, "--out", out, *pairs]
 
     def submit(self, name: str, *extra: str, method: str = "pate-fl", timeout: float = 240, **settings: Any) -> Any:
@@ -220,10 +220,10 @@ class Federation:
 
     def begin(self, name: str, *, resume: bool = False, method: str = "pate-fl", **settings: Any) -> Submitted:
         """Hand a run to the server, as `fedballot submit` does, and come back at once."""
-        chosen = {"dataset": SITES, **RUN, "public_dataset": str(self.folder / "public.npz"), **settings}
-        given = {key: value for key, value in chosen.items() if value is not None}
-        asked = build(get_method(method).settings, given)
-        return submit(self.server, method, asked, self.folder / name, resume=resume)
+        values = {"dataset": SITES, **RUN, "public_dataset": str(self.folder / "public.npz"), **settings}
+        values = {key: value for key, value in values.items() if value is not None}
+        chosen = build(get_method(method).settings, values)
+        return submit(self.server, method, chosen, self.folder / name, resume=resume)
 
     def end(self, run: Submitted) -> dict[str, Any]:
         """Wait for the result of a run; raises what `fedballot submit` would say if there is none."""

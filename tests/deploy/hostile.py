@@ -94,7 +94,7 @@ def make_site(
 
 
 @dataclass
-class Told:
+class Answer:
     """What a site has said to one request."""
 
     refused: str
@@ -119,17 +119,17 @@ class Question:
     arrays: str = "asked"
     stage: str | None = None
 
-    def asked(self, folder: Path) -> Any:
+    def build(self, folder: Path) -> Any:
         """The settings as a server would build them; None where there are no such settings."""
-        given = {**COMMON, **dict(self.settings), "dataset": SITES, "public_dataset": str(folder / "public.npz")}
+        values = {**COMMON, **dict(self.settings), "dataset": SITES, "public_dataset": str(folder / "public.npz")}
         kind = get_method(self.method).settings
         names = {field.name for field in dataclasses.fields(kind)}
         try:
-            asked = build(kind, {name: value for name, value in given.items() if name in names})
-            federated_data(asked)
+            settings = build(kind, {name: value for name, value in values.items() if name in names})
+            federated_data(settings)
         except SettingsError:
             return None
-        return asked
+        return settings
 
 
 COMMON = {
@@ -205,9 +205,9 @@ def questions(methods: Sequence[str]) -> st.SearchStrategy[Question]:
     )
 
 
-def arrays_of(question: Question, asked: Any) -> list[np.ndarray]:
+def arrays_of(question: Question, settings: Any) -> list[np.ndarray]:
     """What is sent along: what the method asks for, other rows of the same kind, or something else."""
-    count = min(getattr(asked, "queries", 0) or POOL, POOL)
+    count = min(getattr(settings, "queries", 0) or POOL, POOL)
     rows = np.arange(count, dtype=np.int32)
     match question.arrays:
         case "nothing":
@@ -219,31 +219,33 @@ def arrays_of(question: Question, asked: Any) -> list[np.ndarray]:
         case "others":
             rows = rows + (POOL - count)
     if question.method.startswith(("fedaux", "fedd", "fedavg")):
-        landmarked = question.method.startswith("fedauxfdp") and asked.head == "class-sums"
+        landmarked = question.method.startswith("fedauxfdp") and settings.head == "class-sums"
         if not landmarked:
             return []
         axes = min(AXES, POOL_AXES)
-        return [np.full((asked.landmarks, axes), 0.5 if question.arrays == "asked" else -0.5, dtype=np.float32)]
+        return [np.full((settings.landmarks, axes), 0.5 if question.arrays == "asked" else -0.5, dtype=np.float32)]
     return [rows]
 
 
-def put(site: Path, question: Question, asked: Any) -> Told:
+def put(site: Path, question: Question, settings: Any) -> Answer:
     """Put a question to a site."""
     config: dict[str, Any] = {
         "request": question.name,
         "round": question.round,
-        "fingerprint": federated_data(asked).public_fingerprint,
+        "fingerprint": federated_data(settings).public_fingerprint,
     }
     if question.stage:
         config |= {"stage": question.stage, "session": "s"}
-    out, one, metrics = SiteClient(site, get_method(question.method), asked).fit(arrays_of(question, asked), config)
+    out, one, metrics = SiteClient(site, get_method(question.method), settings).fit(
+        arrays_of(question, settings), config
+    )
     assert one == 1
     shapes = tuple(array.shape for array in out)  # integers are as narrow as the noisy values allow, whatever made them
-    return Told(str(metrics["refused"]), str(metrics["detail"]), shapes, b"".join(array.tobytes() for array in out))
+    return Answer(str(metrics["refused"]), str(metrics["detail"]), shapes, b"".join(array.tobytes() for array in out))
 
 
 class Trial:
-    """Twins of one site, and what a server has been told by them so far."""
+    """Twins of one site, and what they have answered a server so far."""
 
     def __init__(self, folder: Path, print_: str, unit: str, twins: Sequence[str] = TWINS) -> None:
         self.folder = folder
@@ -253,20 +255,20 @@ class Trial:
 
     def ask(self, question: Question) -> str | None:
         """Put one question to all twins and check what must hold; returns the refusal, None where none can be put."""
-        asked = question.asked(self.folder)
-        if asked is None:
+        settings = question.build(self.folder)
+        if settings is None:
             return None
-        told = {}
+        answers = {}
         for twin, site in self.sites.items():
-            told[twin] = put(site, question, asked)
-            self._check(twin, site, question, told[twin])
-        words = {twin: one.words for twin, one in told.items()}
-        assert len(set(words.values())) == 1, f"{question} is told apart: {words}"
-        return next(iter(told.values())).refused
+            answers[twin] = put(site, question, settings)
+            self._check(twin, site, question, answers[twin])
+        words = {twin: one.words for twin, one in answers.items()}
+        assert len(set(words.values())) == 1, f"{question} is answered differently: {words}"
+        return next(iter(answers.values())).refused
 
-    def _check(self, twin: str, site: Path, question: Question, told: Told) -> None:
-        if told.refused:
-            assert not told.shapes, "a refusal brings something along"
+    def _check(self, twin: str, site: Path, question: Question, answer: Answer) -> None:
+        if answer.refused:
+            assert not answer.shapes, "a refusal brings something along"
             return
         if question.stage in ("keys", "shares"):
             return
@@ -278,13 +280,13 @@ class Trial:
         mine = [line for line in lines if line["request"].startswith(SAMPLE if sampled else question.name)]
         assert mine, f"{question} left without a charge"
         stored = {line["request"] for line in ledger.lines() if line["kind"] == "release"}
-        assert {line["request"] for line in mine} <= stored, "told before it was stored"
+        assert {line["request"] for line in mine} <= stored, "sent before it was stored"
         assert all("uncharged" not in line and "seeded" not in line for line in lines)
         spent = accounting.epsilon(ledger.costs(), BUDGET["delta"], ledger.account.accountant)
         assert spent <= BUDGET["epsilon"], f"spent {spent}"
         if not sampled:  # whose answers are about one sample, whatever is asked
-            first = self.answers.setdefault((twin, question.name), (question, told.content))
-            assert first[1] == told.content, f"{question.name!r} was answered twice: {first[0]}, then {question}"
+            first = self.answers.setdefault((twin, question.name), (question, answer.content))
+            assert first[1] == answer.content, f"{question.name!r} was answered twice: {first[0]}, then {question}"
 
     def close(self) -> None:
         """Remove the twins' folders."""
@@ -351,9 +353,9 @@ class Masked:
 
     def go(self, attempt: Attempt) -> list[tuple[str, int, str]]:
         """Go through the exchanges as far as they lead; returns (exchange, site, refusal) of every message."""
-        settings: tuple[tuple[str, Any], ...] = (("epsilon", 20.0), ("min_clients", 2), ("secure_aggregation", True))
-        usual = Question("pate-fl", settings, attempt.name).asked(self.folder)
-        other = Question("pate-fl", (*settings, *attempt.changed), attempt.name).asked(self.folder)
+        common: tuple[tuple[str, Any], ...] = (("epsilon", 20.0), ("min_clients", 2), ("secure_aggregation", True))
+        usual = Question("pate-fl", common, attempt.name).build(self.folder)
+        other = Question("pate-fl", (*common, *attempt.changed), attempt.name).build(self.folder)
         if usual is None or other is None:
             return []
         exchange = secagg.Exchange(usual.plan, ballot_form(usual, CLASSES), attempt.name)
@@ -364,7 +366,7 @@ class Masked:
         for number, stage in enumerate(STAGES):
             if attempt.lie == "skip" and number == 2:
                 continue
-            asked, answers = other if number >= attempt.since else usual, {}
+            settings, answers = other if number >= attempt.since else usual, {}
             for client_id in attempt.answering[number]:
                 if number and client_id not in exchange.clients:
                     continue
@@ -374,9 +376,9 @@ class Masked:
                     arrays = [arrays[0][:-1]]
                 if attempt.lie == "twice" and number:
                     said.append(
-                        (stage, client_id, self._say(client_id, asked, exchange, stage, [a[:-1] for a in arrays])[1])
+                        (stage, client_id, self._say(client_id, settings, exchange, stage, [a[:-1] for a in arrays])[1])
                     )
-                out, refused = self._say(client_id, asked, exchange, stage, arrays)
+                out, refused = self._say(client_id, settings, exchange, stage, arrays)
                 said.append((stage, client_id, refused))
                 if not refused:
                     answers[client_id] = out
@@ -389,15 +391,17 @@ class Masked:
             assert len(exchange.inside) >= usual.min_clients
         return said
 
-    def _say(self, client_id: int, asked: Any, exchange: Any, stage: str, arrays: list[Any]) -> tuple[list[Any], str]:
+    def _say(
+        self, client_id: int, settings: Any, exchange: Any, stage: str, arrays: list[Any]
+    ) -> tuple[list[Any], str]:
         config = {
             "request": exchange.request,
             "round": 1,
-            "fingerprint": federated_data(asked).public_fingerprint,
+            "fingerprint": federated_data(settings).public_fingerprint,
             "stage": stage,
             "session": exchange.session,
         }
-        out, _, metrics = SiteClient(self.sites[client_id], get_method("pate-fl"), asked).fit(arrays, config)
+        out, _, metrics = SiteClient(self.sites[client_id], get_method("pate-fl"), settings).fit(arrays, config)
         return out, str(metrics["refused"])
 
     def check(self) -> None:

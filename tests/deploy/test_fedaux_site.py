@@ -29,9 +29,9 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     rules = {"methods": ["fedauxfdp"], "unit": "record", "delta": 2e-5, "largest_epsilon": 10.0, "epsilon": 20.0}
     rules["smallest_epsilon"] = 0.0
     edit(path, **places, model="logistic-regression", public_fingerprint=print_, **rules)
-    chosen = {"dataset": SITES, "public_dataset": str(tmp_path / "public.npz"), "clients": 3, "public_size": 200}
-    chosen |= {"test_size": 100, "records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0}
-    settings = build(FedauxfdpSettings, chosen, {"extractor": "pca", "components": 20})
+    values = {"dataset": SITES, "public_dataset": str(tmp_path / "public.npz"), "clients": 3, "public_size": 200}
+    values |= {"test_size": 100, "records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0}
+    settings = build(FedauxfdpSettings, values, {"extractor": "pca", "components": 20})
     data = federated_data(settings)
     server = get_method("fedauxfdp").strategy(
         settings,

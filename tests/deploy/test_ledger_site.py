@@ -63,8 +63,8 @@ def site(folder: Path) -> Path:
     return make_site(folder)
 
 
-def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
-    chosen = {
+def settings_for(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
+    values = {
         "dataset": SITES,
         "public_dataset": str(site.parents[1] / "public.npz"),
         "clients": 3,
@@ -76,15 +76,15 @@ def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
         **({"epsilon": 40, "vote_fraction": 1} if kind is PateSettings else {}),
         **changes,
     }
-    return build(kind, fitting(kind, chosen))
+    return build(kind, fitting(kind, values))
 
 
-def ask(site: Path, request: str = "r/1", asked: Any = None, method: str = "pate-fl", **config: Any) -> Any:
+def ask(site: Path, request: str = "r/1", settings: Any = None, method: str = "pate-fl", **config: Any) -> Any:
     """The arrays and metrics of the site's answer."""
-    asked = asked or settings(site)
-    known = {"request": request, "round": 1, "fingerprint": federated_data(asked).public_fingerprint, **config}
-    queries = np.arange(asked.query_count, dtype=np.int32)
-    arrays, _, metrics = SiteClient(site, get_method(method), asked).fit([queries], known)
+    settings = settings or settings_for(site)
+    config = {"request": request, "round": 1, "fingerprint": federated_data(settings).public_fingerprint, **config}
+    queries = np.arange(settings.query_count, dtype=np.int32)
+    arrays, _, metrics = SiteClient(site, get_method(method), settings).fit([queries], config)
     return arrays, metrics
 
 
@@ -142,12 +142,12 @@ def test_a_sample_of_resorted_rows_is_of_the_same_records(folder: Path) -> None:
     rules = {"methods": ["fedmd-nfdp"], "unit": "record", "smallest_epsilon": 0.0, "delta": 0.5}
     site = make_site(folder, **rules)
     few = {"k": 20, "min_size": 40, "queries": 50, "pretrain_epochs": 0, "share": "softmax"}
-    asked = settings(site, NfdpSettings, **few)
-    first, metrics = ask(site, asked=asked, method="fedmd-nfdp")
+    settings = settings_for(site, NfdpSettings, **few)
+    first, metrics = ask(site, settings=settings, method="fedmd-nfdp")
     assert metrics["refused"] == "", metrics["detail"]
     rewrite(folder / "own1.npz", resorted)
     shutil.rmtree(site.parent / "state" / "runs")  # else the model is the one that was kept
-    again, _ = ask(site, asked=asked, method="fedmd-nfdp")
+    again, _ = ask(site, settings=settings, method="fedmd-nfdp")
     assert first[0].tobytes() == again[0].tobytes() and charges(site) == 1
 
 
@@ -198,8 +198,9 @@ def test_a_new_folder_is_no_new_budget(site: Path) -> None:
     edit(site, ledger="ledger2")
     arrays, metrics = ask(site, "r/2")
     assert (arrays, metrics["refused"]) == ([], "ledger") and not (site.parent / "ledger2").exists()
-    found = budget(site)
-    assert not found.good and str(site.parent / "ledger") in found.words and "ledger restore BACKUP" in found.words
+    finding = budget(site)
+    assert not finding.good and str(site.parent / "ledger") in finding.words
+    assert "ledger restore BACKUP" in finding.words
     edit(site, ledger="ledger")
     assert ask(site, "r/2")[1]["refused"] == ""
 
@@ -246,13 +247,13 @@ class Federation:
         self.server = ServerFolder(folder / "server")
 
     def run(self, name: str, **changes: Any) -> dict[str, Any]:
-        asked = settings(self.sites[0], min_clients=2, server_epochs=1, **changes)
-        text = run_config("pate-fl", asked, self.folder / name, self.server.heads)
+        settings = settings_for(self.sites[0], min_clients=2, server_epochs=1, **changes)
+        text = run_config("pate-fl", settings, self.folder / name, self.server.heads)
         context = Context(1, 1, {}, RecordDict(), tomllib.loads(text))  # type: ignore[arg-type]
         side = server(context)
         running = BallotServer(side.strategy, side.finish)
         for number, site in enumerate(self.sites):
-            client = SiteClient(site, get_method("pate-fl"), asked)
+            client = SiteClient(site, get_method("pate-fl"), settings)
             running.client_manager().register(Here(number, lambda _, client=client: client))
         running.fit(side.strategy.rounds - side.strategy.rounds_done, side.round_timeout_s)
         return dict(json.loads((self.folder / name / "result.json").read_text()))
@@ -275,8 +276,8 @@ def test_a_site_restored_with_all_its_folders_is_refused_until_its_officer_accep
         result = federation.run(name, secure_aggregation=secure)
         assert result["clients"]["answered"] == 2 and result["clients"]["rejected"] == {"ledger": 1}
         assert charges(federation.sites[1]) == 1
-    told = next(record.getMessage() for record in caplog.records if "ledger restore" in record.getMessage())
-    head = told.partition("--lost-head ")[2][:64]
+    warning = next(record.getMessage() for record in caplog.records if "ledger restore" in record.getMessage())
+    head = warning.partition("--lost-head ")[2][:64]
     folder_ = place / "ledger"
     code, _, err = call("ledger", "restore", folder_, folder_, "--lost-head", head)
     assert code == 2 and "cannot be known, only bounded" in err and "add --accept-spent" in err
@@ -358,7 +359,7 @@ def test_a_backup_put_back_by_the_commands_that_the_site_names(site: Path, call:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("backup", "nowhere", "b"), "there is no ledger here"),
         (("backup", "ledger", "ledger/b"), "lies in the ledger's own folder"),
@@ -370,12 +371,12 @@ def test_a_backup_put_back_by_the_commands_that_the_site_names(site: Path, call:
         (("restore", "ledger", "b", "--delta", "2"), "delta"),
     ],
 )
-def test_wrong_words_change_nothing(site: Path, call: Any, words: tuple[str, ...], told: str) -> None:
+def test_wrong_words_change_nothing(site: Path, call: Any, words: tuple[str, ...], message: str) -> None:
     ask(site)
     before = {path: path.read_bytes() for path in site.parent.rglob("*") if path.is_file()}
     paths = [site.parent / word if number in (1, 2) else word for number, word in enumerate(words)]
     code, _, err = call("ledger", *paths)
-    assert code == 2 and told in err
+    assert code == 2 and message in err
     assert before == {path: path.read_bytes() for path in site.parent.rglob("*") if path.is_file()}
 
 
@@ -410,11 +411,11 @@ def persons(folder: Path) -> Path:
     return site
 
 
-def costs(site: Path, asked: Any, method: str, *arrays: np.ndarray) -> dict[str, dict[str, Any]]:
+def costs(site: Path, settings: Any, method: str, *arrays: np.ndarray) -> dict[str, dict[str, Any]]:
     """What each part of an answer costs this site, by unit."""
     place = read_site(site)
     place.state.mkdir(mode=0o700, exist_ok=True)
-    client = make_site_client(place, get_method(method), asked, open_ledger(place, {}))
+    client = make_site_client(place, get_method(method), settings, open_ledger(place, {}))
     question = client.question([*arrays], {"request": "r/1", "round": 1})
     composition = client.composition(question)
     return {unit: composition.costs(unit, client.workspace.counted(unit)) for unit in UNITS}
@@ -424,15 +425,15 @@ UNITS: tuple[Unit, ...] = ("record", "person")
 
 
 def test_votes_cost_a_person_what_one_record_may_change(persons: Path) -> None:
-    asked = settings(persons)
-    _, metrics = ask(persons, asked=asked)
+    settings = settings_for(persons)
+    _, metrics = ask(persons, settings=settings)
     assert metrics["refused"] == "", metrics["detail"]
-    found = Ledger(persons.parent / "ledger")
-    assert (found.account.unit, found.account.adjacency) == ("person", "replace-one")
-    words = dict(view(found).summary())["in words"]
+    ledger = Ledger(persons.parent / "ledger")
+    assert (ledger.account.unit, ledger.account.adjacency) == ("person", "replace-one")
+    words = dict(view(ledger).summary())["in words"]
     assert "all records of one person, at most 3 at a site" in words
-    assert found.costs() == [mechanism(asked).cost("person", 3)]
-    neighbours = settings(persons, KnnSettings, k=5, epsilon=40.0)
+    assert ledger.costs() == [mechanism(settings).cost("person", 3)]
+    neighbours = settings_for(persons, KnnSettings, k=5, epsilon=40.0)
     by_unit = costs(persons, neighbours, "private-knn-fl", np.arange(100, dtype=np.int32))
     assert by_unit["person"]["votes"].sensitivity == pytest.approx(3 * by_unit["record"]["votes"].sensitivity)
 
@@ -440,7 +441,7 @@ def test_votes_cost_a_person_what_one_record_may_change(persons: Path) -> None:
 def test_a_sample_costs_a_person_whatever_it_may_hold_of_them(persons: Path) -> None:
     edit(persons, methods=["fedmd-nfdp"], delta=0.9)
     few = {"k": 20, "min_size": 40, "queries": 50, "pretrain_epochs": 0, "share": "softmax"}
-    _, metrics = ask(persons, asked=settings(persons, NfdpSettings, **few), method="fedmd-nfdp")
+    _, metrics = ask(persons, settings=settings_for(persons, NfdpSettings, **few), method="fedmd-nfdp")
     assert metrics["refused"] == "", metrics["detail"]
     assert Ledger(persons.parent / "ledger").costs() == [NfdpSample(40, 20).cost("person", 3)]
 
@@ -449,12 +450,18 @@ def test_a_sample_costs_a_person_whatever_it_may_hold_of_them(persons: Path) -> 
 def test_heads_and_class_sums_cost_a_person_more_than_a_record(persons: Path, monkeypatch: Any, head: str) -> None:
     monkeypatch.setenv("FEDBALLOT_CACHE", str(persons.parent / "cache"))
     few = {"records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0, "extractor": "pca", "components": 20}
-    asked = settings(persons, FedauxfdpSettings, **few)
-    data = federated_data(asked)
+    settings = settings_for(persons, FedauxfdpSettings, **few)
+    data = federated_data(settings)
     server = get_method("fedauxfdp").strategy(
-        asked, data=data, device="cpu", nodes=3, fingerprint=data.public_fingerprint, request_id="r", progress=Silent()
+        settings,
+        data=data,
+        device="cpu",
+        nodes=3,
+        fingerprint=data.public_fingerprint,
+        request_id="r",
+        progress=Silent(),
     )
-    by_unit = costs(persons, asked, "fedauxfdp", *server.request(1))
+    by_unit = costs(persons, settings, "fedauxfdp", *server.request(1))
     assert len(by_unit["record"]) == (2 if head == "logistic" else 1)
     for name, cost in by_unit["record"].items():
         assert by_unit["person"][name].sensitivity > 2.5 * cost.sensitivity
@@ -462,6 +469,6 @@ def test_heads_and_class_sums_cost_a_person_more_than_a_record(persons: Path, mo
 
 def test_a_method_that_knows_no_cost_of_persons_is_refused(persons: Path) -> None:
     edit(persons, methods=["fedkd-dp"])
-    asked = settings(persons, get_method("fedkd-dp").settings, epsilon=40.0, queries=50)
-    _, metrics = ask(persons, asked=asked, method="fedkd-dp")
+    settings = settings_for(persons, get_method("fedkd-dp").settings, epsilon=40.0, queries=50)
+    _, metrics = ask(persons, settings=settings, method="fedkd-dp")
     assert metrics["refused"] == "policy" and "about persons under replace-one" in metrics["detail"]

@@ -59,13 +59,13 @@ def site(tmp_path: Path) -> Site:
     return new_site(tmp_path / "site")
 
 
-def asked(kind: type[Any] | Method = PateSettings, **changes: Any) -> Any:
+def settings_for(kind: type[Any] | Method = PateSettings, **changes: Any) -> Any:
     """Settings of a run of three sites; those of methods that are infinite without further words get a target."""
     kind = kind.settings if isinstance(kind, Method) else kind
-    known = {field.name for field in dataclasses.fields(kind)}
-    chosen = {"dataset": SITES, "public_dataset": "public.npz", "clients": 3, "public_size": 200, "records": 100}
-    chosen = {name: value for name, value in chosen.items() if name in known}
-    return build(kind, chosen, changes)
+    names = {field.name for field in dataclasses.fields(kind)}
+    values = {"dataset": SITES, "public_dataset": "public.npz", "clients": 3, "public_size": 200, "records": 100}
+    values = {name: value for name, value in values.items() if name in names}
+    return build(kind, values, changes)
 
 
 def refusal(site: Site, settings: Any, method: str = "pate-fl") -> str:
@@ -132,9 +132,9 @@ class NewSettings(CommonSettings):
 @pytest.mark.parametrize(("name", "value"), [("depth", 4), ("style", "odd"), ("source", "https://example.org/x.py")])
 def test_a_new_setting_stays_at_its_default_unless_its_declaration_says_more(site: Site, name: str, value: Any) -> None:
     method = dataclasses.replace(get_method("pate-fl"), settings=NewSettings)
-    check_request(site, method, asked(NewSettings))
+    check_request(site, method, settings_for(NewSettings))
     with pytest.raises(Refusal, match=f"{name}={value!r}; this site allows .* only"):
-        check_request(site, method, asked(NewSettings, **{name: value}))
+        check_request(site, method, settings_for(NewSettings, **{name: value}))
 
 
 @pytest.mark.parametrize(
@@ -152,24 +152,24 @@ def test_a_new_setting_stays_at_its_default_unless_its_declaration_says_more(sit
     ],
 )
 def test_what_a_server_sets_is_refused_beyond_the_built_in_limits(site: Site, changes: Any, words: str) -> None:
-    assert refusal(site, asked()) == ""
-    assert words.replace("0.0 to", "0 to") in refusal(site, asked(**changes))
+    assert refusal(site, settings_for()) == ""
+    assert words.replace("0.0 to", "0 to") in refusal(site, settings_for(**changes))
 
 
 def test_a_site_s_own_limits_replace_the_built_in_ones(tmp_path: Path) -> None:
     text = 'epochs = [1, 20]\nlr = [1e-4, 0.1]\nshare = ["argmax"]\nabstain = [true]\n'
     site = new_site(tmp_path / "site", text)
-    assert refusal(site, asked(epochs=20)) == ""
-    assert "epochs=21; this site allows 1 to 20" in refusal(site, asked(epochs=21))
-    assert "lr=0.5; this site allows 0.0001 to 0.1" in refusal(site, asked(lr=0.5, epochs=20))
-    assert "abstain=False; this site allows true only" in refusal(site, asked(abstain=False, epochs=20))
-    ldp = asked(LdpSettings, share="softmax", epochs=20)
+    assert refusal(site, settings_for(epochs=20)) == ""
+    assert "epochs=21; this site allows 1 to 20" in refusal(site, settings_for(epochs=21))
+    assert "lr=0.5; this site allows 0.0001 to 0.1" in refusal(site, settings_for(lr=0.5, epochs=20))
+    assert "abstain=False; this site allows true only" in refusal(site, settings_for(abstain=False, epochs=20))
+    ldp = settings_for(LdpSettings, share="softmax", epochs=20)
     assert "share='softmax'; this site allows argmax only" in refusal(site, ldp, "fedmd-ldp")
     wider = new_site(tmp_path / "wider", "epochs = [0, 5000]\n")
-    assert refusal(wider, asked(epochs=5000)) == refusal(wider, asked(epochs=0)) == ""
-    found = {one.what: one.words for one in check_site(site.path)}
-    assert "epochs: 1 to 20; " in found["limits of pate-fl"] and "lr: 0.0001 to 0.1; " in found["limits of pate-fl"]
-    assert found["limits"].startswith(
+    assert refusal(wider, settings_for(epochs=5000)) == refusal(wider, settings_for(epochs=0)) == ""
+    limits = {one.what: one.words for one in check_site(site.path)}
+    assert "epochs: 1 to 20; " in limits["limits of pate-fl"] and "lr: 0.0001 to 0.1; " in limits["limits of pate-fl"]
+    assert limits["limits"].startswith(
         "at most 1000 queries; epsilon 0.1 to 5 for a release; answers of at least 2 sites"
     )
 
@@ -178,16 +178,16 @@ def test_a_site_s_own_limits_replace_the_built_in_ones(tmp_path: Path) -> None:
 def test_the_fewest_colluders_and_answers_are_the_site_s_to_say(tmp_path: Path, masks: bool) -> None:
     site = new_site(tmp_path / "site", least_colluders=1, least_clients=3)
     good = {"secure_aggregation": masks, "colluders": 1, "min_clients": 3}
-    assert refusal(site, asked(**good)) == ""
-    assert "colluders=0; this site allows 1 to 1000000" in refusal(site, asked(**good | {"colluders": 0}))
-    few = asked(**good | {"min_clients": 2, "secure_aggregation": False})
+    assert refusal(site, settings_for(**good)) == ""
+    assert "colluders=0; this site allows 1 to 1000000" in refusal(site, settings_for(**good | {"colluders": 0}))
+    few = settings_for(**good | {"min_clients": 2, "secure_aggregation": False})
     assert "min_clients=2; this site allows at least 3" in refusal(site, few)
-    assert refusal(site, asked(**good | {"min_clients": 0})) == "", "nine in ten of three are three"
+    assert refusal(site, settings_for(**good | {"min_clients": 0})) == "", "nine in ten of three are three"
 
 
 @pytest.mark.parametrize(("method", "name"), INFINITE, ids=[f"{method.name}-{name}" for method, name in INFINITE])
 def test_no_infinite_target_is_accepted_whoever_reads_it(site: Site, method: Method, name: str) -> None:
-    settings = asked(method, **{name: math.inf})
+    settings = settings_for(method, **{name: math.inf})
     assert "inf: this site releases nothing without noise" in refusal(site, settings, method.name)
 
 
@@ -196,18 +196,18 @@ def test_a_score_head_without_noise_does_not_leave_beside_a_class_head_that_is_p
     places = {"private": str(tmp_path / "own1.npz"), "public": str(tmp_path / "public.npz")}
     rules = {"unit": "record", "delta": 2e-5, "largest_epsilon": 10.0, "smallest_epsilon": 0.0}
     site = new_site(tmp_path / "site", **places, **rules, public_fingerprint=print_)
-    chosen = {"public_dataset": places["public"], "test_size": 100, "head": "logistic", "extractor": "pca"}
+    values = {"public_dataset": places["public"], "test_size": 100, "head": "logistic", "extractor": "pca"}
     for score_epsilon, arrays, refused in ((0.5, 2, ""), (math.inf, 0, "policy")):
-        settings = asked(FedauxfdpSettings, **chosen, components=20, score_epsilon=score_epsilon)
+        settings = settings_for(FedauxfdpSettings, **values, components=20, score_epsilon=score_epsilon)
         fingerprint = federated_data(settings).public_fingerprint
         config = {"request": f"{score_epsilon}/1", "round": 1, "fingerprint": fingerprint}
-        found, _, metrics = SiteClient(site.path, get_method("fedauxfdp"), settings).fit([], config)
-        assert (len(found), metrics["refused"]) == (arrays, refused)
+        out, _, metrics = SiteClient(site.path, get_method("fedauxfdp"), settings).fit([], config)
+        assert (len(out), metrics["refused"]) == (arrays, refused)
     assert len(Ledger(site.budget.ledger).costs()) == 2, "those of the first request"
 
 
 def test_a_method_of_one_client_is_none_of_a_site_s(site: Site) -> None:
-    assert "no site takes part" in refusal(site, asked(PooledSettings), "centralized")
+    assert "no site takes part" in refusal(site, settings_for(PooledSettings), "centralized")
 
 
 # names of modules
@@ -238,16 +238,16 @@ def knn_site(tmp_path: Path, **changes: Any) -> tuple[Site, dict[str, Any]]:
     return site, {"public_dataset": places["public"], "public_size": 100, "test_size": 100, "epsilon": 40, "k": 5}
 
 
-def ask_knn(site: Site, chosen: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    settings = asked(KnnSettings, **chosen, **changes)
+def ask_knn(site: Site, values: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    settings = settings_for(KnnSettings, **values, **changes)
     config = {"request": "r/1", "round": 1, "fingerprint": federated_data(settings).public_fingerprint}
     _, _, metrics = SiteClient(site.path, get_method("private-knn-fl"), settings).fit([np.arange(100)], config)
     return metrics
 
 
 def test_a_module_is_imported_only_if_the_site_s_file_lists_it(tmp_path: Path, planted: str) -> None:
-    site, chosen = knn_site(tmp_path)
-    metrics = ask_knn(site, chosen, extractor=planted)
+    site, values = knn_site(tmp_path)
+    metrics = ask_knn(site, values, extractor=planted)
     assert metrics["refused"] == "policy"
     assert f"extractor={planted!r}; this site allows auto, none" in metrics["detail"]
     assert not (tmp_path / "imported").exists()
@@ -256,34 +256,35 @@ def test_a_module_is_imported_only_if_the_site_s_file_lists_it(tmp_path: Path, p
 
 def test_a_module_that_is_listed_is_imported(tmp_path: Path, planted: str) -> None:
     pytest.importorskip("torch")
-    site, chosen = knn_site(tmp_path, extractors=[planted])
-    assert ask_knn(site, chosen, extractor=planted)["refused"] == ""
+    site, values = knn_site(tmp_path, extractors=[planted])
+    assert ask_knn(site, values, extractor=planted)["refused"] == ""
     assert (tmp_path / "imported").exists()
-    assert "this site allows planted_module:factory only" in ask_knn(site, chosen, extractor="auto")["detail"]
+    assert "this site allows planted_module:factory only" in ask_knn(site, values, extractor="auto")["detail"]
 
 
 def test_the_order_and_the_blanks_of_steps_are_no_way_round(tmp_path: Path) -> None:
     site = new_site(tmp_path / "site", extractors=["hog + pca", "simclr-resnet8"])
     assert site.allowed.extractors == ("hog+pca", "simclr-resnet8")
     for name, good in (("hog+pca", True), (" hog +pca", True), ("pca+hog", False), ("hog", False), ("auto", False)):
-        assert (refusal(site, asked(KnnSettings, extractor=name), "private-knn-fl") == "") == good
+        assert (refusal(site, settings_for(KnnSettings, extractor=name), "private-knn-fl") == "") == good
 
 
 @pytest.mark.parametrize("method", **METHOD)
 def test_no_other_name_that_the_server_sets_reaches_the_site(site: Site, method: Method) -> None:
     """What the server and its machine read stands at its default; model and source are the site's own."""
     names = {"client_models", "server_model", "graph_features", "server_features"}
-    known = {field.name for field in dataclasses.fields(method.settings)}
-    hostile: dict[str, Any] = dict.fromkeys(names & known, "planted_module:factory")
+    own = {field.name for field in dataclasses.fields(method.settings)}
+    hostile: dict[str, Any] = dict.fromkeys(names & own, "planted_module:factory")
     hostile |= {"alpha": 7, "device": "cuda", "workers": 9}
-    seen = site_settings(site, asked(method, **hostile))
+    seen = site_settings(site, settings_for(method, **hostile))
     assert "planted_module" not in str(seen) and getattr(seen, "client_models", ()) in ((), ("logistic-regression",))
     assert seen.public_dataset == str(site.data.public) and seen.dataset == SITES
-    assert seen == site_settings(site, asked(method)), "two requests that differ for the server alone are the same"
+    usual = site_settings(site, settings_for(method))
+    assert seen == usual, "two requests that differ for the server alone are the same"
 
 
 def test_what_clients_read_reaches_the_site_as_asked(site: Site) -> None:
-    seen = site_settings(site, asked(epochs=7, lr=0.1, colluders=1, seed=9, server_lr=0.5, passes=2))
+    seen = site_settings(site, settings_for(epochs=7, lr=0.1, colluders=1, seed=9, server_lr=0.5, passes=2))
     assert (seen.epochs, seen.lr, seen.colluders, seen.seed) == (7, 0.1, 1, 9)
     assert (seen.server_lr, seen.passes) == (PateSettings.server_lr, PateSettings.passes)
 
@@ -295,7 +296,7 @@ WEIGHTS = np.linspace(-1, 1, 50, dtype=np.float32)
 
 def test_weights_are_taken_with_the_digest_that_the_refusal_names_and_no_others(tmp_path: Path) -> None:
     site = new_site(tmp_path / "site", extractors=["simclr-resnet8+l2", "pca"])
-    settings, other = asked(FedauxfdpSettings, extractor="simclr-resnet8+l2"), WEIGHTS * 2
+    settings, other = settings_for(FedauxfdpSettings, extractor="simclr-resnet8+l2"), WEIGHTS * 2
     check_weights(site, settings, [])  # then the site trains its own on public images
     with pytest.raises(Refusal) as caught:
         check_weights(site, settings, [WEIGHTS, np.zeros((4, 4), np.float32)])
@@ -313,16 +314,17 @@ def test_weights_are_taken_with_the_digest_that_the_refusal_names_and_no_others(
 
 def test_weights_for_features_that_take_none_are_refused(site: Site) -> None:
     with pytest.raises(Refusal, match="extractor='pca' takes none"):
-        check_weights(site, asked(FedauxfdpSettings, extractor="pca"), [WEIGHTS])
+        check_weights(site, settings_for(FedauxfdpSettings, extractor="pca"), [WEIGHTS])
 
 
 def test_landmarks_queries_masks_and_models_are_no_weights_of_an_extractor(site: Site) -> None:
-    check_weights(site, asked(FedauxfdpSettings, extractor="pca"), [np.zeros((4, 4), np.float32)])
-    check_weights(site, asked(FedauxfdpSettings, extractor="pca"), [np.zeros(4, np.uint8), np.zeros(4, np.int32)])
-    check_weights(site, asked(KnnSettings), [WEIGHTS])
-    check_weights(site, asked(DpFedavgSettings), [WEIGHTS])
+    settings = settings_for(FedauxfdpSettings, extractor="pca")
+    check_weights(site, settings, [np.zeros((4, 4), np.float32)])
+    check_weights(site, settings, [np.zeros(4, np.uint8), np.zeros(4, np.int32)])
+    check_weights(site, settings_for(KnnSettings), [WEIGHTS])
+    check_weights(site, settings_for(DpFedavgSettings), [WEIGHTS])
     with pytest.raises(Refusal, match="simclr-resnet8-gn@sha256"):
-        check_weights(site, asked(FedauxSettings), [WEIGHTS, WEIGHTS.astype(np.int64)])
+        check_weights(site, settings_for(FedauxSettings), [WEIGHTS, WEIGHTS.astype(np.int64)])
 
 
 # a hostile server
@@ -347,9 +349,9 @@ def values_for(kind: Any, declared: Declaration) -> st.SearchStrategy[Any]:
 
 def acceptable(method: Method) -> dict[str, Any]:
     """Settings that a strict site accepts, of a method that does tell something under noise."""
-    known = {field.name for field in dataclasses.fields(method.settings)}
-    chosen = {"epsilon": 2, "extractor": "pca", "colluders": 1, "min_clients": 3, "epochs": 20}
-    return {name: value for name, value in chosen.items() if name in known}
+    names = {field.name for field in dataclasses.fields(method.settings)}
+    values = {"epsilon": 2, "extractor": "pca", "colluders": 1, "min_clients": 3, "epochs": 20}
+    return {name: value for name, value in values.items() if name in names}
 
 
 @st.composite
@@ -358,17 +360,17 @@ def requests(draw: st.DrawFn) -> tuple[Method, Any]:
     method = draw(st.sampled_from(list(all_methods().values())))
     kinds = typing.get_type_hints(method.settings)
     fields = draw(st.lists(st.sampled_from(dataclasses.fields(method.settings)), max_size=4, unique=True))
-    chosen = acceptable(method)
+    values = acceptable(method)
     for field in fields:
         kind = kinds[field.name]
         if kind in (int, float, bool, str) or typing.get_origin(kind) is Literal:
-            chosen[field.name] = draw(values_for(kind, declaration(field)))
+            values[field.name] = draw(values_for(kind, declaration(field)))
         elif field.name == "noise_seed":
-            chosen[field.name] = draw(st.none() | st.integers(0, 9))
+            values[field.name] = draw(st.none() | st.integers(0, 9))
         else:
-            chosen[field.name] = draw(st.sampled_from(["all", "this:s", "cnn,mlp"]))
+            values[field.name] = draw(st.sampled_from(["all", "this:s", "cnn,mlp"]))
     try:
-        return method, asked(method, **chosen)
+        return method, settings_for(method, **values)
     except SettingsError:
         return method, None
 
@@ -408,6 +410,6 @@ def test_the_hostile_server_is_not_always_refused(strict: Site) -> None:
     accepted = {
         method.name
         for method in all_methods().values()
-        if not refusal(strict, asked(method, **acceptable(method)), method.name)
+        if not refusal(strict, settings_for(method, **acceptable(method)), method.name)
     }
     assert accepted == set(all_methods()) - {"centralized", "public-only"}

@@ -33,13 +33,13 @@ def sites(tmp_path: Path) -> list[Path]:
         init_site(tmp_path / f"site{number}", number=number, sites=3, server="localhost:1")
         paths.append(tmp_path / f"site{number}" / "site.toml")
         places = {"private": str(tmp_path / f"own{number}.npz"), "public": str(tmp_path / "public.npz")}
-        known = {"model": "logistic-regression", "public_fingerprint": print_}
-        edit(paths[-1], **places, **known, largest_epsilon=50.0, epsilon=100.0)
+        rules = {"model": "logistic-regression", "public_fingerprint": print_}
+        edit(paths[-1], **places, **rules, largest_epsilon=50.0, epsilon=100.0)
     return paths
 
 
-def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
-    chosen = {
+def settings_for(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
+    values = {
         "dataset": SITES,
         "public_dataset": str(site.parents[1] / "public.npz"),
         "clients": 3,
@@ -48,12 +48,12 @@ def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
         "client_models": "mlp",
         **changes,
     }
-    return build(kind, fitting(kind, chosen))
+    return build(kind, fitting(kind, values))
 
 
-def ask(site: Path, asked: Any, arrays: list[np.ndarray], method: str = "pate-fl", **config: Any) -> Any:
-    known = {"request": "r/1", "round": 1, "fingerprint": federated_data(asked).public_fingerprint, **config}
-    out, one, metrics = SiteClient(site, get_method(method), asked).fit(arrays, known)
+def ask(site: Path, settings: Any, arrays: list[np.ndarray], method: str = "pate-fl", **config: Any) -> Any:
+    config = {"request": "r/1", "round": 1, "fingerprint": federated_data(settings).public_fingerprint, **config}
+    out, one, metrics = SiteClient(site, get_method(method), settings).fit(arrays, config)
     assert one == 1
     return out, metrics
 
@@ -65,8 +65,8 @@ def charges(site: Path) -> int:
 
 def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Path], reads: list[str]) -> None:
     """Every message is answered by a new client object, as after a restart of the SuperNode."""
-    asked = settings(sites[0], secure_aggregation=True, epsilon=40, vote_fraction=1, min_clients=2)
-    exchange, queries = secagg.Exchange(asked.plan, ballot_form(asked, 10), "r/1"), np.arange(100, dtype=np.int32)
+    settings = settings_for(sites[0], secure_aggregation=True, epsilon=40, vote_fraction=1, min_clients=2)
+    exchange, queries = secagg.Exchange(settings.plan, ballot_form(settings, 10), "r/1"), np.arange(100, dtype=np.int32)
     for stage, so_far in zip(secagg.STAGES, ([0, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 0], [1, 1, 0]), strict=True):
         answers = {}
         for number, site in enumerate(sites):
@@ -74,7 +74,7 @@ def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Pat
                 continue
             arrays = [queries] if stage == secagg.KEYS else exchange.ask(number)
             reads.clear()
-            out, metrics = ask(site, asked, arrays, stage=stage, session=exchange.session)
+            out, metrics = ask(site, settings, arrays, stage=stage, session=exchange.session)
             assert metrics["refused"] == "", metrics["detail"]
             assert len(reads) == (0 if stage == secagg.KEYS else 1), "the first message makes the ledger"
             answers[number] = exchange.read(number, out)
@@ -88,8 +88,8 @@ def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Pat
 
 def test_a_site_whose_rules_ask_for_masks_refuses_the_clear(sites: list[Path]) -> None:
     assert read_site(sites[0]).allowed.secure_aggregation
-    asked = settings(sites[0], secure_aggregation=False, epsilon=40, vote_fraction=1)
-    out, metrics = ask(sites[0], asked, [np.arange(100, dtype=np.int32)])
+    settings = settings_for(sites[0], secure_aggregation=False, epsilon=40, vote_fraction=1)
+    out, metrics = ask(sites[0], settings, [np.arange(100, dtype=np.int32)])
     assert (out, metrics["refused"]) == ([], "policy")
     assert "leaves under masks" in metrics["detail"] and charges(sites[0]) == 0
 
@@ -97,8 +97,8 @@ def test_a_site_whose_rules_ask_for_masks_refuses_the_clear(sites: list[Path]) -
 def test_a_stage_in_a_request_is_no_way_round_the_ledger(sites: list[Path]) -> None:
     """Exchanges of keys are not charged; a method that knows none must not pass for one."""
     edit(sites[0], methods=["fedmd", "standalone"])
-    asked = settings(sites[0], FedmdSettings, queries=50, pretrain_epochs=0)
-    out, metrics = ask(sites[0], asked, [np.arange(50, dtype=np.int32)], "fedmd", stage=secagg.KEYS, session="s")
+    settings = settings_for(sites[0], FedmdSettings, queries=50, pretrain_epochs=0)
+    out, metrics = ask(sites[0], settings, [np.arange(50, dtype=np.int32)], "fedmd", stage=secagg.KEYS, session="s")
     assert (out, metrics["refused"]) == ([], "policy") and "nothing uncharged" in metrics["detail"]
     assert charges(sites[0]) == 0
 
@@ -106,15 +106,15 @@ def test_a_stage_in_a_request_is_no_way_round_the_ledger(sites: list[Path]) -> N
 def test_it_is_on_by_default_in_deployments_and_off_in_simulations() -> None:
     for deployed in (False, True):
         assert resolve("pate-fl", None, None, [], None, False, deployed=deployed).secure_aggregation is deployed
-    given = ["secure_aggregation=false"]
-    assert not resolve("pate-fl", None, None, given, None, False, deployed=True).secure_aggregation
+    words = ["secure_aggregation=false"]
+    assert not resolve("pate-fl", None, None, words, None, False, deployed=True).secure_aggregation
     assert not hasattr(resolve("fedmd", None, None, [], None, False, deployed=True), "secure_aggregation")
 
 
 @pytest.mark.slow
 def test_three_supernodes_on_loopback(federation: Any) -> None:
-    given = {"min_clients": 2, "server_epochs": 1, "evaluate_clients": False}
-    done = federation.submit("masked", "--json", timeout=600, secure_aggregation=None, **given)
+    few = {"min_clients": 2, "server_epochs": 1, "evaluate_clients": False}
+    done = federation.submit("masked", "--json", timeout=600, secure_aggregation=None, **few)
     assert done.returncode == 0, done.stderr
     result = federation.result("masked")
     assert result["settings"]["secure_aggregation"] and result["clients"]["answered"] == 3

@@ -39,22 +39,22 @@ def site(tmp_path: Path) -> Path:
     return make_site(tmp_path, tmp_path / "site", "plain", world(tmp_path), "client")
 
 
-def settings(site: Path, method: str = "pate-fl", **changes: Any) -> Any:
+def settings_for(site: Path, method: str = "pate-fl", **changes: Any) -> Any:
     kind = get_method(method).settings
     names = {field.name for field in dataclasses.fields(kind)}
-    given = {**COMMON, "dataset": SITES, "public_dataset": str(site.parents[1] / "public.npz"), "epsilon": 8.0}
-    return build(kind, {name: value for name, value in given.items() if name in names}, changes)
+    values = {**COMMON, "dataset": SITES, "public_dataset": str(site.parents[1] / "public.npz"), "epsilon": 8.0}
+    return build(kind, {name: value for name, value in values.items() if name in names}, changes)
 
 
-def ask(site: Path, asked: Any = None, name: str = "run/1", method: Method | str = "pate-fl") -> tuple[Any, Any]:
+def ask(site: Path, settings: Any = None, name: str = "run/1", method: Method | str = "pate-fl") -> tuple[Any, Any]:
     """The arrays and metrics of the site's answer."""
-    asked = asked or settings(site)
-    config = {"request": name, "round": 1, "fingerprint": federated_data(asked).public_fingerprint}
-    queries = np.arange(asked.query_count, dtype=np.int32)
-    found, _, metrics = SiteClient(site, get_method(method) if isinstance(method, str) else method, asked).fit(
+    settings = settings or settings_for(site)
+    config = {"request": name, "round": 1, "fingerprint": federated_data(settings).public_fingerprint}
+    queries = np.arange(settings.query_count, dtype=np.int32)
+    arrays, _, metrics = SiteClient(site, get_method(method) if isinstance(method, str) else method, settings).fit(
         [queries], config
     )
-    return found, metrics
+    return arrays, metrics
 
 
 def kinds(site: Path) -> list[str]:
@@ -81,48 +81,48 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def test_each_rule_refuses_by_itself_what_passes_without_it(
     site: Path, rules: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
-    check_request(read_site(site), get_method("pate-fl"), settings(site))
+    check_request(read_site(site), get_method("pate-fl"), settings_for(site))
     edit(site, **rules)
     with pytest.raises(Refusal) as refusal:
-        check_request(read_site(site), get_method("pate-fl"), settings(site, **changes))
+        check_request(read_site(site), get_method("pate-fl"), settings_for(site, **changes))
     assert refusal.value.reason == "policy" and words in str(refusal.value)
 
 
 def test_a_site_asks_its_rules_before_anything_else(site: Path) -> None:
     edit(site, methods=["fedkd-dp"], private="gone.npz")
-    found, metrics = ask(site)
-    assert (found, metrics["refused"]) == ([], "policy") and not (site.parent / "ledger").exists()
+    arrays, metrics = ask(site)
+    assert (arrays, metrics["refused"]) == ([], "policy") and not (site.parent / "ledger").exists()
 
 
 def test_a_site_that_asks_for_masks_answers_nothing_in_the_clear(site: Path) -> None:
     assert ask(site)[1]["refused"] == ""
     edit(site, secure_aggregation=True)
-    found, metrics = ask(site, name="run/2")
-    assert (found, metrics["refused"]) == ([], "policy") and "leaves under masks" in metrics["detail"]
+    arrays, metrics = ask(site, name="run/2")
+    assert (arrays, metrics["refused"]) == ([], "policy") and "leaves under masks" in metrics["detail"]
     assert kinds(site).count("charge") == 1
 
 
 def test_as_many_queries_as_allowed_pass(site: Path) -> None:
     edit(site, queries=8, least_clients=3)
-    check_request(read_site(site), get_method("pate-fl"), settings(site))
+    check_request(read_site(site), get_method("pate-fl"), settings_for(site))
 
 
 def test_a_method_of_one_client_is_refused(site: Path) -> None:
     with pytest.raises(Refusal, match="no site takes part in it"):
-        check_request(read_site(site), get_method("centralized"), settings(site, "centralized"))
+        check_request(read_site(site), get_method("centralized"), settings_for(site, "centralized"))
 
 
 def test_what_the_server_sets_for_itself_reaches_no_client(site: Path) -> None:
-    asked = settings(site, server_epochs=31, client_models="mlp-torch", workers=7)
-    got, usual = site_settings(read_site(site), asked), site_settings(read_site(site), settings(site))
+    settings = settings_for(site, server_epochs=31, client_models="mlp-torch", workers=7)
+    got, usual = site_settings(read_site(site), settings), site_settings(read_site(site), settings_for(site))
     assert got == usual and got.client_models == ("logistic-regression",) and got.server_epochs != 31
 
 
 # the ledger of a site
 
 
-def release(ledger: SiteLedger, cost: GaussianCost = COST, **given: Any) -> Any:
-    return ledger.release("run/1", {"x": cost}, lambda: {"x": np.ones(2)}, digest="asked", **given)
+def release(ledger: SiteLedger, cost: GaussianCost = COST, **options: Any) -> Any:
+    return ledger.release("run/1", {"x": cost}, lambda: {"x": np.ones(2)}, digest="asked", **options)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_a_release_lies_within_the_limits_of_a_single_one(
     assert ledger.costs() == [] and not ledger.used
 
 
-@pytest.mark.parametrize("given", [{"seeded": True}, {"uncharged": ["x"]}])
-def test_no_seeded_or_uncharged_part_leaves_a_site(site: Path, given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"seeded": True}, {"uncharged": ["x"]}])
+def test_no_seeded_or_uncharged_part_leaves_a_site(site: Path, options: dict[str, Any]) -> None:
     ledger = SiteLedger(read_site(site))
     with pytest.raises(RunError, match="it stays here"):
-        release(ledger, **given)
+        release(ledger, **options)
     with pytest.raises(RunError, match="it stays here"):
         ledger.release("run/1", {}, lambda: {}, digest="asked")
     assert ledger.costs() == []
@@ -165,8 +165,8 @@ def test_the_budget_of_the_file_is_the_ledgers(site: Path) -> None:
     edit(site, epsilon=1.0)
     lowered = SiteLedger(read_site(site))
     assert lowered.account.epsilon == 1.0
-    found, metrics = ask(site, settings(site, epsilon=0.5), "run/2")
-    assert (found, metrics["refused"]) == ([], "budget") and kinds(site).count("charge") == 1
+    arrays, metrics = ask(site, settings_for(site, epsilon=0.5), "run/2")
+    assert (arrays, metrics["refused"]) == ([], "budget") and kinds(site).count("charge") == 1
 
 
 @pytest.mark.parametrize(("name", "lines"), [("run/2", 2), ("run/1", 0)])
@@ -187,7 +187,7 @@ def test_a_request_that_the_budget_refuses_reads_the_ledger_once(site: Path, rea
 
 
 def test_lines_of_another_process_are_seen(site: Path) -> None:
-    """Although a ledger reads its file once: the first draw is told, the second is not, and both are charged once."""
+    """Although a ledger reads its file once: the first draw is released, the second is not, and one charge is made."""
     read = read_site(site)
     ledger, other = SiteLedger(read), SiteLedger(read)
 
@@ -205,8 +205,8 @@ def test_lines_of_another_process_are_seen(site: Path) -> None:
 
 
 def test_an_answer_carries_no_times(site: Path) -> None:
-    found, metrics = ask(site)
-    assert len(found) == 1 and metrics["refused"] == "" and not {"began", "compute_s"} & metrics.keys()
+    arrays, metrics = ask(site)
+    assert len(arrays) == 1 and metrics["refused"] == "" and not {"began", "compute_s"} & metrics.keys()
     assert kinds(site) == ["open", "data", "charge", "release"]
 
 
@@ -219,8 +219,8 @@ class Forgetful(PateClient):
 
 def test_an_answer_of_a_method_that_forgets_the_ledger_stays(site: Path) -> None:
     forgetful = dataclasses.replace(get_method("pate-fl"), client=Forgetful)
-    found, metrics = ask(site, method=forgetful)
-    assert (found, metrics["refused"]) == ([], "site") and kinds(site) == ["open", "data"]
+    arrays, metrics = ask(site, method=forgetful)
+    assert (arrays, metrics["refused"]) == ([], "site") and kinds(site) == ["open", "data"]
 
 
 def workspace_of(site: Path) -> Workspace[Any]:
@@ -232,7 +232,7 @@ def workspace_of(site: Path) -> Workspace[Any]:
         return PateClient(workspace)
 
     method = dataclasses.replace(get_method("pate-fl"), client=noted)  # type: ignore[arg-type]
-    make_site_client(read, method, settings(site), SiteLedger(read))
+    make_site_client(read, method, settings_for(site), SiteLedger(read))
     return seen[0]  # type: ignore[no-any-return]
 
 
@@ -261,8 +261,8 @@ def test_records_that_were_overwritten_are_refused(site: Path) -> None:
     assert ask(site)[1]["refused"] == ""
     overwrite(site)
     for name in ("run/1", "run/2", "run/2"):
-        found, metrics = ask(site, name=name)
-        assert (found, metrics["refused"]) == ([], "site")
+        arrays, metrics = ask(site, name=name)
+        assert (arrays, metrics["refused"]) == ([], "site")
     assert kinds(site).count("charge") == 1
 
 

@@ -1033,7 +1033,7 @@ MUTANTS = (
         "if uncharged or seeded or not costs:",
         "if uncharged or not costs:",
         "seeded noise is accepted",
-        (SITE + "test_no_seeded_or_uncharged_part_leaves_a_site[given0]",),
+        (SITE + "test_no_seeded_or_uncharged_part_leaves_a_site[options0]",),
     ),
     Mutant(
         "deploy/site_ledger.py",
@@ -1041,7 +1041,7 @@ MUTANTS = (
         "if uncharged or seeded or not costs:",
         "if seeded or not costs:",
         "uncharged parts are accepted",
-        (SITE + "test_no_seeded_or_uncharged_part_leaves_a_site[given1]",),
+        (SITE + "test_no_seeded_or_uncharged_part_leaves_a_site[options1]",),
     ),
     Mutant(
         "privacy/ledger/reader.py",
@@ -1071,7 +1071,7 @@ MUTANTS = (
         "if not self.used:",
         "if False:",
         "an answer without a charge leaves",
-        (SITE + "test_no_seeded_or_uncharged_part_leaves_a_site[given0]",),
+        (SITE + "test_no_seeded_or_uncharged_part_leaves_a_site[options0]",),
     ),
     Mutant(
         "privacy/ledger/chain.py",
