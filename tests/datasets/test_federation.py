@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedballot.core.errors import SettingsError
-from fedballot.datasets.federation import FederatedData, FederationSpec, build, split_records
+from fedballot.datasets.federation import FederatedData, build, split_records
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.sources import load
+from fedballot.datasets.spec import FederationSpec
 
 DIGITS = FederationSpec(
     dataset="digits",
@@ -117,7 +118,7 @@ def test_built_once_and_read_only() -> None:
         ({"public_size": 0}, "public_size: 0"),
         ({"seed": -1}, "seed: -1"),
         ({"clients": 0}, "clients: 0"),
-        ({"private_size": -5}, "private_size: -5"),
+        ({"private_size": -5}, "private_size=-5"),
         ({"test_size": 0}, "test_size: 0, but 'digits' has no test split and all 1797 records"),
         ({"public_size": 1700}, r"public_size=1700 \+ test_size=200 .* exceed the 1797 records of 'digits'"),
         ({"private_size": 1298}, "private_size=1298 exceed the 1797"),
