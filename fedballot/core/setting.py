@@ -12,7 +12,6 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from fedballot.core.errors import SettingsError, did_you_mean
@@ -142,7 +141,6 @@ def names_of(kind: type[Settings]) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
 
 
-@lru_cache(maxsize=128)
 def choices_of(kind: type[Settings]) -> dict[str, tuple[str, ...]]:
     """The words that each setting with a Literal type may hold, by name."""
     hints = typing.get_type_hints(kind)
