@@ -930,7 +930,12 @@ MUTANTS = (
     *(
         Mutant("deploy/rules.py", "check_request", line, change, words, (f"{RULES}[{case}]",))
         for line, change, words, case in (
-            ("method.name in allowed.methods,", "True,", "any method", "methods"),
+            (
+                "method.name in [get_method(name).name for name in allowed.methods],",
+                "True,",
+                "any method",
+                "methods",
+            ),
             (
                 '(settings.dataset == SITES, f"dataset={settings.dataset!r}: this site answers with its own records '
                 'only"),',
