@@ -26,6 +26,7 @@ from fedballot.clients.workspace import Workspace
 from fedballot.core.files import write_json
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
+from fedballot.core.setting import names_of
 from fedballot.methods.registry import get_method, settings_types
 from fedballot.runs.engine import federated_data, prepare_worker
 from fedballot.settings.layers import parse_assignments, resolve
@@ -93,8 +94,9 @@ def rows() -> Iterator[Row]:
 
 def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
     """One round of the method's own client and Strategy."""
-    words = [*given, *row.settings, f"alpha={row.alpha}", f"seed={seed}", "evaluate_clients=false"]
     method = get_method(row.method)
+    silent = ["evaluate_clients=false"] if "evaluate_clients" in names_of(method.settings) else []
+    words = [*given, *row.settings, f"alpha={row.alpha}", f"seed={seed}", *silent]
     settings = resolve(row.method, settings_types(), preset=preset, values=parse_assignments(words))
     data = federated_data(settings)
     clock = time.perf_counter()

@@ -114,7 +114,7 @@ def scale(out: Path) -> None:
     words = (
         "dataset=digits clients=200 private_size=1000 public_size=400 test_size=200 client_models=logistic-regression"
     )
-    words += " server_model=logistic-regression pretrain_epochs=0 rounds=3 share=argmax"
+    words += " pretrain_epochs=0 rounds=3 share=argmax"
     began = time.perf_counter()
     result = run("fedmd", out / "scale", [part for word in words.split() for part in ("--set", word)])
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

@@ -80,7 +80,7 @@ def lines() -> Iterator[Line]:
             ("linear-torch", f"{SHORT['pca']}+standardise", ("rounds=5", "clip=1")),
             ("linear-torch", f"{SHORT['pca']}+standardise", ("rounds=5", "clip=3")),
         ):
-            models = ("delta=1e-4", f"client_models={model}", f"server_model={model}")
+            models = ("delta=1e-4", f"client_models={model}")
             name = f"dp-fedsgd, {model}, {chain}, {' '.join(searched)}"
             common = (*target(letter), *models, *searched)
             yield Line(f"dp-{letter}", name, "dp-fedsgd", OFFICE, common, gradients, chain)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -25,7 +25,7 @@ from fedballot.cli.run import run
 from fedballot.cli.sweep import sweep_command
 from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError
-from fedballot.core.setting import choices_of, declaration
+from fedballot.core.setting import declaration, words_of
 from fedballot.settings import layers
 
 app = typer.Typer(
@@ -59,8 +59,8 @@ def methods(
 
     if settings_of is not None:
         kind = get_method(settings_of).settings
-        choices = choices_of(kind)
-        rows = [_setting_row(field, choices.get(field.name, ())) for field in dataclasses.fields(kind)]
+        fields = dataclasses.fields(kind)
+        rows = [[field.name, *words_of(kind, field), declaration(field).help] for field in fields]
         if json:
             terminal.print_json([dict(zip(("name", "default", "allowed", "help"), row, strict=True)) for row in rows])
         else:
@@ -72,13 +72,6 @@ def methods(
         terminal.print_json([dict(zip(keys, row, strict=True)) for row in table])
     else:
         terminal.print_table("", ("method", "what it does", "sends", "protects", "from whom", "source"), table)
-
-
-def _setting_row(field: dataclasses.Field[Any], choices: tuple[str, ...]) -> list[str]:
-    declared = declaration(field)
-    allowed = ", ".join(f"{words} {bound:g}" for _, words, bound in declared.bounds()) or ", ".join(choices)
-    default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
-    return [field.name, default, allowed, declared.help]
 
 
 @app.command()

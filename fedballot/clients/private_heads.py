@@ -136,7 +136,7 @@ class HeadClient(FrozenClient[S], Generic[S]):
         heads = [release["classes"]]
         if settings.with_scores:
             heads.append(release["scores"][1] - release["scores"][0])
-        if settings.told == "heads":
+        if settings.sends == "heads":
             return pack(heads, settings)
         rows = distil_rows(question.public)
         logits = rows @ heads[0].T

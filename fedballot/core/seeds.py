@@ -1,7 +1,7 @@
 """The streams of a run's seed: what is drawn from it, each under a number of its own.
 
-Nothing here is privacy noise. A client's own learner is seeded by the seed and the client's number, which may be
-that of a stream: initial weights then come from the same numbers as something else, which harms nobody.
+Nothing here is privacy noise. A client's own learner is seeded by the seed and the client's number, which may be that
+of a stream: initial weights then come from the same numbers as something else, which harms nobody.
 """
 
 from __future__ import annotations

@@ -147,6 +147,15 @@ def choices_of(kind: type[Settings]) -> dict[str, tuple[str, ...]]:
     return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is Literal}
 
 
+def words_of(kind: type[Settings], field: dataclasses.Field[Any]) -> tuple[str, str]:
+    """The default of a setting, and what it may hold, in words."""
+    allowed = [f"{words} {bound:g}" for _, words, bound in declaration(field).bounds()]
+    if isinstance(field.default, bool):
+        return str(field.default).lower(), "true, false"
+    default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
+    return default, ", ".join(allowed or choices_of(kind).get(field.name, ()))
+
+
 def _check_limits(field: dataclasses.Field[Any], value: Any, choices: tuple[str, ...]) -> None:
     if choices and value not in choices:
         raise SettingsError(

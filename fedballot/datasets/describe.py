@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from fedballot.datasets.examples import Array, Examples, Indices, Source
-from fedballot.datasets.federation import FederationSpec, build
+from fedballot.datasets.federation import build
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.multilabel import is_multi_label
 from fedballot.datasets.sources import load
+from fedballot.datasets.spec import FederationSpec
 
 
 def describe(what: Source | FederationSpec) -> dict[str, Any]:

@@ -14,38 +14,7 @@ from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.readers.images import transfer
 from fedballot.datasets.sources import load
-
-
-@dataclass(frozen=True, kw_only=True)
-class FederationSpec:
-    """What to build; every field but the sizes with a 0 that means "all that remains" is given.
-
-    Attributes
-    ----------
-    dataset : source of the private records (see `sources.load`).
-    public_dataset : source of public and test records; "" for the same source.
-    private_size, public_size, test_size : numbers of records.
-    test_source : "public" or "private", whose records test; with "private" the tasks may differ (see `own_task`).
-    private_classes : with "private": the classes that are kept or joined.
-    public_labels : "known", or "ignored": with "private", models answer for the private classes alone.
-    clients, partition, alpha, classes_per_client, min_size : see `partitions.partition`.
-    seed : fixes the split and the partition.
-    """
-
-    dataset: str
-    public_dataset: str = ""
-    private_size: int = 0
-    public_size: int
-    test_size: int = 0
-    test_source: str = "public"
-    private_classes: tuple[str, ...] = ("all",)
-    public_labels: str = "known"
-    clients: int
-    partition: str
-    alpha: float
-    classes_per_client: int
-    min_size: int
-    seed: int
+from fedballot.datasets.spec import FederationSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +84,6 @@ def build(spec: FederationSpec) -> FederatedData:
     SettingsError
         Sizes that do not fit, sources that do not match or share records, or a partition that cannot be made.
     """
-    _check(spec)
     if spec.dataset == SITES:
         return _public_only(spec)
     if spec.test_source == "private":
@@ -218,20 +186,6 @@ def split_records(n_private: int, n_pool: int, shared: bool, spec: FederationSpe
             f"private_size={spec.private_size} exceeds the {len(private_order)} private records of {spec.dataset!r}"
         )
     return Split(np.sort(private_order[: spec.private_size or None]), public, test)
-
-
-def _check(spec: FederationSpec) -> None:
-    for key, least in (("private_size", 0), ("public_size", 1), ("test_size", 0), ("clients", 1), ("seed", 0)):
-        if getattr(spec, key) < least:
-            raise SettingsError(f"{key}: {getattr(spec, key)}; expected at least {least}")
-    if spec.public_labels == "ignored" and spec.test_source != "private":
-        raise SettingsError(
-            "public_labels: ignored needs test_source=private, for the public records then test nothing"
-        )
-    if spec.private_classes != ("all",) and spec.test_source != "private":
-        raise SettingsError("private_classes: classes can be chosen with test_source=private only; set it")
-    if spec.test_source == "private" and spec.dataset == SITES:
-        raise SettingsError(f"test_source: private, but with dataset={SITES} no private record is here to test on")
 
 
 def _check_match(private: Source, public: Source) -> None:

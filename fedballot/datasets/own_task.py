@@ -11,12 +11,13 @@ import numpy as np
 
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Examples, Indices, Source
-from fedballot.datasets.federation import FederatedData, FederationSpec, split_records
+from fedballot.datasets.federation import FederatedData, split_records
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.readers.images import transfer
 from fedballot.datasets.sources import load
+from fedballot.datasets.spec import FederationSpec
 
 ALL = "all"
 

@@ -14,8 +14,10 @@ from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder, client_folder
 from fedballot.core.progress import Progress
-from fedballot.datasets.federation import FederatedData, FederationSpec, build
+from fedballot.core.setting import names_of
+from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.own import SITES
+from fedballot.datasets.spec import FederationSpec
 from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.registry import LEARNERS, make_learner
 from fedballot.methods.api import Method
@@ -27,8 +29,7 @@ from fedballot.strategies.base import BallotStrategy
 
 def federation_spec(settings: CommonSettings) -> FederationSpec:
     """The part of the settings that says what data there are and who holds them."""
-    fields = (field.name for field in dataclasses.fields(FederationSpec))
-    return FederationSpec(**{name: getattr(settings, name) for name in fields})
+    return FederationSpec(**{name: getattr(settings, name) for name in names_of(FederationSpec)})
 
 
 def federated_data(settings: CommonSettings) -> FederatedData:

@@ -26,5 +26,5 @@ class PooledSettings(ServerTraining, CommonSettings):
 
 
 def measurement(words: str) -> Composition:
-    """The composition of what is told for measuring only."""
+    """The composition of what is measured only."""
     return unprotected(words, unit="client", view="output only", trust=TRUSTED_AGGREGATOR)

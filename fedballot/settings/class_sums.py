@@ -1,4 +1,4 @@
-"""Settings of methods whose clients tell class sums of frozen features, and the noise that follows from them.
+"""Settings of methods whose clients send class sums of frozen features, and the noise that follows from them.
 
 Source: ours, after "FedAUXfdp: Differentially private one-shot federated distillation".
 """
@@ -27,7 +27,7 @@ PER_LANDMARK = 10  # least public records for a landmark
 
 @dataclass(frozen=True)
 class ClassSumSettings(ServerTraining, FrozenSettings, PrivacyTarget):
-    """Of methods whose clients tell class counts and sums of embedded features."""
+    """Of methods whose clients send class counts and sums of embedded features."""
 
     server_model: str = again(
         ServerTraining,
@@ -47,12 +47,12 @@ class ClassSumSettings(ServerTraining, FrozenSettings, PrivacyTarget):
 
     @property
     def logistic(self) -> bool:
-        """Whether clients tell logistic heads instead."""
+        """Whether clients send logistic heads instead."""
         return False
 
     @property
     def with_landmarks(self) -> bool:
-        """Whether the server sends landmarks, in which class sums are told."""
+        """Whether the server sends landmarks, for class sums."""
         return True
 
     @property

@@ -62,7 +62,7 @@ class FedauxfdpSettings(ScoreTarget, FeddSettings, ClassSumSettings):
             raise SettingsError("mechanism=paper is the noise of logistic heads: set head=logistic with it")
         if self.head == "class-sums" and self.share == "predictions":
             raise SettingsError(
-                "share=predictions: the server adds class sums up before it can say what they tell of a record, and "
+                "share=predictions: the server adds class sums up before it can say what they mean for a record, and "
                 "they are smaller: leave it out, or set head=logistic"
             )
         planned = self.head == "class-sums" and self.embedding == "pca" and not self.dimension
@@ -110,7 +110,7 @@ class FedauxFSettings(ScoreTarget, LocalTraining, DistilledHeadSettings):
     epochs: int = again(LocalTraining, "epochs", 40, help="epochs of a class head")
 
     @property
-    def told(self) -> Literal["heads", "predictions"]:
+    def sends(self) -> Literal["heads", "predictions"]:
         return "predictions"
 
     def composition(self, facts: Facts) -> Composition:

@@ -49,7 +49,7 @@ class EnsembleSettings(NoiseSeed, Queries, ServerTraining, LocalTraining, Client
 
     @property
     def query_count(self) -> int:
-        """Number of queries Q: an answer to a copy of a record tells as much as one to another record."""
+        """Number of queries Q: an answer to a copy of a record reveals as much as one to another record."""
         return self.record_count * self.answers
 
 
@@ -74,7 +74,7 @@ class FedkdSettings(EnsembleSettings):
     )
     logit_bound: float = setting(
         0.0,
-        "public bound of the quantiser, larger logits are cut; 0: a client's own largest logit, told too",
+        "public bound of the quantiser, larger logits are cut; 0: a client's own largest logit, sent too",
         low=0,
         site_limit=(0.0, 1e6),
     )
@@ -97,7 +97,7 @@ class FedkdDpSettings(PrivacyTarget, EnsembleSettings, SummedSettings):
     )
     epsilon: float = again(PrivacyTarget, "epsilon", 8.0)
     logit_bound: float = setting(
-        1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
+        1.0, "largest norm of a record's logits, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
     )
 
     def composition(self, facts: Facts) -> Composition:

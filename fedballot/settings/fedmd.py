@@ -43,7 +43,7 @@ class FedmdSettings(LocalTraining, ClientEvaluation, CommonSettings):
     digest_epochs: int = setting(2, "epochs towards the consensus each round, T2", low=0, site_limit=(0, 100))
     revisit_epochs: int = setting(1, "epochs on the own records each round, T3", low=0, site_limit=(0, 100))
     share: Literal["logits", "softmax", "argmax"] = setting(
-        "argmax", "what a client tells about each public record", site_limit=("logits", "softmax", "argmax")
+        "argmax", "what a client sends for each public record", site_limit=("logits", "softmax", "argmax")
     )
     precision: Literal["float16", "int8"] = setting(
         "float16", "how logits and probabilities are sent; int8: 1 byte", site_limit=("float16", "int8")
@@ -66,7 +66,7 @@ class FedmdSettings(LocalTraining, ClientEvaluation, CommonSettings):
                 f"digest_loss={self.digest_loss} compares logits, but share={self.share}: set share=logits"
             )
         if self.weights == "confidence" and self.share == "argmax":
-            raise SettingsError("weights=confidence needs probabilities, but share=argmax tells none: choose softmax")
+            raise SettingsError("weights=confidence needs probabilities, but share=argmax sends none: choose softmax")
 
     @property
     def query_count(self) -> int:
@@ -135,12 +135,12 @@ class LdpSettings(PrivacyTarget, FedmdSettings):
 
     share: Literal["logits", "softmax", "argmax"] = again(FedmdSettings, "share", "softmax")
     noise: Literal["gaussian", "laplace"] = setting(
-        "gaussian", "noise on each prediction that is told", site_limit=("gaussian", "laplace")
+        "gaussian", "noise on each prediction that is sent", site_limit=("gaussian", "laplace")
     )
     epsilon: float = again(PrivacyTarget, "epsilon", 1.0, help="privacy target of all rounds together")
     delta: float = again(PrivacyTarget, "delta", 1e-3)
     logit_bound: float = setting(
-        10.0, "largest norm of the logits told of a record; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
+        10.0, "largest norm of a record's logits; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
     )
 
     def check(self) -> None:

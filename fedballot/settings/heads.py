@@ -1,4 +1,4 @@
-"""Settings of methods that tell private linear heads on frozen features, and the noise that follows from them.
+"""Settings of methods whose clients send private linear heads on frozen features, and the noise that follows from them.
 
 Paper: "FedAUXfdp: Differentially private one-shot federated distillation", section 3; baselines of its Table 2.
 """
@@ -62,7 +62,7 @@ class FrozenSettings(Delta, CommonSettings):
 
 @dataclass(frozen=True)
 class HeadSettings(FrozenSettings):
-    """Settings of methods whose clients tell private logistic heads."""
+    """Settings of methods whose clients send private logistic heads."""
 
     delta: float = again(Delta, "delta", 1e-5, help="of a release, added to e^epsilon times any probability; below 1/n")
     lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
@@ -95,7 +95,7 @@ class HeadSettings(FrozenSettings):
 
 @dataclass(frozen=True)
 class ScoreTarget(HeadSettings):
-    """Of methods whose clients tell a private score head."""
+    """Of methods whose clients send a private score head."""
 
     score_epsilon: float = setting(
         0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
@@ -112,14 +112,14 @@ class ScoreTarget(HeadSettings):
 
 @dataclass(frozen=True)
 class ClassHeadSettings(ClientEvaluation, HeadSettings):
-    """Of methods whose clients tell a class head, or what it says of the public records."""
+    """Of methods whose clients send a class head, or its predictions on the public records."""
 
     precision: Literal["float16", "int8"] = setting(
         "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
     )
 
     @property
-    def told(self) -> Literal["heads", "predictions"]:
+    def sends(self) -> Literal["heads", "predictions"]:
         """What leaves a client."""
         return "heads"
 
@@ -143,7 +143,7 @@ class PrivateHeadSettings(ClassHeadSettings, PrivacyTarget):
 
 @dataclass(frozen=True)
 class DistilledHeadSettings(ServerTraining, ClassHeadSettings):
-    """Of methods whose server distils what the clients' heads say of the public records."""
+    """Of methods whose server distils the predictions of the clients' heads on the public records."""
 
     server_model: str = again(
         ServerTraining,
@@ -162,12 +162,12 @@ class FeddSettings(DistilledHeadSettings, PrivateHeadSettings):
 
     share: Literal["heads", "predictions"] = setting(
         "heads",
-        "what a client tells: its private head, or what the head says of the public records",
+        "what a client sends: its private head, or the head's predictions on the public records",
         site_limit=("heads", "predictions"),
     )
 
     @property
-    def told(self) -> Literal["heads", "predictions"]:
+    def sends(self) -> Literal["heads", "predictions"]:
         return self.share
 
 
@@ -208,7 +208,7 @@ class ExactHead(Exact):
 
 
 def head_mechanisms(settings: HeadSettings, facts: Facts) -> dict[str, PrivateHead | ExactHead]:
-    """The noise of each head that a client with logistic heads tells."""
+    """The noise of each head that a client with logistic heads sends."""
     width = facts.features + 1
     out = {"classes": class_mechanism(settings, facts.records, width, facts.classes) or ExactHead()}
     if settings.with_scores:

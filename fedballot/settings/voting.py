@@ -206,7 +206,7 @@ class KnnSettings(VotingSettings):
             return None
         return (
             f"clients had only about {100 * max(0.0, cast):.0f} % of k={self.k} neighbours each: some hold fewer "
-            "records, and all of those vote on every query alike, which tells the server nothing; lower k"
+            "records, and all of those vote on every query alike, which teaches the server nothing; lower k"
         )
 
 

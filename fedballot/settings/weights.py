@@ -122,7 +122,10 @@ class ProxSettings(FedavgSettings):
     """Settings of FedProx."""
 
     mu: float = setting(
-        0.1, "strength of the pull of local training towards the server's weights", above=0, site_limit=(0.0, 100.0)
+        0.1,
+        "strength of the proximal term that keeps local training near the server's weights",
+        above=0,
+        site_limit=(0.0, 100.0),
     )
 
 
@@ -141,7 +144,7 @@ class FedgenSettings(ServerSteps, Weighting):
     )
     label_counts: bool = setting(
         True,
-        "clients tell how many records of each class they have, which weighs them; false: all weigh the same",
+        "clients send their number of records of each class, which weighs them; false: all weigh the same",
         site_limit=(False, True),
     )
 

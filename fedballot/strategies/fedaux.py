@@ -131,8 +131,8 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """Shapes of what a client tells."""
-        rows = self.width if self.settings.told == "heads" else len(self.public.distil)
-        if self.settings.told == "heads":
+        rows = self.width if self.settings.sends == "heads" else len(self.public.distil)
+        if self.settings.sends == "heads":
             return [(self.classes, rows), *([(rows,)] if self.settings.with_scores else [])]
         return [(rows, self.classes), *([(rows,)] if self.settings.with_scores else [])]
 
@@ -141,7 +141,7 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
         first, *certain = head_codec(self.settings, self.shapes).read(arrays)
         logits: npt.NDArray[np.floating] = first
         weights: npt.NDArray[np.floating] = certain[0] if certain else np.ones(len(self.public.distil))
-        if self.settings.told == "heads":
+        if self.settings.sends == "heads":
             x = self._distil_rows
             logits = x @ first.T
             weights = score(x, certain[0]) if certain else weights

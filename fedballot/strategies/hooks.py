@@ -128,13 +128,13 @@ class Hooks(ABC, Generic[S]):
         return connected
 
     @property
-    def required(self) -> int:
+    def min_clients(self) -> int:
         """Good answers without which a round fails."""
         return min(self.settings.min_clients, self.nodes)
 
-    def needed(self, asked: int) -> int:
+    def min_clients_of(self, asked: int) -> int:
         """Good answers without which a round fails, of ``asked`` clients."""
-        return self.required
+        return self.min_clients
 
     def state(self) -> Mapping[str, npt.NDArray[Any]] | None:
         """What the server needs to go on after the round just done; None: a run starts at its first round again."""

@@ -74,7 +74,7 @@ class Rounds(Hooks[S], Generic[S]):
         """Clients of this machine whose own work has failed, so that their answers are blank."""
         return sorted(int(path.parent.name) for path in self.clients.glob("*/blank.json")) if self.clients else []
 
-    def refuse_blank(self, server_round: int, good: int, needed: int) -> None:
+    def refuse_blank(self, server_round: int, good: int, min_clients: int) -> None:
         """End a simulation whose clients fail: their answers look like any other, and nothing can be learned from them.
 
         Raises
@@ -83,10 +83,10 @@ class Rounds(Hooks[S], Generic[S]):
             If too few answers remain without the blank ones.
         """
         blank = self.blank()
-        if blank and self.clients and good - len(blank) < needed:
+        if blank and self.clients and good - len(blank) < min_clients:
             raise RunError(
                 f"round {server_round}: the work of {len(blank)} clients failed behind their charge, so that they "
-                f"answered blank; {good - len(blank)} of {good} answers are left, and {needed} are needed. "
+                f"answered blank; {good - len(blank)} of {good} answers are left, and {min_clients} are needed. "
                 f"{self.clients / f'{blank[0]:05d}' / 'errors.txt'} says why; they answer blank for ever, so mend it "
                 "and start a new run"
             )
@@ -146,10 +146,10 @@ class Rounds(Hooks[S], Generic[S]):
         RunError
             If fewer clients are there than a result needs.
         """
-        if not self.required <= len(connected) <= self.nodes:
+        if not self.min_clients <= len(connected) <= self.nodes:
             raise RunError(
-                f"{len(connected)} clients are connected, but clients={self.nodes} and at least {self.required} must "
-                "answer: start that many SuperNodes (in a simulation: num-supernodes), or change `clients`"
+                f"{len(connected)} clients are connected, but clients={self.nodes} and at least {self.min_clients} "
+                "must answer: start that many SuperNodes (in a simulation: num-supernodes), or change `clients`"
             )
         cohort = self.cohort(server_round, connected)
         sent = serialise(self.request(server_round))
@@ -192,12 +192,12 @@ class Rounds(Hooks[S], Generic[S]):
         asked, before = len(replies) + len(failures), self.counts.bytes_up
         good = self._collect(replies, failures, self.counts)
         self.counts.answered += len(good)
-        if len(good) < self.needed(asked):
+        if len(good) < self.min_clients_of(asked):
             raise RunError(
                 f"only {len(good)} of {asked} clients gave a good answer in round {server_round}, but min_clients asks "
-                f"for {self.required}. Rejected: {self.counts.why() or 'none'}"
+                f"for {self.min_clients}. Rejected: {self.counts.why() or 'none'}"
             )
-        self.refuse_blank(server_round, len(good), self.needed(asked))
+        self.refuse_blank(server_round, len(good), self.min_clients_of(asked))
         record = {
             "round": server_round,
             "asked": asked,

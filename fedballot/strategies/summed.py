@@ -153,7 +153,7 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
         if exchange.total is None:
             return
         self._exchange = None
-        self.refuse_blank(server_round, len(exchange.inside), self.required)
+        self.refuse_blank(server_round, len(exchange.inside), self.min_clients)
         self.counts.answered += len(exchange.inside)
         record = {
             "round": server_round,

@@ -107,9 +107,9 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         order = generator(self.settings.seed, Stream.COHORT, server_round).permutation(len(connected))
         return [connected[index] for index in np.sort(order[:size])]
 
-    def needed(self, asked: int) -> int:
+    def min_clients_of(self, asked: int) -> int:
         """The same share of a cohort as of all clients."""
-        return self.required if self.settings.participation == 1 else -(-self.required * asked // self.nodes)
+        return self.min_clients if self.settings.participation == 1 else -(-self.min_clients * asked // self.nodes)
 
     def request(self, server_round: int) -> Arrays:
         return [self.weights]

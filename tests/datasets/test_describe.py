@@ -4,9 +4,10 @@ from pathlib import Path
 import numpy as np
 
 from fedballot.datasets.describe import describe
-from fedballot.datasets.federation import FederationSpec, build
+from fedballot.datasets.federation import build
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.sources import load
+from fedballot.datasets.spec import FederationSpec
 
 
 def test_source() -> None:

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedballot.core.errors import SettingsError
-from fedballot.datasets.federation import FederatedData, FederationSpec, build, split_records
+from fedballot.datasets.federation import FederatedData, build, split_records
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.sources import load
+from fedballot.datasets.spec import FederationSpec
 
 DIGITS = FederationSpec(
     dataset="digits",
@@ -114,10 +115,10 @@ def test_built_once_and_read_only() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"public_size": 0}, "public_size: 0"),
-        ({"seed": -1}, "seed: -1"),
-        ({"clients": 0}, "clients: 0"),
-        ({"private_size": -5}, "private_size: -5"),
+        ({"public_size": 0}, "public_size=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"clients": 0}, "clients=0"),
+        ({"private_size": -5}, "private_size=-5"),
         ({"test_size": 0}, "test_size: 0, but 'digits' has no test split and all 1797 records"),
         ({"public_size": 1700}, r"public_size=1700 \+ test_size=200 .* exceed the 1797 records of 'digits'"),
         ({"private_size": 1298}, "private_size=1298 exceed the 1797"),
@@ -149,7 +150,7 @@ def test_a_client_cannot_also_be_the_public_set(tmp_path: Path) -> None:
         build(spec)
 
 
-def test_each_site_is_an_client(tmp_path: Path) -> None:
+def test_each_site_is_a_client(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for site, n in (("a", 30), ("b", 50), ("public", 40)):
         lines = "".join(f"{v:.3f},{i % 2}\n" for i, v in enumerate(rng.normal(size=n)))
@@ -159,6 +160,7 @@ def test_each_site_is_an_client(tmp_path: Path) -> None:
             dataset=str(tmp_path / "[ab].csv"),
             public_dataset=str(tmp_path / "public.csv"),
             public_size=20,
+            test_size=0,
             clients=2,
             partition="by-group",
             alpha=1.0,

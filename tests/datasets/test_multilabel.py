@@ -12,10 +12,11 @@ from PIL import Image
 
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.datasets.describe import describe
-from fedballot.datasets.federation import FederationSpec, build
+from fedballot.datasets.federation import build
 from fedballot.datasets.multilabel import representative
 from fedballot.datasets.readers.chest import FINDINGS
 from fedballot.datasets.sources import load
+from fedballot.datasets.spec import FederationSpec
 
 SPEC = {
     "public_size": 100,

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from fedballot.core.errors import SettingsError
-from fedballot.datasets.federation import FederationSpec, build
+from fedballot.datasets.federation import build
 from fedballot.datasets.own_task import choose_classes
 from fedballot.datasets.sources import load
+from fedballot.datasets.spec import FederationSpec
 
 SPEC = FederationSpec(
     dataset="digits",

@@ -148,7 +148,6 @@ def test_a_new_setting_stays_at_its_default_unless_its_declaration_says_more(sit
         ({"domain_adaptation": 1e9, "abstain": False}, "domain_adaptation=1000000000.0; this site allows 0.0 to 10"),
         ({"min_clients": 1}, "min_clients=1; this site allows at least 2"),
         ({"noise_seed": 1}, "seeded noise protects nobody"),
-        ({"test_source": "private"}, "test_source='private'; this site allows public only"),
     ],
 )
 def test_what_a_server_sets_is_refused_beyond_the_built_in_limits(site: Site, changes: Any, words: str) -> None:

