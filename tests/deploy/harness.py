@@ -42,7 +42,7 @@ RUN = {
     "server_model": "logistic-regression",
     "epsilon": 40,
     "vote_fraction": 1,
-    "round_timeout_s": 500,
+    "round_timeout_s": 120,
     "secure_aggregation": False,  # but for the test that is about it
 }
 
