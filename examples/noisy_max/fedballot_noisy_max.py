@@ -55,7 +55,7 @@ class NoisyMax(Mechanism):
         """Winners (Q,) of exact counts (Q, C); ties go to the smaller class."""
         scale = math.ceil(self.scale * STEPS)
         drawn = discrete_laplace(scale, exact.size, noise)
-        while self.noise == "exponential" and (negative := drawn < 0).any():  # what is left has the exponential's odds
+        while self.noise == "exponential" and (negative := drawn < 0).any():  # what is left is exponential
             drawn[negative] = discrete_laplace(scale, int(negative.sum()), noise)
         return np.asarray((exact.astype(np.int64) * STEPS + drawn.reshape(exact.shape)).argmax(axis=1))
 

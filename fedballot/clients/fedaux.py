@@ -22,6 +22,7 @@ from fedballot.clients.private_heads import (
     pack,
 )
 from fedballot.clients.workspace import EVALUATED
+from fedballot.core.seeds import seed_of
 from fedballot.distillation.certainty import score
 from fedballot.learners.registry import make_learner
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
@@ -53,7 +54,7 @@ class FedauxFClient(HeadClient[FedauxFSettings]):
             names[workspace.client_id % len(names)],
             n_classes=len(workspace.data.classes),
             input_shape=(features.width,),
-            seed=int(np.random.SeedSequence([settings.seed, workspace.client_id]).generate_state(1)[0]),
+            seed=seed_of(settings.seed, workspace.client_id),
             device=workspace.device,
             epochs=settings.epochs,
             batch_size=settings.batch_size,

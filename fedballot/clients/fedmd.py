@@ -18,6 +18,7 @@ from scipy.special import softmax
 from fedballot.clients.base import Arrays, BallotClient, Release, request_name
 from fedballot.clients.workspace import Refusal
 from fedballot.core.folders import ClientFolder
+from fedballot.core.seeds import Stream, seed_of
 from fedballot.datasets.examples import Examples
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
@@ -28,7 +29,6 @@ from fedballot.wire.packing import WireError
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
-PRETRAINING = 3  # stream of the run's seed: all clients with the same kind of network begin with the same one
 
 
 S = TypeVar("S", bound=FedmdSettings)
@@ -196,7 +196,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
                 name,
                 n_classes=len(workspace.data.classes),
                 input_shape=workspace.data.public_x.shape[1:],
-                seed=int(np.random.SeedSequence([settings.seed, PRETRAINING]).generate_state(1)[0]),
+                seed=seed_of(settings.seed, Stream.PRETRAINING),
                 device=workspace.device,
                 epochs=settings.pretrain_epochs,
                 batch_size=settings.public_batch_size,

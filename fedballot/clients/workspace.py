@@ -13,6 +13,7 @@ import numpy.typing as npt
 from fedballot.core.errors import FedballotError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.metrics import auc_per_class, confusion_matrix
+from fedballot.core.seeds import seed_of
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
@@ -135,7 +136,7 @@ class Workspace(Generic[S]):
     ) -> Learner:
         """An untrained learner, seeded by the run's seed, the client's number and, where given, further numbers."""
         settings = self.settings
-        seed = int(np.random.SeedSequence([settings.seed, self.client_id, *streams]).generate_state(1)[0])
+        seed = seed_of(settings.seed, self.client_id, *streams)
         return make_learner(
             name,
             n_classes=len(self.data.classes),

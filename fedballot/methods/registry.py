@@ -43,6 +43,11 @@ def all_methods() -> dict[str, Method]:
     return out
 
 
+def entry_paths() -> list[str]:
+    """Import paths of the methods that installed packages add."""
+    return [entry.value for entry in entry_points(group=GROUP)]
+
+
 def load_method(path: str) -> Method:
     """The method at ``package.module:NAME``.
 

@@ -92,7 +92,7 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
         space = fit_embedding(self.public.features, most)
         inputs = space.transform(self.public.features[rows])
         self.progress.start("server: student", 1)
-        student = self.new_student(inputs.shape[1:], (2, 0)).distill(inputs, soft.astype(np.float32))
+        student = self.new_student(inputs.shape[1:], 0).distill(inputs, soft.astype(np.float32))
         self.progress.advance(1)
         scores = student.predict_logits(space.transform(self.test_features()))
         right = {"label_accuracy": float(np.mean(labels == truth))}

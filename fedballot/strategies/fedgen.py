@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from fedballot.clients.fedgen import answer_codec
 from fedballot.clients.weights import Floats
+from fedballot.core.seeds import Stream, seed_of
 from fedballot.distillation.aggregation import class_weights
 from fedballot.learners.base import FloatArray
 from fedballot.settings.weights import FedgenSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.weights import WeightsStrategy
 
-GENERATOR_STREAM = 7  # of the run's seed
 COUNTS_WARNING = (
     "Each client tells the exact number of its records of each class, in every round, and all are told the share of "
     "each class in the total; label_counts=false does without."
@@ -98,4 +98,4 @@ class FedgenStrategy(WeightsStrategy[FedgenSettings]):
         return {**super().outcome(), "warnings": [COUNTS_WARNING] if self.settings.label_counts else []}
 
     def _seed(self, number: int) -> int:
-        return int(np.random.SeedSequence([self.settings.seed, GENERATOR_STREAM, number]).generate_state(1)[0])
+        return seed_of(self.settings.seed, Stream.GENERATOR, number)

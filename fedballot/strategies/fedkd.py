@@ -15,6 +15,7 @@ from scipy.special import expit, softmax
 
 from fedballot.clients.fedkd import KdAnswer
 from fedballot.core.metrics import auc_per_class, mean_auc
+from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.distillation.aggregation import class_weights
 from fedballot.learners.base import Learner
@@ -41,7 +42,7 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         check_images(self.data.public_x.shape[1:], self.settings.answers)
-        order = np.random.default_rng([self.settings.seed, 1]).permutation(self.settings.public_size)
+        order = generator(self.settings.seed, Stream.QUERIES).permutation(self.settings.public_size)
         self.queries = np.sort(order[: self.settings.record_count])
 
     @property

@@ -16,6 +16,7 @@ from fedballot.clients.fedmd import answer_codec, consensus_codec
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
+from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.own import SITES
 from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
 from fedballot.privacy.ledger.ledger import SAMPLE
@@ -26,7 +27,6 @@ from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.wire.codec import Singles
 
 S = TypeVar("S", bound=FedmdSettings)
-STREAM = 4  # of the run's seed, for the public records of each round
 SHOWN = 64  # public images kept for the report
 
 
@@ -47,7 +47,7 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
 
     def queries(self, server_round: int) -> npt.NDArray[np.int64]:
         """Public records of a round, sorted (line 11)."""
-        order = np.random.default_rng([self.settings.seed, STREAM, server_round]).permutation(self.settings.public_size)
+        order = generator(self.settings.seed, Stream.ROUND_QUERIES, server_round).permutation(self.settings.public_size)
         return np.sort(order[: self.settings.query_count])
 
     def request(self, server_round: int) -> Arrays:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.progress import Progress
+from fedballot.core.seeds import Stream, seed_of
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
@@ -146,8 +146,8 @@ class Hooks(ABC, Generic[S]):
     def save(self, folder: Any) -> None:
         """Write what the method keeps besides the result (released labels, the server's model)."""
 
-    def new_student(self, input_shape: tuple[int, ...], streams: Sequence[int] = (2,)) -> Learner:
-        """An untrained learner of the server's, seeded by the run's seed and these streams."""
+    def new_student(self, input_shape: tuple[int, ...], *numbers: int) -> Learner:
+        """An untrained learner of the server's, seeded by the run's seed; numbers tell several of them apart."""
         settings = self.settings
         if not isinstance(settings, ServerTraining):
             raise TypeError(f"{type(settings).__name__} lacks the part ServerTraining, which says how a server trains")
@@ -155,7 +155,7 @@ class Hooks(ABC, Generic[S]):
             settings.server_model,
             n_classes=len(self.data.classes),
             input_shape=input_shape,
-            seed=int(np.random.SeedSequence([settings.seed, *streams]).generate_state(1)[0]),
+            seed=seed_of(settings.seed, Stream.STUDENT, *numbers),
             device=self.device,
             epochs=settings.server_epochs,
             batch_size=settings.server_batch_size,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedballot.core.seeds import Stream, generator
 from fedballot.distillation.propagation import argmax_labels
 from fedballot.distillation.students import probabilities, train_student
 from fedballot.learners.base import Learner
@@ -37,7 +38,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         self.view: Extractor | None = None
         if settings.server_features:
             self.view = made(settings.server_features).fit(data.public_x)
-        order = np.random.default_rng([settings.seed, 1]).permutation(settings.public_size)
+        order = generator(settings.seed, Stream.QUERIES).permutation(settings.public_size)
         self.queries = np.sort(order[: settings.query_count])
 
     @property
@@ -102,4 +103,4 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         return sigma, cast, [warning] if warning else []
 
     def _new_student(self, input_shape: tuple[int, ...], number: int) -> Learner:
-        return self.new_student(input_shape, [2, number])
+        return self.new_student(input_shape, number)

@@ -15,6 +15,7 @@ from fedballot.clients.weights import Floats, difference_codec
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
+from fedballot.core.seeds import Stream, generator, seed_of
 from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
@@ -25,7 +26,6 @@ from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.strategies.hooks import Name
 
 S = TypeVar("S", bound=WeightsSettings)
-LEARNER_STREAM, COHORT_STREAM = 5, 6  # of the run's seed
 MEASURED = 1000  # test records after each round but the last
 
 
@@ -85,7 +85,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
             settings.model,
             n_classes=len(self.data.classes),
             input_shape=self.data.public_x.shape[1:],
-            seed=int(np.random.SeedSequence([settings.seed, LEARNER_STREAM, stream]).generate_state(1)[0]),
+            seed=seed_of(settings.seed, Stream.SHARED_MODEL, stream),
             device=self.device,
             **self.training,
             role="teacher",
@@ -104,7 +104,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
 
     def cohort(self, server_round: int, connected: list[Name]) -> list[Name]:
         size = min(self.settings.cohort_size, len(connected))
-        order = np.random.default_rng([self.settings.seed, COHORT_STREAM, server_round]).permutation(len(connected))
+        order = generator(self.settings.seed, Stream.COHORT, server_round).permutation(len(connected))
         return [connected[index] for index in np.sort(order[:size])]
 
     def needed(self, asked: int) -> int:

@@ -353,6 +353,7 @@ def test_a_sample_is_drawn_once_charged_and_all_that_a_client_reads(tmp_path: Pa
 
 def test_seats_of_a_small_client_stay_empty(tmp_path: Path) -> None:
     one = nfdp(tmp_path, min_size=1000, k=1000)
+    assert one.sampling == one.composition(None).parts["sample"] == NfdpSample(1000, 1000)
     drawn = one.sample()
     assert len(drawn) == 1000 and drawn.max() > 900
     assert len(one.own()) == (drawn < RECORDS).sum() < 100

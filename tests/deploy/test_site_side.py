@@ -70,7 +70,7 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "sites": ({}, {"clients": 4}, "clients=4, but this site joined a federation of 3"),
     "queries": ({"queries": 7}, {}, "8 queries are more than the 7 that this site allows"),
     "seeds": ({}, {"noise_seed": 1}, "seeded noise protects nobody"),
-    "answers": ({"least_clients": 3}, {"min_clients": 2}, "min_clients=2 asks for the answers of 2 sites"),
+    "answers": ({"least_clients": 3}, {"min_clients": 2}, "min_clients=2; this site allows at least 3"),
     "infinite targets": ({}, {"epsilon": float("inf")}, "epsilon=inf: this site releases nothing without noise"),
     "limits": ({}, {"epochs": 501}, "epochs=501; this site allows 1 to 500"),
     "colluders": ({"least_colluders": 1}, {}, "colluders=0; this site allows 1 to 1000000"),

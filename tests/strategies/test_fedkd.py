@@ -277,7 +277,7 @@ def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_p
 
     server.combine(1, [Answer(0, ballot, 0.0, 0.0)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedballot.strategies.one_shot.make_learner", lambda *_, **__: Remembers())
+        patch.setattr(server, "new_student", lambda *_: Remembers())
         server.distill(server.state()["consensus"])
     ((x, targets),) = asked
     assert np.array_equal(x[:50], server.data.public_x[server.queries])

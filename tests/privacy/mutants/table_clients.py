@@ -349,7 +349,7 @@ MUTANTS = (
         "name: np.asarray(exact[name]) if part.central else part.release(exact[name], self.noise(name, question))",
         "name: np.asarray(exact[name])",
         "what is charged leaves without noise",
-        (NOISE + "[votes-0]", NOISE + "[neighbours-2]", CHARGING + "test_a_failure_is_charged_and_answered_with_noise"),
+        (NOISE + "[votes-0]", NOISE + "[neighbours-2]"),
     ),
     Mutant(
         "clients/base.py",
@@ -655,7 +655,7 @@ MUTANTS = (
         "privacy/mechanisms/parts.py",
         "ServerNoise.cost",
         "return self.noisy.cost_if_drawn()",
-        "return self.noisy.cost()",
+        "return type(self.noisy.cost_if_drawn())(self.noisy.rate * self.noisy.cost_if_drawn().mu)",
         "a drawn client is charged at the amplified rate",
         (LEAVES + "test_a_client_that_is_drawn_is_charged_as_if_it_always_were",),
     ),
@@ -984,7 +984,7 @@ MUTANTS = (
     Mutant(
         "deploy/rules.py",
         "check_request",
-        '(not method.single_client, f"method {method.name!r} is one client\'s on its own: no site takes part in it"),',
+        '(not method.single_client, f"method {method.name!r} runs on a single client: no site takes part in it"),',
         '(True, ""),',
         "methods of one client",
         (SITE + "test_a_method_of_one_client_is_refused",),
