@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 import uuid
+from collections.abc import Iterable
 from typing import cast
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -25,6 +26,21 @@ from flwr.superlink.grid import InMemoryGrid
 
 RUN, TASK = 7, 1
 ALWAYS_S = 1e6
+
+
+class WireGrid(InMemoryGrid):
+    """A Grid whose replies have crossed the network; those of ``damaged`` nodes were cut short on the way."""
+
+    def __init__(self, factory: LinkStateFactory) -> None:
+        super().__init__(factory)
+        self.damaged: set[int] = set()
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        replies = super().pull_messages(message_ids)
+        return [
+            reply if reply.has_error() else _over_the_wire(reply, cut=reply.metadata.src_node_id in self.damaged)
+            for reply in replies
+        ]
 
 
 class Link:
@@ -49,7 +65,7 @@ class Link:
         self.state.run_ids[RUN] = RunRecord(run=run)
         self.state.task_store[TASK] = Task(task_id=TASK, run_id=RUN)
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = TASK, RUN, 1
-        self.grid = InMemoryGrid(factory)
+        self.grid = WireGrid(factory)
         self.grid.set_run(run)
         self.nodes = [self._register() for _ in range(clients)]
         self.seen: list[tuple[Message, Message]] = []
@@ -89,14 +105,14 @@ class Link:
 
     def _answer(self, client_id: int, message: Message) -> Message:
         try:
-            return _over_the_wire(self._app(message, _context(self.nodes[client_id], {"partition-id": client_id})))
+            return self._app(message, _context(self.nodes[client_id], {"partition-id": client_id}))
         except Exception as error:  # as Flower's own workers do
             return Message(Error(code=0, reason=str(error)), reply_to=message)
 
 
-def _over_the_wire(message: Message) -> Message:
-    """The message as Flower's objects that cross the network, and back."""
-    parts = {name: part.deflate() for name, part in get_all_nested_objects(message).items()}
+def _over_the_wire(message: Message, *, cut: bool = False) -> Message:
+    """The message as Flower's objects that cross the network, and back; raises where they are cut short."""
+    parts = {name: part.deflate()[: 40 if cut else None] for name, part in get_all_nested_objects(message).items()}
     copy = cast(Message, inflate_object_from_contents(message.object_id, parts))
     copy.metadata.__dict__["_message_id"] = message.metadata.message_id
     return copy

@@ -6,7 +6,7 @@ A message holds two records, both ways: the arrays, and the scalars beside them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
@@ -14,6 +14,7 @@ from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from fedballot.core.errors import RunError
 from fedballot.runs.engine import ServerSide
 from fedballot.strategies.base import BallotStrategy
 from fedballot.wire.messages import Reply, Request, Scalar, deserialise, serialise
@@ -76,22 +77,30 @@ def _exchange(grid: Grid, strategy: BallotStrategy[Any], server_round: int, time
     replies: list[Reply] = []
     began = time.monotonic()
     while waiting and (elapsed := time.monotonic() - began) < timeout_s + GRACE_S:
-        for message in grid.pull_messages(list(waiting)):
-            sender = waiting.pop(message.metadata.reply_to_message_id, None)
-            if sender is None:
-                continue
+        for message_id, sender in list(waiting.items()):
+            try:  # one at a time: what one client sends must not cost the answers of others
+                reply = _reply(sender, grid.pull_messages([message_id]))
+            except Exception as error:
+                failures.append(str(error) or type(error).__name__)
+            else:
+                if reply is None:
+                    continue
+                replies.append(reply)
+            del waiting[message_id]
             strategy.progress.advance()
-            if message.has_error():
-                failures.append(message.error.reason or "an error without a reason")
-                continue
-            try:
-                replies.append(Reply(sender, *unpack(message.content), arrived=time.time()))
-            except ValueError as error:
-                failures.append(str(error))
         if waiting:
             time.sleep(_pause_s(elapsed))
     strategy.progress.advance(len(waiting))
     strategy.take(server_round, replies, [*failures, *(f"no answer within {timeout_s:g} s" for _ in waiting)])
+
+
+def _reply(sender: str, messages: Iterable[Message]) -> Reply | None:
+    """The reply in what came for one message; None: nothing yet."""
+    for message in messages:
+        if message.has_error():
+            raise RunError(message.error.reason or "an error without a reason")
+        return Reply(sender, *unpack(message.content), arrived=time.time())
+    return None
 
 
 def _send(grid: Grid, requests: Sequence[Request], group: str, timeout_s: float) -> tuple[dict[str, str], list[str]]:

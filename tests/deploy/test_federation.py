@@ -53,7 +53,8 @@ def test_every_site_has_charged_its_own_ledger(federation, before, finished):
 
 def test_a_refusal_is_told_on_both_sides(federation, finished):
     with pytest.raises(RunError, match=r"policy: 3.*method 'standalone' is not allowed here"):
-        federation.run("alone", method="standalone", epsilon=None, vote_fraction=None, secure_aggregation=None)
+        unread = dict.fromkeys(("epsilon", "vote_fraction", "secure_aggregation", "server_model"))
+        federation.run("alone", method="standalone", **unread)
     for number in range(3):
         assert says(federation.processes.log(f"site{number}"), "refused")
     assert federation.result("alone")["status"] == "failed"

@@ -72,11 +72,12 @@ def test_what_cannot_be_used_is_counted_with_its_reason(tmp_path: Path) -> None:
             arrays = [arrays[0][:10]]
         return arrays, one, metrics
 
-    world = World("pate-fl", tmp_path / "r", {**VOTES, "clients": 9, "min_clients": 3}, broken)
+    world = World("pate-fl", tmp_path / "r", {**VOTES, "clients": 9, "min_clients": 2}, broken)
     world.link.late = {2}
+    world.link.grid.damaged = {world.link.nodes[6]}
     result = world.run()
-    assert (result["clients"]["asked"], result["clients"]["answered"]) == (9, 3)
-    assert result["clients"]["rejected"] == {"no answer": 3, "fingerprint": 1, "unreadable": 1, "shape": 1}
+    assert (result["clients"]["asked"], result["clients"]["answered"]) == (9, 2)
+    assert result["clients"]["rejected"] == {"no answer": 4, "fingerprint": 1, "unreadable": 1, "shape": 1}
     assert "another" not in result["clients"]["first_details"]["fingerprint"]
     assert world.progress.stages[0][1:] == [9, 9]
 
