@@ -1,5 +1,6 @@
 """Several labels per record for scikit-learn: one classifier of yes and no for each, on the records that know it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from fedballot.learners import checks
 from fedballot.learners.base import Loss, Progress
 from fedballot.learners.checks import FloatArray, Inputs, IntArray
 from fedballot.learners.objectives import Objective, name_of
+from fedballot.learners.options import LearnerOptions
 from fedballot.learners.sklearn_learner import ScikitLearner, WithoutWeights
 
 
@@ -20,9 +22,9 @@ class BinaryRelevance(WithoutWeights):
 
     warm_start = False
 
-    def __init__(self, name: str, *, n_classes: int, **kwargs: Any) -> None:
-        self.name, self.n_classes = name, n_classes
-        self._parts = [ScikitLearner(name, n_classes=2, **kwargs) for _ in range(n_classes)]
+    def __init__(self, name: str, options: LearnerOptions, template: Any) -> None:
+        self.name, self.n_classes = name, options.n_classes
+        self._parts = [ScikitLearner(name, replace(options, n_classes=2), template) for _ in range(self.n_classes)]
 
     def fit(
         self,

@@ -1,9 +1,8 @@
 """Any scikit-learn classifier behind the Learner protocol."""
 
-import importlib
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +20,7 @@ from fedballot.learners import checks, skops_io, storage
 from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD, WEIGHT_LEARNERS, Combine, Loss, Progress
 from fedballot.learners.checks import FloatArray, Inputs, IntArray
 from fedballot.learners.objectives import Objective, name_of
+from fedballot.learners.options import LearnerOptions
 
 _FLOOR = 1e-12
 _FOLDS = 3
@@ -63,7 +63,7 @@ class WithoutWeights:
 
 
 class ScikitLearner(WithoutWeights):
-    """A scikit-learn classifier. Build it with ``registry.make_learner``.
+    """A scikit-learn classifier, of which ``template`` is an unfitted one. Build it with ``registry.make_learner``.
 
     Each training starts anew: ``fit`` after ``distill`` forgets the distilled knowledge. Images are flattened
     and scaled to [0, 1]; feature vectors are taken as they are.
@@ -74,21 +74,14 @@ class ScikitLearner(WithoutWeights):
     def __init__(
         self,
         name: str,
-        *,
-        n_classes: int,
-        input_shape: tuple[int, ...],
-        seed: int,
-        epochs: int,
-        batch_size: int,
-        lr: float,
+        options: LearnerOptions,
+        template: Any,
     ) -> None:
         self.name = name
-        self.n_classes = n_classes
-        self.input_shape = input_shape
-        self._template = _estimator(name, seed, epochs, batch_size, lr)
-        self._seed = seed
-        self._weighted = has_fit_parameter(self._template, "sample_weight")
-        self._outputs = n_classes
+        self.n_classes, self.input_shape, self._seed = options.n_classes, options.input_shape, options.seed
+        self._template = template
+        self._weighted = has_fit_parameter(template, "sample_weight")
+        self._outputs = options.n_classes
         self._estimator: Any = None
 
     def fit(
@@ -211,7 +204,7 @@ class ScikitLearner(WithoutWeights):
             If the estimator holds types beyond the trusted list, so that it could not be loaded safely again.
         """
         content: bytes = skops_io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
-        foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(_TRUSTED))
+        foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(self._trusted(content)))
         if foreign:
             raise SettingsError(f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}")
         return content
@@ -223,7 +216,7 @@ class ScikitLearner(WithoutWeights):
     def loads(self, content: bytes, path: Path) -> Self:
         """Take up what :meth:`dumps` gave; ``path`` is for the error's words."""
         try:
-            state = skops_io.loads(content, trusted=_TRUSTED)
+            state = skops_io.loads(content, trusted=self._trusted(content))
         except Exception as error:  # skops raises whatever zip, JSON or numpy raise
             raise DataError(
                 f"{path}: not a skops file, a damaged one, or one with untrusted types ({error})"
@@ -235,6 +228,12 @@ class ScikitLearner(WithoutWeights):
             raise DataError(f"{path}: holds no fitted classifier")
         self._outputs, self._estimator = state["outputs"], state["estimator"]
         return self
+
+    def _trusted(self, content: bytes) -> list[str]:
+        """Types that may be loaded: of an estimator of another package its own as well, for that runs here anyway."""
+        home = type(self._template).__module__.partition(".")[0]
+        own = [] if home == "sklearn" else skops_io.get_untrusted_types(data=content)
+        return [*_TRUSTED, *(name for name in own if name.startswith(f"{home}."))]
 
     def _identity(self) -> dict[str, Any]:
         shape = "x".join(str(size) for size in self.input_shape)
@@ -298,27 +297,20 @@ def _fit(estimator: Any, flat: NDArray[Any], y: IntArray, weights: NDArray[np.fl
         return estimator.fit(flat, y) if weights is None else estimator.fit(flat, y, sample_weight=weights)
 
 
-def _estimator(name: str, seed: int, epochs: int, batch_size: int, lr: float) -> Any:
-    """The unfitted estimator of a name or import path, on one thread."""
-    paths: dict[str, tuple[str, dict[str, Any]]] = {
-        "logistic-regression": ("sklearn.linear_model:LogisticRegression", {"max_iter": 200}),
-        "random-forest": ("sklearn.ensemble:RandomForestClassifier", {}),
-        "gradient-boosting": ("sklearn.ensemble:HistGradientBoostingClassifier", {"early_stopping": False}),
-        "mlp": (
-            "sklearn.neural_network:MLPClassifier",
-            {"max_iter": max(1, epochs), "batch_size": batch_size, "learning_rate_init": lr},
-        ),
-        "knn": ("sklearn.neighbors:KNeighborsClassifier", {}),
-    }
-    path, parameters = paths.get(name, (name, {}))
-    module, _, attribute = path.partition(":")
+def new_estimator(name: str, kind: Callable[[], Any], parameters: dict[str, Any], seed: int) -> Any:
+    """An unfitted classifier with these parameters.
+
+    Raises
+    ------
+    SettingsError
+        If ``kind`` cannot be called without arguments, or makes no classifier.
+    """
     try:
-        estimator = getattr(importlib.import_module(module), attribute)()
-        fitting = is_classifier(estimator)  # which some that wrap another estimator cannot say
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise SettingsError(f"learner {name!r} cannot be made: {error}; give 'sklearn.module:Class'") from error
-    if not fitting:
+        estimator = kind()
+        classifies = is_classifier(estimator)  # which some that wrap another estimator cannot say
+    except (AttributeError, TypeError, ValueError) as error:
+        raise SettingsError(f"learner {name!r} cannot be made without arguments: {error}") from error
+    if not classifies:
         raise SettingsError(f"learner {name!r} is no classifier; give a scikit-learn class with fit and predict")
-    if "random_state" in estimator.get_params():
-        parameters["random_state"] = seed % 2**32
-    return estimator.set_params(**parameters)
+    seeded = {"random_state": seed % 2**32} if "random_state" in estimator.get_params() else {}
+    return estimator.set_params(**parameters, **seeded)

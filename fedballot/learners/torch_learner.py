@@ -20,6 +20,7 @@ from fedballot.learners import augment, checks, latent, nets, storage, training
 from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD, WEIGHT_LEARNERS, Combine, Loss, Progress
 from fedballot.learners.checks import FloatArray, Inputs, IntArray
 from fedballot.learners.objectives import Objective, Records, name_of
+from fedballot.learners.options import LearnerOptions
 from fedballot.learners.terms import Model
 
 _PREDICT_BATCH = {"cpu": 256, "cuda": 4096}  # on CPU twice as fast as 1024: activations stay in the cache
@@ -27,32 +28,26 @@ _LABEL_SHARE = 0.3
 
 
 class TorchLearner:
-    """A torch network behind the Learner protocol. Build it with ``registry.make_learner``."""
+    """A torch network behind the Learner protocol. Build it with ``registry.make_learner``.
+
+    ``factory`` makes the network of another package, see ``nets.foreign``; without one, ``name`` is one of ours.
+    """
 
     warm_start = True
 
     def __init__(
         self,
         name: str,
-        *,
-        n_classes: int,
-        input_shape: tuple[int, ...],
-        seed: int,
-        device: str,
-        epochs: int,
-        batch_size: int,
-        lr: float,
-        role: str,
+        options: LearnerOptions,
+        factory: Callable[..., object] | None = None,
     ) -> None:
-        self.name = name
-        self.n_classes = n_classes
-        self.input_shape = input_shape
-        self.device = _device(device)
-        self._seed, self._epochs, self._batch_size, self._lr = seed, epochs, batch_size, lr
-        self._student = role == "student"
-        self._build = nets.builder(name, input_shape)
-        if ":" in name:
-            with training.seeded(seed, self.device):  # foreign code: fail before the run, not in it
+        self.name, self.options = name, options
+        self.n_classes, self.input_shape = n_classes, input_shape = options.n_classes, options.input_shape
+        self.device = _device(options.device)
+        self._student = options.role == "student"
+        self._build = nets.foreign(name, factory, input_shape) if factory else nets.builder(name, input_shape)
+        if factory:
+            with training.seeded(options.seed, self.device):  # foreign code: fail before the run, not in it
                 nets.check_answers(name, self._build(n_classes), input_shape, n_classes)
         self._net: nn.Module | None = None
         self._outputs = n_classes
@@ -145,7 +140,7 @@ class TorchLearner:
         believed = self._tensor(checks.most_confident(confidence, len(x)))
         data = self._data(x)
         given = F.one_hot(self._tensor(labels.astype(np.int64)), self.n_classes).float() * believed[:, None]
-        warm_up = self._epochs // 3 if self_train else self._epochs
+        warm_up = self.options.epochs // 3 if self_train else self.options.epochs
 
         def plan(epoch: int, best: nn.Module) -> training.Epoch:
             targets = given
@@ -182,7 +177,7 @@ class TorchLearner:
         checks.check_labels(y, len(x), self.n_classes)
         net, data, labels = self._shareable(), self._data(x), self._tensor(y.astype(np.int64))
         self._check_each_alone(net, tuple(data.shape[1:]))
-        training.sgd_steps(net, _floats, data, labels, map(self._tensor, batches), combine, lr=self._lr)
+        training.sgd_steps(net, _floats, data, labels, map(self._tensor, batches), combine, lr=self.options.lr)
         self._fits += 1
         return self
 
@@ -278,7 +273,9 @@ class TorchLearner:
 
     def _stream(self) -> int:
         """Seed of the next fit: each has a stream of its own, also after a save and a load."""
-        return int.from_bytes(hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()[:8], "big", signed=True)
+        return int.from_bytes(
+            hashlib.sha256(f"{self.options.seed}/{self._fits}".encode()).digest()[:8], "big", signed=True
+        )
 
     def _train_on(
         self,
@@ -324,9 +321,9 @@ class TorchLearner:
                 net,
                 lambda rows: self._inputs(data[rows]),
                 plan,
-                epochs=self._epochs if epochs is None else epochs,
-                batch_size=self._batch_size if batch_size is None else batch_size,
-                lr=self._lr,
+                epochs=self.options.epochs if epochs is None else epochs,
+                batch_size=self.options.batch_size if batch_size is None else batch_size,
+                lr=self.options.lr,
                 average=self._student,
                 loss=loss,
                 temperature=temperature,
@@ -336,7 +333,7 @@ class TorchLearner:
             for term in terms:
                 term.close()
         if not all(bool(value.isfinite().all()) for value in self._net.state_dict().values()):
-            raise RunError(f"training of {self.name!r} diverged with lr = {self._lr:g}; use a smaller one")
+            raise RunError(f"training of {self.name!r} diverged with lr = {self.options.lr:g}; use a smaller one")
         self._fits += 1
         return self
 

@@ -23,8 +23,8 @@ from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
 from fedballot.core.progress import Progress
 from fedballot.datasets.federation import FederatedData, FederationSpec, build
 from fedballot.datasets.own import SITES
-from fedballot.learners.extractors import SIMCLR
-from fedballot.learners.registry import LEARNERS, make_learner
+from fedballot.learners import steps
+from fedballot.learners.registry import get_learner, make_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import METHODS, get_method
 from fedballot.privacy.ledger.ledger import Costs
@@ -46,9 +46,11 @@ def federated_data(settings: CommonSettings) -> FederatedData:
     return build(federation_spec(settings))
 
 
-def needs_torch(names: Sequence[str]) -> bool:
-    """Whether any of these learners is a torch one."""
-    return any(LEARNERS[name].needs_torch if name in LEARNERS else not name.startswith("sklearn.") for name in names)
+def needs_torch(settings: CommonSettings, names: Sequence[str]) -> bool:
+    """Whether any of these learners, or an extractor of the settings, is torch's."""
+    return any(get_learner(name).needs_torch for name in names) or any(
+        steps.needs_torch(chain) for chain in settings.of_kind("extractor") if chain
+    )
 
 
 def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
@@ -69,20 +71,19 @@ def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
             epochs=settings.epochs,
             batch_size=settings.batch_size,
             lr=settings.lr,
-            role="teacher",
             multi_label=data.multi_label,
         )
 
 
 def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
-    """``cpu`` or ``cuda``: what `device` means on this machine for these learners; torch is imported only for its own.
+    """``cpu`` or ``cuda``: what `device` means here for these learners; torch is imported only for its own.
 
     Raises
     ------
     SettingsError
         If cuda is asked for and there is none.
     """
-    if settings.device == "cpu" or not needs_torch(names) or importlib.util.find_spec("torch") is None:
+    if settings.device == "cpu" or not needs_torch(settings, names) or importlib.util.find_spec("torch") is None:
         return "cpu"
     import torch
 
@@ -100,12 +101,6 @@ def trained_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
     return (settings.server_model,) if method.single_client else settings.client_models
 
 
-def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
-    """Feature extractors named by the settings that need torch: modules by import path, and pretrained ones."""
-    firsts = (chain.partition("+")[0] for chain in settings.of_kind("extractor"))
-    return tuple(first for first in firsts if ":" in first or first.startswith(SIMCLR))
-
-
 @lru_cache(maxsize=1)
 def prepare_worker(with_torch: bool) -> None:
     """Once per worker process: one torch thread, since the workers share the cores."""
@@ -118,8 +113,8 @@ def prepare_worker(with_torch: bool) -> None:
 def make_client(method_name: str, settings: CommonSettings, clients_root: Path, client_id: int) -> BallotClient[Any]:
     """The client of this number in an experiment on one machine."""
     method = get_method(method_name)
-    models = (*trained_models(method, settings), *torch_extractors(settings))
-    prepare_worker(needs_torch(models))
+    models = trained_models(method, settings)
+    prepare_worker(needs_torch(settings, models))
     workspace = Workspace(
         client_id=client_id,
         settings=settings,
@@ -331,7 +326,7 @@ def make_server(
     strategy = method.strategy(
         settings,
         data=data,
-        device=resolve_device(settings, (settings.server_model, *torch_extractors(settings))),
+        device=resolve_device(settings, (settings.server_model,)),
         nodes=method.nodes(settings),
         fingerprint=data.public_fingerprint,
         request_id=folder.request,

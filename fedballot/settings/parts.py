@@ -9,6 +9,7 @@ from typing import Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import Settings, setting
+from fedballot.datasets.partitions import check_partition
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 
 
@@ -39,8 +40,12 @@ class CommonSettings(Settings):
         "ignored: any public records will do, models answer for the private classes (needs test_source=private)",
         site_limit=(),
     )
-    partition: Literal["iid", "dirichlet", "classes-per-client", "by-group", "subclass-per-client"] = setting(
-        "iid", "how private records go to clients", reads="server", headline=True
+    partition: str = setting(
+        "iid",
+        "how private records go to clients: iid, dirichlet, classes-per-client, by-group, subclass-per-client, or one "
+        "that another package has (package.module:NAME)",
+        reads="server",
+        headline=True,
     )
     alpha: float = setting(0.5, "concentration of the Dirichlet partition", above=0, reads="server", headline=True)
     classes_per_client: int = setting(
@@ -84,6 +89,7 @@ class CommonSettings(Settings):
 
     def check(self) -> None:
         super().check()
+        check_partition(self.partition)
         if self.min_clients > self.clients:
             raise SettingsError(
                 f"min_clients={self.min_clients} is more than clients={self.clients}: ask for at most all of them"

@@ -80,7 +80,6 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
             epochs=settings.server_epochs,
             batch_size=settings.server_batch_size,
             lr=settings.server_lr,
-            role="teacher",
         )
 
     def load(self, learner: Learner, weights: Floats) -> Learner:
