@@ -210,6 +210,7 @@ def test_runs_with_learners_and_extractors_of_a_package(package: Path, tmp_path:
     assert result["metrics"]["server_accuracy"] > 0.7
 
 
+@pytest.mark.slow
 def test_the_command_runs_with_them_on_its_workers(package: Path, tmp_path: Path) -> None:
     path = os.pathsep.join([str(package), str(Path(__file__).parents[2])])
     command = [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", "--quiet", "--out", str(tmp_path / "run")]
