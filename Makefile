@@ -25,10 +25,12 @@ test-faults: .venv/test
 hostile: .venv/test
 	OMP_NUM_THREADS=1 FEDBALLOT_HOSTILE=100000 $(BIN)/python -m pytest tests/deploy/test_hostile_server.py tests/deploy/test_hostile_masks.py
 
-# a newer Flower: what stands on it, and one federation of real processes (tests/privacy does without Flower)
+# a newer Flower and its Message API: what stands on them, a run on Ray, and one federation of real processes
 test-flwr-1.42: .venv-flwr-1.42/test
 	OMP_NUM_THREADS=1 .venv-flwr-1.42/bin/python -m pytest -n 2 --no-loadscope-reorder \
-	  tests/clients tests/strategies tests/wire/test_packing.py tests/test_sim.py::test_a_run_writes_a_whole_result \
+	  tests/clients tests/strategies tests/runs/test_message_api.py tests/runs/test_flower_apis.py \
+	  tests/test_sim.py::test_a_run_writes_a_whole_result \
+	  tests/test_sim.py::test_broken_clients_are_counted_and_the_run_goes_on \
 	  tests/deploy/test_federation.py::test_three_kinds_of_models_teach_the_server
 
 check: .venv/test

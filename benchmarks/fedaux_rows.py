@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.clients.base import Workspace
+from fedballot.clients.workspace import Workspace
 from fedballot.core.files import write_json
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
-from fedballot.methods.registry import METHODS, settings_types
+from fedballot.methods.registry import get_method, settings_types
 from fedballot.runs.engine import federated_data, prepare_worker
 from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.strategies.base import Answer
@@ -94,7 +94,7 @@ def rows() -> Iterator[Row]:
 def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
     """One round of the method's own client and Strategy."""
     words = [*given, *row.settings, f"alpha={row.alpha}", f"seed={seed}", "evaluate_clients=false"]
-    method = METHODS[row.method]
+    method = get_method(row.method)
     settings = resolve(row.method, settings_types(), preset=preset, values=parse_assignments(words))
     data = federated_data(settings)
     clock = time.perf_counter()

@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
-from fedballot.clients.base import Workspace
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import names_of
-from fedballot.methods.registry import METHODS, settings_types
+from fedballot.methods.registry import all_methods, get_method, settings_types
 from fedballot.runs.engine import federated_data, prepare_worker
 from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.wire.packing import payload_bytes
@@ -160,7 +160,7 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
     result = out / f"{line.table}-{word}.json"
     if result.exists():
         return dict(json.loads(result.read_text()))
-    method = METHODS[line.method]
+    method = get_method(line.method)
     words = parse_assignments(line.settings.split())
     own = {key: value for key, value in words.items() if key in names_of(method.settings)}
     settings = resolve(line.method, settings_types(), preset=line.preset, values={**own, "seed": seed})
@@ -247,7 +247,7 @@ def main() -> None:
     for table in given.rows:
         print(f"\n| {table} | ε | result | consensus | MB up | MB down | paper |\n|---|---|---|---|---|---|---|")
         for line in lines():
-            if line.table != table or line.method not in METHODS:
+            if line.table != table or line.method not in all_methods():
                 continue
             records = [run(line, seed, given.out) for seed in range(given.seeds)]
             scores = [score(record) for record in records]

@@ -24,7 +24,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
@@ -93,7 +93,7 @@ class Measured:
 
 def measure(line: Line, seed: int, common: list[str], out: Path) -> Measured:
     """Run a line with one seed. A common setting holds for the methods that know it."""
-    known = {field.name for field in dataclasses.fields(METHODS[line.method].settings)}
+    known = {field.name for field in dataclasses.fields(get_method(line.method).settings)}
     extra = [word for word in common if word.partition("=")[0] in known]
     words = [part for word in (*extra, *line.settings, f"seed={seed}") for part in ("--set", word)]
     folder = out / f"{line.table}-{line.name.replace(' ', '-')}-{seed}"

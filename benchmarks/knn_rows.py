@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
-from fedballot.clients.base import Workspace
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build

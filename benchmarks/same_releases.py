@@ -1,6 +1,6 @@
 """Whether two versions of the code release the same numbers, bit for bit, in seeded runs of every method.
 
-    PYTHONPATH=CHECKOUT python benchmarks/same_releases.py record OUT    # that checkout's numbers, in 2 minutes
+    PYTHONPATH=CHECKOUT python benchmarks/same_releases.py record OUT    # that checkout's numbers, 2 CPU minutes
     python benchmarks/same_releases.py compare BEFORE AFTER              # what differs; exit code 1 if anything does
 
 A run goes through the command line, so modules may move. It is written in the newest words: where a checkout knows
@@ -102,7 +102,7 @@ def assignments(case: str, scratch: Path) -> tuple[str, list[str]]:
         name = key if key in allowed else older(key)
         if name in allowed:
             chosen[name] = older(value) if value not in allowed[name] and older(value) in allowed[name] else value
-        elif key in special and special[key] != COMMON.get(key):
+        elif key in special and key not in COMMON:
             raise SystemExit(f"{case}: {method} has no setting {key!r}")
     return method, [f"{name}={value}" for name, value in chosen.items()]
 
@@ -180,24 +180,31 @@ def record(out: Path, names: list[str], jobs: int, ray: bool) -> int:
 # comparing
 
 
-def compare(before: Path, after: Path, numbers_only: bool) -> int:
+def compare(before: Path, after: Path, names: list[str], numbers_only: bool, more: bool) -> int:
     """Print what differs; 1 if anything does."""
     one, other = (json.loads((folder / "cases.json").read_text()) for folder in (before, after))
-    wrong = 0
-    for case in sorted({*one, *other}):
-        if case not in one or case not in other:
-            lines = [f"only in {before if case in one else after}"]
-        else:
-            lines = differing(one[case]["facts"], other[case]["facts"], numbers_only)
-            left, right = one[case]["arrays"], other[case]["arrays"]
-            for name in sorted(key for key in {*left, *right} if left.get(key) != right.get(key)):
-                lines.append(f"{name}: {left.get(name, 'nothing')} -> {right.get(name, 'nothing')}")
-                if name in left and name in right:
-                    lines[-1] += distance(*(np.load(f / "arrays" / f"{case}.npz")[name] for f in (before, after)))
+    one, other = ({case: record for case, record in side.items() if case in names} for side in (one, other))
+    for folder, alone in ((before, one.keys() - other), (after, other.keys() - one)):
+        if alone:
+            print(f"only in {folder}: {', '.join(sorted(alone))}")
+    wrong = len(one.keys() ^ other.keys())
+    for case in sorted(one.keys() & other):
+        (left, left_facts), (right, right_facts) = (
+            (side[case]["arrays"], side[case]["facts"]) for side in (one, other)
+        )
+        if more:
+            right, right_facts = (
+                {k: v for k, v in x.items() if k in y} for x, y in ((right, left), (right_facts, left_facts))
+            )
+        lines = differing(left_facts, right_facts, numbers_only)
+        for name in sorted(key for key in {*left, *right} if left.get(key) != right.get(key)):
+            lines.append(f"{name}: {left.get(name, 'nothing')} -> {right.get(name, 'nothing')}")
+            if name in left and name in right:
+                lines[-1] += distance(*(np.load(f / "arrays" / f"{case}.npz")[name] for f in (before, after)))
         wrong += bool(lines)
         if lines:
-            print("\n   ".join([f"{case}: {len(lines)} differences", *lines[:SHOWN]]))
-            print("   …" * (len(lines) > SHOWN))
+            rest = [f"… and {len(lines) - SHOWN} more"] * (len(lines) > SHOWN)
+            print("\n   ".join([f"{case}: {len(lines)} differences", *lines[:SHOWN], *rest]))
     cases = len({*one, *other})
     print(f"{cases - wrong} of {cases} cases are the same")
     return int(wrong > 0 or not cases)
@@ -206,7 +213,7 @@ def compare(before: Path, after: Path, numbers_only: bool) -> int:
 def differing(left: Facts, right: Facts, numbers_only: bool) -> list[str]:
     """A line for each fact that differs; texts count unless only numbers are asked for."""
     keys = sorted(key for key in {*left, *right} if left.get(key) != right.get(key))
-    texts = {key for key in keys if all(side.get(key, "“")[0] == "“" for side in (left, right))}
+    texts = {key for key in keys if all(side.get(key, "“")[:1] in ("“", "") for side in (left, right))}
     return [
         f"{k}: {left.get(k, 'nothing')} -> {right.get(k, 'nothing')}" for k in keys if not (numbers_only and k in texts)
     ]
@@ -214,7 +221,7 @@ def differing(left: Facts, right: Facts, numbers_only: bool) -> list[str]:
 
 def distance(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> str:
     """How far apart two arrays are, where they can be compared."""
-    if left.shape != right.shape or left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf":
+    if not left.size or left.shape != right.shape or left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf":
         return ""
     gap = np.abs(left.astype(np.float64) - right.astype(np.float64))
     return f" ({np.count_nonzero(gap)} of {gap.size} numbers, by {gap.max():.3g} at most)"
@@ -225,16 +232,18 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     recorder = verbs.add_parser("record", help="run every case with the fedballot on PYTHONPATH")
     recorder.add_argument("out", type=Path)
-    recorder.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES), metavar="CASE")
     recorder.add_argument("--jobs", type=int, default=2, help="runs at a time")
     recorder.add_argument("--ray", action="store_true", help="on Ray, as `fedballot run` does by itself; slow")
     comparer = verbs.add_parser("compare", help="print what differs; exit code 1 if anything does")
     comparer.add_argument("before", type=Path)
     comparer.add_argument("after", type=Path)
     comparer.add_argument("--numbers", action="store_true", help="differing sentences do not count")
+    comparer.add_argument("--more", action="store_true", help="what AFTER holds beyond BEFORE does not count")
+    for verb in (recorder, comparer):
+        verb.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES), metavar="CASE")
     chosen = parser.parse_args()
     if chosen.verb == "compare":
-        return compare(chosen.before, chosen.after, chosen.numbers)
+        return compare(chosen.before, chosen.after, chosen.only, chosen.numbers, chosen.more)
     return record(chosen.out, chosen.only, chosen.jobs, chosen.ray)
 
 

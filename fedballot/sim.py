@@ -33,7 +33,7 @@ from fedballot.runs.engine import (
 )
 from fedballot.runs.flower_api import flower_api
 from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, server_models
 
 
 def simulate(
@@ -68,7 +68,7 @@ def simulate(
     """
     method = get_method(method_name)
     models = trained_models(method, settings)
-    check_learners(settings, (*models, settings.server_model))
+    check_learners(settings, (*models, *server_models(settings)))
     folder = RunFolder.open(out, method_name, settings, resume=resume)
     nodes = method.nodes(settings)
     workers = min(settings.worker_count, nodes)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import hypothesis
 import pytest
 
 os.environ["COLUMNS"] = "160"  # tables wrap alike wherever the tests run
 
-from fedballot.core.setting import build
+from fedballot.core.setting import Settings, build, names_of
 from fedballot.settings.voting import PateSettings
 
 hypothesis.settings.register_profile("no-deadline", deadline=None)  # a shared machine stalls now and then
 hypothesis.settings.load_profile("no-deadline")
+
+S = TypeVar("S", bound=Settings)
 
 SMALL = {
     "dataset": "digits",
@@ -26,6 +29,16 @@ SMALL = {
     "server_model": "logistic-regression",
     "workers": 2,
 }
+
+
+def fitting(kind: type[Settings], layer: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a layer that many methods share, what this one has."""
+    return {name: value for name, value in layer.items() if name in names_of(kind)}
+
+
+def small_settings(kind: type[S], *layers: Mapping[str, Any]) -> S:
+    """Settings of a kind: those of ``SMALL`` that it has, then further layers."""
+    return build(kind, fitting(kind, SMALL), *layers)
 
 
 @pytest.fixture

@@ -14,11 +14,24 @@ from flwr.server.client_proxy import ClientProxy
 
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs.engine import check_learners, make_client, make_server, trained_models
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, server_models
+
+
+class Counting(Silent):
+    """Progress that is written down."""
+
+    def __init__(self) -> None:
+        self.stages: list[list[Any]] = []
+
+    def start(self, label: str, total: int) -> None:
+        self.stages.append([label, total, 0])
+
+    def advance(self, steps: int = 1) -> None:
+        self.stages[-1][2] += steps
 
 
 class Here(ClientProxy):
@@ -45,8 +58,8 @@ def run_here(
     method_name: str, settings: CommonSettings, out: Path, *, resume: bool = False, client: Any = None
 ) -> dict[str, Any]:
     """As :func:`fedballot.sim.simulate`, in a tenth of the time; ``client(context)`` stands in for the method's own."""
-    method = METHODS[method_name]
-    check_learners(settings, (*trained_models(method, settings), settings.server_model))
+    method = get_method(method_name)
+    check_learners(settings, (*trained_models(method, settings), *server_models(settings)))
     folder = RunFolder.open(out, method_name, settings, resume=resume)
     side = make_server(method, settings, folder, workers=1, progress=Silent())
     server = BallotServer(side.strategy, side.finish)

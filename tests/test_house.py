@@ -41,23 +41,14 @@ LONGEST = 300  # lines of a file
 
 # Debts. Each list may only shrink: an entry that keeps the rule fails too.
 TOO_LONG = {
-    "clients/base.py",
-    "clients/private_heads.py",
-    "cli/main.py",
     "learners/extractors.py",
     "learners/sklearn_learner.py",
     "learners/torch_learner.py",
-    "methods/registry.py",
-    "privacy/accounting/accountants.py",
     "privacy/guarantee.py",
     "privacy/ledger/ledger.py",
     "privacy/mechanisms/votes.py",
-    "runs/engine.py",
-    "settings/parts.py",
-    "studies/audit_clients.py",
 }
 STILL_CIRCLES = {
-    "fedballot.cli.deploy, fedballot.cli.main",
     "fedballot.datasets.federation, fedballot.datasets.own_task",
 }
 

@@ -26,15 +26,14 @@ from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
-from fedballot.methods.registry import METHODS
-from fedballot.runs import legacy_api, message_api
+from fedballot.methods.registry import get_method
 from fedballot.runs.engine import make_client, make_server
+from fedballot.runs.flower_api import flower_api
 from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import PateSettings
 from fedballot.sim import LogFile, simulate
-from tests.conftest import SMALL
-from tests.inprocess import run_here
+from tests.conftest import SMALL, small_settings
+from tests.inprocess import Counting, run_here
 
 pytestmark = pytest.mark.slow
 
@@ -48,24 +47,11 @@ def test_a_full_disk_does_not_fill_the_terminal_with_what_the_log_lost(capsys):
     assert capsys.readouterr().err == ""
 
 
-class Counting(Silent):
-    """Progress that is written down."""
-
-    def __init__(self) -> None:
-        self.stages: list[list[object]] = []
-
-    def start(self, label: str, total: int) -> None:
-        self.stages.append([label, total, 0])
-
-    def advance(self, steps: int = 1) -> None:
-        self.stages[-1][2] += steps
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """One whole PATE-FL run on real digits, with two kinds of scikit-learn learners."""
     out, progress = tmp_path_factory.mktemp("runs") / "pate", Counting()
-    settings = build(PateSettings, SMALL, {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn"})
+    settings = small_settings(PateSettings, {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn"})
     return out, settings, simulate("pate-fl", settings, out, resume=False, progress=progress), progress
 
 
@@ -126,7 +112,7 @@ def test_resuming_a_finished_run_changes_no_release(run):
 
 @pytest.mark.parametrize("method", ["standalone", "centralized"])
 def test_baselines_have_the_same_result_format(method, tmp_path):
-    result = run_here(method, build(CommonSettings, SMALL), tmp_path / "r")
+    result = run_here(method, small_settings(get_method(method).settings), tmp_path / "r")
     kind = "server_accuracy" if method == "centralized" else "client_accuracy"
     value = result["metrics"][kind]
     assert (value["mean"] if isinstance(value, dict) else value) > 0.8
@@ -162,11 +148,10 @@ def _broken_client(settings, root: Path, context: Context):
 BROKEN = {"epsilon": 40, "clients": 12, "student": "argmax"}
 
 
-@pytest.mark.parametrize("api", [legacy_api, message_api])
-def test_broken_clients_are_counted_and_the_run_goes_on(api, tmp_path):
-    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 6})
+def test_broken_clients_are_counted_and_the_run_goes_on(tmp_path):
+    out, settings = tmp_path / "r", small_settings(PateSettings, BROKEN, {"min_clients": 6})
     folder = RunFolder.open(out, "pate-fl", settings, resume=False)
-    side = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+    side, api = make_server(get_method("pate-fl"), settings, folder, workers=2, progress=Silent()), flower_api()
     run_simulation(
         server_app=api.server_app(lambda context: side),
         client_app=api.client_app(partial(_broken_client, settings, out / "clients")),
@@ -191,7 +176,7 @@ def test_broken_clients_are_counted_and_the_run_goes_on(api, tmp_path):
 
 
 def test_too_many_broken_clients_are_a_clear_error(tmp_path):
-    out, settings = tmp_path / "r", build(PateSettings, SMALL, BROKEN, {"min_clients": 10})
+    out, settings = tmp_path / "r", small_settings(PateSettings, BROKEN, {"min_clients": 10})
     with pytest.raises(RunError, match="only 6 of 12 clients"):
         run_here("pate-fl", settings, out, client=partial(_broken_client, settings, out / "clients"))
     result = json.loads((out / "result.json").read_text())
@@ -243,7 +228,7 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     ids=lambda change: "-".join(change),
 )
 def test_corners_run(change, tmp_path):
-    settings = build(PateSettings, SMALL, {"epsilon": 40, "clients": 3, "evaluate_clients": "false"}, change)
+    settings = small_settings(PateSettings, {"epsilon": 40, "clients": 3, "evaluate_clients": "false"}, change)
     result = run_here("pate-fl", settings, tmp_path / "r")
     assert result["status"] == "done"
     assert 0 <= result["metrics"]["server_accuracy"] <= 1
@@ -295,5 +280,5 @@ def test_settings_that_cannot_work_are_refused_before_anything_starts(tmp_path):
         ({"client_models": "cnn-smal"}, "cnn-small"),
     ):
         with pytest.raises(SettingsError, match=words):
-            simulate("pate-fl", build(PateSettings, SMALL, change), tmp_path / "r", resume=False, progress=Silent())
+            simulate("pate-fl", small_settings(PateSettings, change), tmp_path / "r", resume=False, progress=Silent())
         assert not (tmp_path / "r" / "clients").exists()

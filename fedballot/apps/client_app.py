@@ -12,10 +12,15 @@ from fedballot.runs.run_config import client_number, clients_root, from_run_conf
 
 def client(context: Context) -> NumPyClient:
     """The site that this node's ``site`` file describes; without one, the client that its partition-id names."""
-    method, settings, out = from_run_config(context.run_config)
-    if site_file := context.node_config.get("site"):
+    site_file = context.node_config.get("site")
+    if site_file:
         from fedballot.deploy.client import SiteClient
+        from fedballot.deploy.rules import check_import
+        from fedballot.deploy.site_file import read_site
 
+        check_import(read_site(Path(str(site_file))), str(context.run_config.get("method", "")))
+    method, settings, out = from_run_config(context.run_config)
+    if site_file:
         return SiteClient(Path(str(site_file)), method, settings)
     return make_client(method.name, settings, clients_root(context, out), client_number(context))
 

@@ -143,7 +143,7 @@ def submit(
     json: Json = False,
 ) -> None:
     """Start a run on the federation's server and follow it; sites answer with their own records."""
-    from fedballot.cli import main as cli
+    from fedballot.cli.run import print_result, resolve
     from fedballot.datasets.own import SITES
     from fedballot.deploy import submit as submitting
     from fedballot.deploy.server import ServerFolder
@@ -152,7 +152,7 @@ def submit(
     if resume and (out is None or not (out / "run.json").exists()):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
     given = [f"dataset={SITES}", *(set_ or [])]
-    resolved = cli.resolve(method, preset, config, given, out, resume, deployed=True)
+    resolved = resolve(method, preset, config, given, out, resume, deployed=True)
     folder = (out or Path("runs") / f"{method}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     place = ServerFolder(server.absolute())
     run = submitting.submit(place, method, resolved, folder, resume=resume)
@@ -177,4 +177,4 @@ def submit(
     if json:
         terminal.print_json(result)
     else:
-        cli.print_result(result, folder, page)
+        print_result(result, folder, page)

@@ -1,14 +1,15 @@
 """What people ask about privacy before anything runs: `fedballot budget` and `fedballot audit`."""
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
+from fedballot.cli.options import Assignments, Json
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.privacy.guarantee import adjacency_note
@@ -18,74 +19,85 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedballot.privacy.audit.mechanisms import Finding
+    from fedballot.privacy.guarantee import Guarantee
+    from fedballot.privacy.mechanism import Composition
+    from fedballot.privacy.mechanisms.votes import NoisyVotes
     from fedballot.studies.budget import Plan
+    from fedballot.studies.spending import Spending
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Method = Annotated[str, typer.Argument(help="A name from `fedballot methods`.")]
 
 
 def budget(
     method: Method,
-    epsilon: Annotated[float | None, typer.Option(help="The budget: solve the noise for it.")] = None,
-    sigma: Annotated[float | None, typer.Option(help="The noise on each sum, in votes.")] = None,
-    queries: Annotated[int | None, typer.Option(help="Public records that clients vote on.")] = None,
-    votes: Annotated[int | None, typer.Option(help="Most votes of one client.")] = None,
-    vote_fraction: Annotated[float | None, typer.Option(help="The same as a share of the queries.")] = None,
-    clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Added to e^epsilon times any probability; keep it below 1/n.")
-    ] = None,
-    unit: Annotated[str | None, typer.Option(help="Whom the budget protects: client or record.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from a preset.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")] = None,
+    set_: Assignments = None,
+    budget_: Annotated[
+        float | None, typer.Option("--budget", help="Epsilon of a ledger: how many such runs does it pay for?")
+    ] = None,
+    classes: Annotated[int | None, typer.Option(help="Classes, where the noise depends on them.")] = None,
+    records: Annotated[int | None, typer.Option(help="Records of a client, where it depends on them.")] = None,
+    features: Annotated[int | None, typer.Option(help="Width of frozen features, or of their embedding.")] = None,
+    negatives: Annotated[int | None, typer.Option(help="Public records that score heads are trained against.")] = None,
+    weights: Annotated[int | None, typer.Option(help="Numbers in the model that is shared.")] = None,
     json: Json = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Where to draw the plan.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Where to draw the plan of votes.")] = None,
 ) -> None:
-    """Plan without running: noise for a budget, a budget for noise, and how many votes either allows."""
-    from fedballot.methods.registry import METHODS, get_method, settings_types
-    from fedballot.settings.voting import PateSettings, VotingSettings, mechanism
-    from fedballot.studies import budget as planning
+    """Plan without running: what a run costs, whom it protects, and for votes how much noise the budget needs."""
+    from fedballot.methods.registry import get_method, settings_types
+    from fedballot.privacy.mechanisms.votes import NoisyVotes
+    from fedballot.studies.spending import composition_of, spending
 
-    found = get_method(method)
-    kind = found.settings
-    if not issubclass(kind, VotingSettings):
-        able = ", ".join(name for name, one in METHODS.items() if issubclass(one.settings, VotingSettings))
-        raise SettingsError(
-            f"method {method!r} has no noisy votes to plan (it protects {found.protects}); there are some in: {able}"
-        )
-    if votes is not None and vote_fraction is not None:
-        raise SettingsError("--votes and --vote-fraction say the same in two ways: give one of them")
     if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
         raise SettingsError(f"--out {out}: must be a .png file in a folder that exists")
-    asked = {
-        "queries": queries,
-        "public_size": queries,  # a plan reads no data: the pool is as large as it must be
-        "vote_fraction": vote_fraction,
-        "clients": clients,
-        "delta": delta,
-        "unit": unit,
-    }
-    preset_says = preset_layers(load_preset(preset), found.name, settings_types(found)) if preset else []
-    values = {key: value for key, value in asked.items() if value is not None} | parse_assignments(set_ or [])
-    if epsilon is None and sigma is None and not any({"epsilon", "sigma"} & {*one} for one in [*preset_says, values]):
-        raise SettingsError(
-            "nothing to plan for: give --epsilon (the noise is solved) or --sigma (epsilon is worked out)"
-        )
-    values |= {key: value for key, value in (("epsilon", epsilon), ("sigma", sigma)) if value is not None}
+    found = get_method(method)
+    assigned: dict[str, Any] = parse_assignments(set_ or [])
+    # a plan reads no data: the pool is as large as it must be
+    values = {"public_size": assigned["queries"], **assigned} if "queries" in assigned else assigned
     chosen = resolve(found.name, settings_types(found), preset=preset, values=values)
-    assert isinstance(chosen, VotingSettings)  # as its type is
-    if votes is not None:
-        if not isinstance(chosen, PateSettings):
-            raise SettingsError(f"--votes {votes}: clients of {method} vote on every query; leave it out")
-        if not 1 <= votes <= chosen.query_count:
-            raise SettingsError(f"--votes {votes}: must lie between 1 and the number of queries, {chosen.query_count}")
-        chosen = replace(chosen, vote_fraction=votes / chosen.query_count)
-    noisy = mechanism(chosen)
-    if noisy is None:
-        raise SettingsError("epsilon=inf is no budget: give a finite --epsilon, or --sigma")
-    target = chosen.epsilon if epsilon is not None or not chosen.sigma else None
-    plan = planning.make_plan(noisy, chosen.delta, chosen.unit, target)
-    guarantees = noisy.guarantees(chosen.delta, secure=chosen.secure_aggregation, clients=chosen.clients)
+    facts = {
+        "classes": classes,
+        "records": records,
+        "features": features,
+        "negatives": negatives,
+        "weights": weights,
+    }
+    composition = composition_of(chosen, facts)
+    spent = spending(composition, budget_)
+    (first, *more) = composition.parts.values()
+    if isinstance(first, NoisyVotes) and not more:
+        preset_says = preset_layers(load_preset(preset), found.name, settings_types(found)) if preset else []
+        named = any("epsilon" in layer for layer in [*preset_says, values])
+        _plan_votes(first, chosen, composition, spent, method, named, json, out)
+        return
+    if out is not None:
+        raise SettingsError(f"--out {out}: there is a figure of noisy votes only; leave it out")
+    guarantees = composition.guarantees()
+    if json:
+        terminal.print_json(
+            {"method": method, **spent.to_dict(), "guarantees": [guarantee.worded() for guarantee in guarantees]}
+        )
+        return
+    _print_spending(spent, f"{method}, planned")
+    _print_guarantees(guarantees, guarantees[0])
+
+
+def _plan_votes(
+    noisy: "NoisyVotes",
+    chosen: Any,
+    composition: "Composition",
+    spent: "Spending",
+    method: str,
+    budgeted: bool,
+    json: bool,
+    out: Path | None,
+) -> None:
+    """The plan of noisy votes: their noise against epsilon, by three accountants, and a figure."""
+    from fedballot.studies import budget as planning
+
+    target = chosen.epsilon if budgeted or not chosen.sigma else None
+    plan = planning.make_plan(noisy, composition.delta, composition.unit, target)
+    guarantees = composition.guarantees()
     if out is not None:
         from fedballot.report.budget_plot import planning_figure
 
@@ -93,19 +105,36 @@ def budget(
     if json:
         picture = {} if out is None else {"picture": str(out)}
         words = [guarantee.worded() for guarantee in guarantees]
-        terminal.print_json(
-            {"method": method, "clients": chosen.clients, **plan.to_dict(), "guarantees": words, **picture}
-        )
+        plain = {**plan.to_dict(), "spending": spent.to_dict(), "guarantees": words, **picture}
+        terminal.print_json({"method": method, "clients": chosen.clients, **plain})
         return
     _print_plan(plan, f"{method}, planned", chosen.clients, budgeted=target is not None)
-    own = next(guarantee for guarantee in guarantees if guarantee.unit == plan.unit)
+    if spent.runs is not None:
+        terminal.out.print(f"runs that the budget pays for: {numbers.count(spent.runs)}")
+    _print_guarantees(guarantees, next(one for one in guarantees if one.unit == plan.unit))
+    if out is not None:
+        terminal.out.print(f"picture: {escape(str(out))}")
+
+
+def _print_spending(spent: "Spending", title: str) -> None:
+    rows = [[f"{part.name}: {part.mechanism}", part.cost] for part in spent.parts]
+    rows.append(["answers of a client in a run", numbers.count(spent.releases)])
+    rows += [
+        [f"ε of a run for one {charge.unit} ({charge.adjacency})", numbers.epsilon(charge.epsilon)]
+        for charge in spent.charges
+    ]
+    rows.append(["δ", f"{numbers.delta(spent.delta)}, accountant: {spent.accountant}"])
+    if spent.runs is not None:
+        rows.append(["runs that the budget pays for", numbers.count(spent.runs)])
+    terminal.print_table(title, ("", ""), rows)
+
+
+def _print_guarantees(guarantees: "Sequence[Guarantee]", own: "Guarantee") -> None:
     terminal.out.print(f"[bold]In words:[/bold] {escape(own.sentence())}")
     if note := adjacency_note([guarantee.to_dict() for guarantee in guarantees]):
         terminal.out.print(escape(note))
     for warning in own.warnings():
         _warn(warning)
-    if out is not None:
-        terminal.out.print(f"picture: {escape(str(out))}")
 
 
 def _print_plan(plan: "Plan", title: str, clients: int, *, budgeted: bool) -> None:

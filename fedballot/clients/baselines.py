@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release
+from fedballot.clients.base import Arrays, BallotClient, Release
+from fedballot.clients.workspace import Refusal
 from fedballot.datasets.examples import Array
+from fedballot.settings.baselines import PooledSettings, StandaloneSettings
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire.messages import Config
 
+S = TypeVar("S", bound=CommonSettings)
 
-class MeasuringClient(BallotClient[CommonSettings]):
+
+class MeasuringClient(BallotClient[S], Generic[S]):
     """A client that answers any request with how well its model does: a measurement, not a release."""
 
     def question(self, arrays: Arrays, config: Config) -> None:
@@ -23,7 +27,7 @@ class MeasuringClient(BallotClient[CommonSettings]):
         return list(release.values())
 
 
-class StandaloneClient(MeasuringClient):
+class StandaloneClient(MeasuringClient[StandaloneSettings]):
     """A client that trains on its own records only."""
 
     def exact(self, question: None) -> Release:
@@ -39,7 +43,7 @@ class StandaloneClient(MeasuringClient):
         return told(figures)
 
 
-class CentralizedClient(MeasuringClient):
+class CentralizedClient(MeasuringClient[PooledSettings]):
     """One client that holds every client's records: what training on all of them at once would reach."""
 
     def exact(self, question: None) -> Release:

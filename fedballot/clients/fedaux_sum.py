@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from fedballot.clients.base import Arrays, BallotClient, Release
-from fedballot.clients.fedaux import FedauxfdpClient
+from fedballot.clients.class_sums import SumsClient
 from fedballot.clients.private_heads import HeadQuestion
 from fedballot.clients.summed import SummedClient
 from fedballot.privacy.mechanism import Facts
-from fedballot.settings.fedaux import FedauxfdpSumSettings, most_records, sums_form
+from fedballot.settings.class_sums import FedauxfdpSumSettings, most_records, sums_form
 from fedballot.wire.secagg import Form
 
 
-class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], FedauxfdpClient[FedauxfdpSumSettings]):
+class FedauxfdpSumClient(SummedClient[FedauxfdpSumSettings], SumsClient[FedauxfdpSumSettings]):
     """A client whose class sums, with a share of the noise, are added to the others' before anybody sees them."""
 
     def form(self) -> Form:

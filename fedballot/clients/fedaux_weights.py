@@ -9,16 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fedballot.clients.base import Arrays, Asked, Refusal, Release, request_name
-from fedballot.clients.private_heads import Features, HeadClient, HeadQuestion, fit_score_head
-from fedballot.clients.weights import Start, WeightsClient
+from fedballot.clients.base import Arrays, Asked, Release, request_name
+from fedballot.clients.frozen import PublicFeatures
+from fedballot.clients.private_heads import Features, FrozenClient, HeadQuestion, fit_score_head
+from fedballot.clients.weights import Start, WeightsClient, difference_codec
+from fedballot.clients.workspace import Refusal
 from fedballot.privacy.mechanism import Composition
 from fedballot.settings.fedaux import FedauxSettings
+from fedballot.wire.codec import Bundle, Halves
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import pack_halves
 
 
-class ScoreClient(HeadClient[FedauxSettings]):
+def score_codec(public: PublicFeatures) -> Halves:
+    """How a score head (p,) is sent."""
+    return Halves((public.features.shape[1] + 1,))
+
+
+def answer_codec(settings: FedauxSettings, size: int, public: PublicFeatures) -> Bundle:
+    """How an answer is sent: the difference of the weights (d,), and the score head (p,)."""
+    return Bundle((difference_codec(settings, size), score_codec(public)))
+
+
+class ScoreClient(FrozenClient[FedauxSettings]):
     """The score head of a client, by itself."""
 
     def composition(self, question: HeadQuestion) -> Composition:
@@ -28,6 +40,11 @@ class ScoreClient(HeadClient[FedauxSettings]):
         return {
             "scores": fit_score_head(Features(question.public, self.workspace.private()), self.workspace.settings.lam)
         }
+
+    def pack(self, question: HeadQuestion, release: Release) -> Arrays:
+        """The head (p,) that tells the two classes apart."""
+        pair = release["scores"]
+        return score_codec(question.public).pack(pair[1] - pair[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,5 +73,5 @@ class FedauxClient(WeightsClient[FedauxSettings]):
         return {**super().exact(question.weights), "scores": scores}
 
     def pack(self, question: FedauxQuestion, release: Release) -> Arrays:
-        pair = release["scores"]
-        return [*super().pack(question.weights, release), pack_halves(pair[1] - pair[0])]
+        """As :func:`answer_codec` reads it."""
+        return [*super().pack(question.weights, release), *ScoreClient(self.workspace).pack(question.scores, release)]

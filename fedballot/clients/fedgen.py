@@ -10,14 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.clients.base import Arrays, Refusal, Release
+from fedballot.clients.base import Arrays, Release
 from fedballot.clients.fedkd import class_counts
-from fedballot.clients.weights import Start, WeightsClient
+from fedballot.clients.weights import Start, WeightsClient, difference_codec
+from fedballot.clients.workspace import Refusal
 from fedballot.learners.base import Learner
 from fedballot.learners.objectives import Replay
 from fedballot.settings.weights import FedgenSettings
+from fedballot.wire.codec import Bundle, Counts, Singles
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import WireError, unpack_singles
+from fedballot.wire.packing import WireError
+
+
+def answer_codec(settings: FedgenSettings, size: int, n_classes: int) -> Bundle:
+    """How an answer is sent: the difference of the weights (d,), and class counts (C,) if the settings ask."""
+    difference = difference_codec(settings, size)
+    return Bundle((difference, Counts(n_classes)) if settings.label_counts else (difference,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +52,9 @@ class FedgenClient(WeightsClient[FedgenSettings]):
         return {**super().exact(question), "counts": counts}
 
     def pack(self, question: FedgenQuestion, release: Release) -> Arrays:
-        """The difference, and the class counts where the settings say that they are told."""
-        counts = [release["counts"].astype(np.int32)] if self.workspace.settings.label_counts else []
-        return [*super().pack(question, release), *counts]
+        settings, difference, counts = self.workspace.settings, release["difference"], release["counts"]
+        codec = answer_codec(settings, difference.size, counts.size)
+        return codec.pack([difference, counts] if settings.label_counts else [difference])
 
     def train(self, learner: Learner, number: int) -> None:
         """Train towards equation 5; in the first round there is no generator yet."""
@@ -60,9 +68,9 @@ class FedgenClient(WeightsClient[FedgenSettings]):
             raise Refusal("request", "a request must hold the weights, the generator's, and shares of labels if told")
         shares = np.full(n_classes, 1 / n_classes, dtype=np.float32)
         try:
-            generator = unpack_singles(arrays[0], (arrays[0].size,))
+            generator = Singles((arrays[0].size,)).read(arrays[:1])
             if settings.label_counts:
-                shares = unpack_singles(arrays[1], (n_classes,))
+                shares = Singles((n_classes,)).read(arrays[1:])
         except WireError as error:
             raise Refusal("request", f"the generator cannot be read: {error}") from error
         if shares.min() < 0 or shares.sum() <= 0:

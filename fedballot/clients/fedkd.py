@@ -5,20 +5,23 @@ Paper: "Preserving privacy in federated learning with ensemble cross-domain know
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Release, query_rows
+from fedballot.clients.base import Arrays, BallotClient, Release, query_rows
 from fedballot.clients.summed import SummedClient
+from fedballot.clients.workspace import EVALUATED
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.learners.base import Learner
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.quantise import Quantiser
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
+from fedballot.wire.codec import Counts, Singles
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import WireError, pack_labels, unpack_labels, unpack_singles
+from fedballot.wire.packing import WireError, pack_labels, unpack_labels
 from fedballot.wire.secagg import Form
 
 Floats = npt.NDArray[np.floating]
@@ -35,48 +38,54 @@ def class_counts(y: npt.NDArray[np.integer], n_classes: int) -> Indices:
     return np.bincount(y, minlength=n_classes).astype(np.int64)
 
 
-def pack_answer(logits: Floats, counts: Indices, settings: FedkdSettings) -> Arrays:
-    """One client's logits (Q, C) as levels, then what the settings do not declare public: its bound and its counts."""
-    singles = np.finfo(np.float32)
-    largest = np.clip(np.abs(logits).max(initial=0.0), singles.tiny, singles.max)  # constant logits are all 0
-    bound = settings.logit_bound or float(np.float32(largest))
-    packed = pack_labels(Quantiser(bound, settings.levels).encode(logits).ravel(), settings.levels)
-    arrays: Arrays = [packed]
-    if not settings.logit_bound:
-        arrays.append(np.array([bound], dtype=np.float32))
-    if settings.weights == "class-counts":
-        arrays.append(counts.astype(np.int32))
-    return arrays
+@dataclass(frozen=True)
+class KdAnswer:
+    """A client's answer on the wire: logits (Q, C) as levels, then what the settings do not declare public.
 
-
-def unpack_answer(
-    arrays: Arrays, shape: tuple[int, int], settings: FedkdSettings
-) -> tuple[npt.NDArray[np.float32], Indices]:
-    """Logits (Q, C), to the nearest level, and class counts (C,); ones where all clients weigh the same.
-
-    Raises
-    ------
-    WireError
-        If the arrays hold something else.
+    That is the largest logit, where it bounds the levels, and the class counts (C,), where clients are weighed by them.
     """
-    told = 1 + (not settings.logit_bound) + (settings.weights == "class-counts")
-    if len(arrays) != told:
-        raise WireError("count", f"expected {told} arrays, got {len(arrays)}")
-    bound = np.float32(settings.logit_bound)
-    if not settings.logit_bound:
-        (bound,) = unpack_singles(arrays[1], (1,))
-        if not bound > 0:
-            raise WireError("range", f"the largest logit is {bound}; expected a number above 0")
-    counts = np.ones(shape[1], dtype=np.int64)
-    if settings.weights == "class-counts":
-        if arrays[-1].dtype != np.int32 or arrays[-1].shape != (shape[1],):
-            raise WireError("shape", f"class counts must be {shape[1]} int32, got {arrays[-1].dtype}")
-        counts = arrays[-1].astype(np.int64)
-        if counts.min() < 0 or not counts.any():
-            raise WireError("range", "class counts must be at least 0, and not all 0")
-    levels = unpack_labels(arrays[0], shape[0] * shape[1], settings.levels).reshape(shape)
-    index = levels.astype(np.uint16)
-    return Quantiser(float(bound), settings.levels).decode(index).astype(np.float32), counts
+
+    shape: tuple[int, int]
+    settings: FedkdSettings
+
+    @property
+    def counts(self) -> Counts | None:
+        """How class counts are sent, if they are."""
+        return Counts(self.shape[1]) if self.settings.weights == "class-counts" else None
+
+    @property
+    def array_count(self) -> int:
+        """How many arrays an answer takes."""
+        return 1 + (not self.settings.logit_bound) + (self.counts is not None)
+
+    def pack(self, logits: Floats, counts: Indices) -> Arrays:
+        """The arrays that are sent."""
+        singles, levels = np.finfo(np.float32), self.settings.levels
+        largest = np.clip(np.abs(logits).max(initial=0.0), singles.tiny, singles.max)  # constant logits are all 0
+        bound = self.settings.logit_bound or float(np.float32(largest))
+        arrays: Arrays = [pack_labels(Quantiser(bound, levels).encode(logits).ravel(), levels)]
+        if not self.settings.logit_bound:
+            arrays += Singles((1,)).pack(np.array([bound]))
+        return arrays + self.counts.pack(counts) if self.counts else arrays
+
+    def read(self, arrays: Arrays) -> tuple[npt.NDArray[np.float32], Indices]:
+        """Logits (Q, C), to the nearest level, and class counts (C,); ones where all clients weigh the same.
+
+        Raises
+        ------
+        WireError
+            If the arrays hold something else.
+        """
+        if len(arrays) != self.array_count:
+            raise WireError("count", f"expected {self.array_count} arrays, got {len(arrays)}")
+        bound, levels = np.float32(self.settings.logit_bound), self.settings.levels
+        if not self.settings.logit_bound:
+            (bound,) = Singles((1,)).read(arrays[1:2])
+            if not bound > 0:
+                raise WireError("range", f"the largest logit is {bound}; expected a number above 0")
+        counts = self.counts.read(arrays[-1:]) if self.counts else np.ones(self.shape[1], dtype=np.int64)
+        index = unpack_labels(arrays[0], self.shape[0] * self.shape[1], levels).reshape(self.shape).astype(np.uint16)
+        return Quantiser(float(bound), levels).decode(index).astype(np.float32), counts
 
 
 class EnsembleClient(BallotClient[S], Generic[S]):
@@ -126,7 +135,8 @@ class FedkdClient(EnsembleClient[FedkdSettings]):
 
     def pack(self, question: Indices, release: Release) -> Arrays:
         """Levels of this client's logits, its largest one and its class counts."""
-        return pack_answer(release["logits"], release["counts"], self.workspace.settings)
+        logits = release["logits"]
+        return KdAnswer(logits.shape, self.workspace.settings).pack(logits, release["counts"])
 
 
 class FedkdDpClient(SummedClient[FedkdDpSettings], EnsembleClient[FedkdDpSettings]):

@@ -15,60 +15,35 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, request_name
+from fedballot.clients.base import Arrays, BallotClient, Release, request_name
+from fedballot.clients.workspace import Refusal
 from fedballot.core.folders import ClientFolder
+from fedballot.core.seeds import Stream, seed_of
 from fedballot.datasets.examples import Examples
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
 from fedballot.settings.fedmd import FedmdSettings
+from fedballot.wire.codec import Choices, Codec, Fractions, Halves, Levels, Probabilities
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import (
-    WireError,
-    pack_halves,
-    pack_labels,
-    pack_levels,
-    pack_probabilities,
-    unpack_halves,
-    unpack_levels,
-    unpack_probabilities,
-)
+from fedballot.wire.packing import WireError
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
-PRETRAINING = 3  # stream of the run's seed: all clients with the same kind of network begin with the same one
 
 
 S = TypeVar("S", bound=FedmdSettings)
 
 
-def pack_predictions(values: npt.NDArray[np.floating], settings: FedmdSettings) -> Arrays:
-    """Logits or probabilities (Q, C) as arrays, in the precision that the settings name."""
-    if settings.precision == "float16":
-        return [pack_halves(values)]
-    return pack_levels(values) if settings.share == "logits" else [pack_probabilities(values)]
-
-
-def unpack_predictions(arrays: Arrays, shape: tuple[int, int], settings: FedmdSettings) -> Floats:
-    """Logits, or probabilities with rows of sum 1, float32 (Q, C).
-
-    Raises
-    ------
-    WireError
-        If the arrays hold something else.
-    """
-    if settings.share == "logits" and settings.precision == "int8":
-        return unpack_levels(arrays, shape)
-    if len(arrays) != 1:
-        raise WireError("count", f"expected 1 array, got {len(arrays)}")
+def consensus_codec(settings: FedmdSettings, shape: tuple[int, int]) -> Codec:
+    """How logits or probabilities (Q, C) are sent, in the precision that the settings name."""
     if settings.share == "logits":
-        return unpack_halves(arrays[0], shape)
-    unpack = unpack_halves if settings.precision == "float16" else unpack_probabilities
-    values = unpack(arrays[0], shape)
-    sums = values.sum(axis=1, keepdims=True)
-    # rounding to float16 or to levels moves the sum of C classes by little
-    if (values < 0).any() or (abs(sums - 1) > 2e-3 * shape[1] + 1e-3).any():
-        raise WireError("range", "rows must be probabilities: at least 0, with sum 1")
-    return np.asarray(values / sums)
+        return Halves(shape) if settings.precision == "float16" else Levels(shape)
+    return Probabilities(Halves(shape) if settings.precision == "float16" else Fractions(shape))
+
+
+def answer_codec(settings: FedmdSettings, shape: tuple[int, int]) -> Codec:
+    """How a client's predictions (Q, C) are sent: the classes alone, or as the consensus is."""
+    return Choices(shape) if settings.share == "argmax" else consensus_codec(settings, shape)
 
 
 def states_folder(folder: ClientFolder, request: str) -> Path:
@@ -110,11 +85,10 @@ class FedmdClient(BallotClient[S], Generic[S]):
         return self.workspace.private()
 
     def pack(self, question: Task, release: Release) -> Arrays:
-        """What is told of logits (Q, C)."""
+        """What the settings have a client say of its logits (Q, C)."""
         settings, logits = self.workspace.settings, release["predictions"]
-        if settings.share == "argmax":
-            return [pack_labels(logits.argmax(axis=1), logits.shape[1])]
-        return pack_predictions(logits if settings.share == "logits" else softmax(logits, axis=1), settings)
+        values = softmax(logits, axis=1) if settings.share == "softmax" else logits
+        return answer_codec(settings, logits.shape).pack(values)
 
     def _task(self, arrays: Arrays, config: Config) -> Task:
         settings, n_classes = self.workspace.settings, len(self.workspace.data.classes)
@@ -129,7 +103,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
             raise Refusal("request", "a request must hold query indices, former indices and their consensus")
         rows = self._rows(arrays[1])
         try:
-            consensus = unpack_predictions(arrays[2:], (len(rows), n_classes), settings)
+            consensus = consensus_codec(settings, (len(rows), n_classes)).read(arrays[2:])
         except WireError as error:
             raise Refusal("request", f"the consensus cannot be read: {error}") from error
         return Task(request, number, self._rows(arrays[0]), rows, consensus)
@@ -222,7 +196,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
                 name,
                 n_classes=len(workspace.data.classes),
                 input_shape=workspace.data.public_x.shape[1:],
-                seed=int(np.random.SeedSequence([settings.seed, PRETRAINING]).generate_state(1)[0]),
+                seed=seed_of(settings.seed, Stream.PRETRAINING),
                 device=workspace.device,
                 epochs=settings.pretrain_epochs,
                 batch_size=settings.public_batch_size,

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from fedballot.clients.base import Arrays, Asked, Refusal, Release, refusals
+from fedballot.clients.base import Arrays, Asked, Release, refusals
 from fedballot.clients.fedmd import FedmdClient, Indices, Task
+from fedballot.clients.workspace import Refusal
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.own import SITES
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
 from fedballot.settings.fedmd import LdpSettings, NfdpSettings
+from fedballot.wire.codec import Singles
 
 
 class NfdpClient(FedmdClient[NfdpSettings]):
@@ -74,7 +76,7 @@ class LdpClient(FedmdClient[LdpSettings]):
 
     def pack(self, question: Task, release: Release) -> Arrays:
         """Noisy predictions, float32 (Q, C)."""
-        return [release["predictions"]]
+        return Singles(release["predictions"].shape).pack(release["predictions"])
 
     def noise(self, part: str, question: Task) -> NoiseSource:
         """Each round has a stream of its own."""

@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import FloatArray
 from fedballot.learners.extractors import Extractor, make_extractor
 from fedballot.settings.heads import FrozenSettings
 
 Indices = npt.NDArray[np.int64]
-SPLIT = 7  # stream of the run's seed
 
 
 def split_public(size: int, share: float, seed: int) -> tuple[Indices, Indices]:
     """Rows of the public pool to distil on, and auxiliary rows (pretraining, negatives): sorted, without overlap."""
-    order = np.random.default_rng([seed, SPLIT]).permutation(size)
+    order = generator(seed, Stream.PUBLIC_SPLIT).permutation(size)
     auxiliary = round(share * size)
     return np.sort(order[auxiliary:]), np.sort(order[:auxiliary])
 

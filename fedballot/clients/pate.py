@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED
 from fedballot.clients.voting import VotingClient
+from fedballot.clients.workspace import EVALUATED
 from fedballot.learners.base import Learner
 from fedballot.learners.objectives import Abstain, DomainAdversarial, Objective
-from fedballot.privacy.mechanisms.votes import limit_votes
+from fedballot.privacy.mechanisms.ballots import limit_votes
 from fedballot.settings.voting import PateSettings
 
 

@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
+from fedballot.clients.base import Arrays, BallotClient, Release
 from fedballot.clients.frozen import PublicFeatures, public_features
+from fedballot.clients.workspace import EVALUATED, Refusal
 from fedballot.core.metrics import confusion_matrix
 from fedballot.datasets.examples import Examples
 from fedballot.distillation.certainty import score
@@ -22,43 +23,25 @@ from fedballot.learners.base import FloatArray
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import Head, fit_head, prepare
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.heads import HeadSettings
+from fedballot.settings.heads import ClassHeadSettings, FrozenSettings
+from fedballot.wire.codec import Bundle, Halves, Levels
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import WireError, pack_halves, pack_levels, unpack_halves, unpack_levels
 
 Floats = npt.NDArray[np.float64]
 
 
-S = TypeVar("S", bound=HeadSettings)
+F = TypeVar("F", bound=FrozenSettings)
+S = TypeVar("S", bound=ClassHeadSettings)
 
 
-# mechanisms: functions of public numbers only
+def head_codec(settings: ClassHeadSettings, shapes: Sequence[tuple[int, ...]]) -> Bundle:
+    """How arrays of these shapes are sent, in the precision that the settings name."""
+    return Bundle(tuple(Halves(shape) if settings.precision == "float16" else Levels(shape) for shape in shapes))
 
 
-# what crosses the wire
-
-
-def pack(values: Sequence[npt.NDArray[np.floating]], settings: HeadSettings) -> Arrays:
-    """Arrays in the precision that the settings name."""
-    if settings.precision == "float16":
-        return [pack_halves(value) for value in values]
-    return [part for value in values for part in pack_levels(value)]
-
-
-def unpack(arrays: Arrays, shapes: Sequence[tuple[int, ...]], settings: HeadSettings) -> list[FloatArray]:
-    """The arrays that :func:`pack` packed, float32.
-
-    Raises
-    ------
-    WireError
-        If they hold something else.
-    """
-    each = 1 if settings.precision == "float16" else 2
-    if len(arrays) != each * len(shapes):
-        raise WireError("count", f"expected {each * len(shapes)} arrays, got {len(arrays)}")
-    if each == 1:
-        return [unpack_halves(array, shape) for array, shape in zip(arrays, shapes, strict=True)]
-    return [unpack_levels(arrays[2 * i : 2 * i + 2], shape) for i, shape in enumerate(shapes)]
+def pack(values: Sequence[npt.NDArray[np.floating]], settings: ClassHeadSettings) -> Arrays:
+    """Arrays as :func:`head_codec` sends them."""
+    return head_codec(settings, [value.shape for value in values]).pack(values)
 
 
 class Features:
@@ -91,8 +74,8 @@ class HeadQuestion:
     landmarks: FloatArray | None
 
 
-class HeadClient(BallotClient[S], Generic[S]):
-    """A client that tells a private class head, and a score head where the method has one."""
+class FrozenClient(BallotClient[F], Generic[F]):
+    """A client that tells something of the frozen features of its records."""
 
     def question(self, arrays: Arrays, config: Config) -> HeadQuestion:
         """The request's weights of the extractor and landmarks, as far as it holds them, and the public features."""
@@ -118,6 +101,27 @@ class HeadClient(BallotClient[S], Generic[S]):
         features, negatives = question.public.features.shape[1], len(question.public.auxiliary)
         return replace(super().facts(question), features=features, negatives=negatives)
 
+    def blank(self, question: HeadQuestion) -> dict[str, Any]:
+        return {
+            name: Head(np.zeros((self.classes if name == "classes" else 2, question.public.features.shape[1] + 1)), 0.0)
+            for name in self.composition(question).parts
+        }
+
+    def note(self, predicted: npt.NDArray[np.int64]) -> None:
+        """Keep how the client's own model does on test records, for its own eyes."""
+        data = self.workspace.data
+        matrix = confusion_matrix(data.test_y[:EVALUATED], predicted, len(data.classes))
+        self.workspace.folder.note({"confusion": matrix.tolist()})
+
+    def noise(self, part: str, question: Any) -> NoiseSource:
+        """Noise of a part: each has a stream of its own."""
+        stream = ("classes", "scores", "sums").index(part) if part in ("classes", "scores", "sums") else 0
+        return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, stream)
+
+
+class HeadClient(FrozenClient[S], Generic[S]):
+    """A client that tells a private class head, and a score head where the method has one."""
+
     def exact(self, question: HeadQuestion) -> dict[str, Any]:
         """Class head (C, p), and score head (2, p): own records against the public negatives."""
         settings, features = self.workspace.settings, Features(question.public, self.workspace.private())
@@ -125,12 +129,6 @@ class HeadClient(BallotClient[S], Generic[S]):
         if settings.with_scores:
             heads["scores"] = fit_score_head(features, settings.lam)
         return heads
-
-    def blank(self, question: HeadQuestion) -> dict[str, Any]:
-        return {
-            name: Head(np.zeros((self.classes if name == "classes" else 2, question.public.features.shape[1] + 1)), 0.0)
-            for name in self.composition(question).parts
-        }
 
     def pack(self, question: HeadQuestion, release: Release) -> Arrays:
         """Heads [(C, p), (p,)], or what they say of the public records [(Q, C), (Q,)]."""
@@ -153,17 +151,6 @@ class HeadClient(BallotClient[S], Generic[S]):
             test = features.prepared(np.asarray(data.test_x[:EVALUATED]))
             self.note((test @ head.weights.T).argmax(axis=1))
         return head
-
-    def note(self, predicted: npt.NDArray[np.int64]) -> None:
-        """Keep how the client's own model does on test records, for its own eyes."""
-        data = self.workspace.data
-        matrix = confusion_matrix(data.test_y[:EVALUATED], predicted, len(data.classes))
-        self.workspace.folder.note({"confusion": matrix.tolist()})
-
-    def noise(self, part: str, question: Any) -> NoiseSource:
-        """Noise of a part: each has a stream of its own."""
-        stream = ("classes", "scores", "sums").index(part) if part in ("classes", "scores", "sums") else 0
-        return secret_noise(self.workspace.settings.noise_seed, self.workspace.client_id, stream)
 
 
 def fit_score_head(features: Features, lam: float) -> Head:

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED
 from fedballot.clients.voting import VotingClient
+from fedballot.clients.workspace import EVALUATED
 from fedballot.core.metrics import confusion_matrix
 from fedballot.learners.base import FloatArray
 from fedballot.learners.extractors import Extractor, make_extractor

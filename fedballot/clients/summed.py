@@ -8,11 +8,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Release, refusals, request_name
+from fedballot.clients.base import Arrays, BallotClient, Release, refusals, request_name
+from fedballot.clients.workspace import Refusal
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire import secagg
+from fedballot.wire.codec import Integers
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import pack_integers
 from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=SummedSettings)
@@ -36,7 +37,7 @@ class SummedClient(BallotClient[S], Generic[S]):
 
     def pack(self, question: Any, release: Release) -> Arrays:
         """The ballot as it is sent in the clear."""
-        return [pack_integers(self.ballot(release))]
+        return Integers(self.form().shape).pack(self.ballot(release))
 
     def tells_of_data(self, config: Config) -> bool:
         """Keys, and shares of masks, are made from none."""

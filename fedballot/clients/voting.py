@@ -14,17 +14,9 @@ import numpy.typing as npt
 
 from fedballot.clients.base import Arrays, Release, query_rows
 from fedballot.clients.summed import SummedClient
-from fedballot.settings.voting import VotingSettings, ballot_form, mechanism
+from fedballot.settings.voting import VotingSettings, ballot_codec, ballot_form
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import pack_integers, pack_labels
 from fedballot.wire.secagg import Form
-
-
-def pack_ballots(votes: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:
-    """Labels of one-hot rows (Q, C); a blank row is a label of its own, C."""
-    n_classes = votes.shape[1]
-    return pack_labels(np.where(votes.any(axis=1), votes.argmax(axis=1), n_classes), n_classes + 1)
-
 
 V = TypeVar("V", bound=VotingSettings)
 
@@ -50,7 +42,4 @@ class VotingClient(SummedClient[V], Generic[V]):
         return {"votes": np.zeros((len(question), len(self.workspace.data.classes)), dtype=np.int8)}
 
     def pack(self, question: npt.NDArray[np.int64], release: Release) -> Arrays:
-        """Single votes without noise as labels, all else as integers."""
-        settings, votes = self.workspace.settings, self.ballot(release)
-        labels = mechanism(settings) is None and not settings.votes_per_query
-        return [pack_ballots(votes) if labels else pack_integers(votes)]
+        return ballot_codec(self.workspace.settings, len(self.workspace.data.classes)).pack(self.ballot(release))

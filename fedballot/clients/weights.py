@@ -12,14 +12,16 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.base import EVALUATED, Arrays, BallotClient, Refusal, Release
+from fedballot.clients.base import Arrays, BallotClient, Release
+from fedballot.clients.workspace import EVALUATED, Refusal
 from fedballot.core.errors import DataError
 from fedballot.learners.base import Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.objectives import DomainAdversarial, Objective, Proximal, combined
 from fedballot.settings.weights import ProxSettings, WeightsSettings
+from fedballot.wire.codec import Halves, Singles
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import WireError, pack_halves, unpack_halves, unpack_singles
+from fedballot.wire.packing import WireError
 
 Floats = npt.NDArray[np.float32]
 
@@ -27,20 +29,9 @@ Floats = npt.NDArray[np.float32]
 S = TypeVar("S", bound=WeightsSettings)
 
 
-def pack_difference(values: npt.NDArray[np.floating], settings: WeightsSettings) -> Arrays:
-    """The difference of two weight vectors (d,) as an array, in the precision that the settings name."""
-    return [pack_halves(values) if settings.precision == "float16" else values.astype(np.float32, copy=False)]
-
-
-def unpack_difference(array: npt.NDArray[np.generic], size: int, settings: WeightsSettings) -> Floats:
-    """The difference (d,), float32.
-
-    Raises
-    ------
-    WireError
-        With reason ``dtype``, ``shape`` or ``non-finite``.
-    """
-    return (unpack_halves if settings.precision == "float16" else unpack_singles)(array, (size,))
+def difference_codec(settings: WeightsSettings, size: int) -> Halves | Singles:
+    """How the difference of two weight vectors (d,) is sent: in the precision that the settings name."""
+    return Halves((size,)) if settings.precision == "float16" else Singles((size,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +62,8 @@ class WeightsClient(BallotClient[S], Generic[S]):
 
     def pack(self, question: Any, release: Release) -> Arrays:
         """The difference, in the precision that the settings name."""
-        return pack_difference(release["difference"], self.workspace.settings)
+        difference = release["difference"]
+        return difference_codec(self.workspace.settings, difference.size).pack(difference)
 
     def learner(self, number: int) -> Learner:
         """An untrained learner whose batches and augmentation are those of round ``number``."""
@@ -86,7 +78,7 @@ class WeightsClient(BallotClient[S], Generic[S]):
 
     def objective(self, weights: list[Floats]) -> Objective | None:
         """What local training from ``weights``, the server's, minimises beside the loss of its labels."""
-        strength = self.workspace.settings.domain_adaptation
+        strength = self.workspace.settings.adaptation
         return DomainAdversarial(np.asarray(self.workspace.data.public_x), strength) if strength else None
 
     def train(self, learner: Learner, number: int) -> None:
@@ -102,11 +94,9 @@ class WeightsClient(BallotClient[S], Generic[S]):
 
     def _start(self, arrays: Arrays, learner: Learner) -> Floats:
         """The weights (d,) that the server sent, if they fit the learner."""
-        if len(arrays) != 1:
-            raise Refusal("request", "a request must hold one vector of weights")
         own = learner.get_weights()
         try:
-            start = unpack_singles(arrays[0], (sum(w.size for w in own),))
+            start = Singles((sum(w.size for w in own),)).read(arrays)
             learner.set_weights(unflatten(start, [w.shape for w in own]))
         except (WireError, DataError) as error:
             raise Refusal("request", f"the weights cannot be read: {error}") from error

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.clients.base import Arrays, Release
-from fedballot.clients.weights import Start, WeightsClient, pack_difference
+from fedballot.clients.weights import Start, WeightsClient, difference_codec
 from fedballot.core.errors import DataError
 from fedballot.learners.base import Learner
 from fedballot.privacy.mechanism import Facts, Mechanism
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
-from fedballot.settings.weights import DpFedavgSettings, DpFedsgdSettings, record_mechanism
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, record_mechanism
 
 
 class DpFedavgClient(WeightsClient[DpFedavgSettings]):
@@ -49,7 +49,7 @@ class DpFedavgClient(WeightsClient[DpFedavgSettings]):
         if self._difference is None and release["difference"][0]:
             self.drawn(question, self.composition(question))  # made again; blank if that fails now
         difference = self.blank(question)["difference"] if self._difference is None else self._difference
-        return pack_difference(difference, self.workspace.settings)
+        return difference_codec(self.workspace.settings, difference.size).pack(difference)
 
 
 class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
@@ -60,8 +60,9 @@ class DpFedsgdClient(WeightsClient[DpFedsgdSettings]):
 
     def noisy(self, question: Start, parts: Mapping[str, Mechanism], exact: Mapping[str, Any]) -> Release:
         """The difference as it is sent."""
-        released = super().noisy(question, parts, exact)
-        return {"difference": pack_difference(released["difference"], self.workspace.settings)[0]}
+        difference = super().noisy(question, parts, exact)["difference"]
+        (array,) = difference_codec(self.workspace.settings, difference.size).pack(difference)
+        return {"difference": array}
 
     def blank(self, question: Start) -> dict[str, Any]:
         """The same steps without a record in any of their batches."""

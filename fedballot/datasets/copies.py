@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.examples import Array
 
-COPY_STREAM = 8  # of the run's seed
 GREY_REACH, COLOUR_REACH = 1 / 14, 1 / 8  # farthest shift, as a share of the height: 2 of 28 pixels, 4 of 32
 
 
@@ -45,10 +45,10 @@ def public_copy(x: Array, rows: NDArray[np.integer], number: int, seed: int) -> 
     colour = x.ndim == 4
     height, width = x.shape[1:3]
     reach = max(1, round((COLOUR_REACH if colour else GREY_REACH) * height))
-    generator = np.random.default_rng([seed, COPY_STREAM, number])
-    shifts = generator.integers(0, 2 * reach + 1, size=(len(x), 2))[rows]
+    drawn = generator(seed, Stream.COPIES, number)
+    shifts = drawn.integers(0, 2 * reach + 1, size=(len(x), 2))[rows]
     if colour:
-        mirrored = generator.integers(0, 2, size=len(x))[rows] == 1
+        mirrored = drawn.integers(0, 2, size=len(x))[rows] == 1
         images = np.where(mirrored[:, None, None, None], images[:, :, ::-1], images)
     framed = np.pad(images, [(0, 0), (reach, reach), (reach, reach)] + [(0, 0)] * colour)
     out = np.empty_like(images)

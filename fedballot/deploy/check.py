@@ -21,7 +21,7 @@ from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
 from fedballot.learners.registry import make_learner
 from fedballot.methods.api import Method
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.ledger import Version
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def check_site(path: Path) -> list[Finding]:
     _note(findings, "file modes", lambda: _modes(site))
     _note(findings, "budget", lambda: _budget(site, own) if own else None)
     findings.append(Finding("limits", True, _common_limits(site.allowed)))
-    findings += [Finding(f"limits of {name}", True, _limits(site, METHODS[name])) for name in site.allowed.methods]
+    findings += [Finding(f"limits of {name}", True, _limits(site, get_method(name))) for name in site.allowed.methods]
     return findings
 
 

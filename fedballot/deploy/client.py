@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from flwr.client import NumPyClient
 
-from fedballot.clients.base import Arrays, BallotClient, Refusal, Workspace
+from fedballot.clients.base import Arrays, BallotClient
+from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import DataError, FedballotError, RunError
 from fedballot.core.files import read_json, write_json
 from fedballot.core.folders import ClientFolder

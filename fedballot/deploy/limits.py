@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.core.setting import declaration
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import all_methods
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def read_limits(path: Path, table: Any) -> dict[str, Limit]:
     if not isinstance(table, Mapping):
         raise SettingsError(f"{path}: allowed.settings = {table!r} is not a table; expected [allowed.settings]")
     fields: dict[str, list[tuple[dataclasses.Field[Any], Any]]] = {}
-    for method in METHODS.values():
+    for method in all_methods().values():
         kinds = typing.get_type_hints(method.settings)
         for field in dataclasses.fields(method.settings):
             fields.setdefault(field.name, []).append((field, kinds[field.name]))

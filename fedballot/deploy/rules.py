@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedballot.clients.base import Refusal
+from fedballot.clients.workspace import Refusal
+from fedballot.core.errors import SettingsError
 from fedballot.core.setting import declaration
 from fedballot.datasets.own import SITES
 from fedballot.deploy.limits import Limit, can_be_limited
@@ -18,8 +19,9 @@ from fedballot.deploy.site_file import Allowed, Site
 from fedballot.learners.extractors import network_digest
 from fedballot.learners.steps import chain_name, takes_network
 from fedballot.methods.api import Method
+from fedballot.methods.registry import entry_paths, get_method
 from fedballot.settings.heads import FrozenSettings
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, LocalTraining
 from fedballot.settings.weights import WeightsSettings
 
 S = TypeVar("S", bound=CommonSettings)
@@ -37,10 +39,10 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
     allowed, queries = site.allowed, getattr(settings, "query_count", settings.public_size)
     rules = (
         (
-            method.name in allowed.methods,
+            method.name in [get_method(name).name for name in allowed.methods],
             f"method {method.name!r} is not allowed here; allowed are {', '.join(allowed.methods)}",
         ),
-        (not method.single_client, f"method {method.name!r} is one client's on its own: no site takes part in it"),
+        (not method.single_client, f"method {method.name!r} runs on a single client: no site takes part in it"),
         (settings.dataset == SITES, f"dataset={settings.dataset!r}: this site answers with its own records only"),
         (
             settings.clients == site.sites,
@@ -58,6 +60,18 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
     for holds, words in rules:
         if not holds:
             raise Refusal("policy", words)
+
+
+def check_import(site: Site, method_name: str) -> None:
+    """Refuse an import path that neither the site's file nor an entry point names: a server imports nothing else here.
+
+    Raises
+    ------
+    SettingsError
+        With what to add to the site's file.
+    """
+    if ":" in method_name and method_name not in (*site.allowed.methods, *entry_paths()):
+        raise SettingsError(f"method {method_name!r} is not allowed here: add it to methods under [allowed]")
 
 
 def _infinite(settings: CommonSettings) -> list[str]:
@@ -96,19 +110,19 @@ def limits_of(site: Site, method: Method) -> dict[str, Limit]:
 
 
 def site_settings(site: Site, settings: S) -> S:
-    """The settings as the site's client reads them: a server's words only where clients read them.
+    """The settings as the site's client reads them: the server's values only where clients read them.
 
     What the server, or each machine, reads for itself stands at its default, so that nothing depends on what was
-    asked; model and public source are the site's own. Two requests that differ in no more than that are the same.
+    sent; model and public source are the site's own. Two requests that differ in no more than that are the same.
     """
     changes: dict[str, Any] = {
         field.name: field.default
         for field in dataclasses.fields(settings)
         if declaration(field).reads in ("server", "machine")
     }
-    return dataclasses.replace(
-        settings, **{**changes, "client_models": (site.model,), "public_dataset": str(site.data.public)}
-    )
+    if isinstance(settings, LocalTraining):
+        changes["client_models"] = (site.model,)
+    return dataclasses.replace(settings, **changes, public_dataset=str(site.data.public))
 
 
 def check_weights(site: Site, settings: CommonSettings, arrays: Sequence[NDArray[np.generic]]) -> None:
@@ -134,8 +148,8 @@ def check_weights(site: Site, settings: CommonSettings, arrays: Sequence[NDArray
         if entry not in site.allowed.extractors:
             raise Refusal(
                 "policy",
-                f"the request holds weights of extractor={chain!r} that this site does not allow; its officer, who has "
-                f"made sure of them, adds {entry!r} to extractors under [allowed]",
+                f"the request holds weights of extractor={chain!r} that this site does not allow; once its officer has "
+                f"verified them, {entry!r} goes to extractors under [allowed]",
             )
 
 

@@ -18,7 +18,7 @@ from fedballot.core.files import with_home
 from fedballot.datasets.own import Persons
 from fedballot.deploy.limits import Limit, read_limits
 from fedballot.learners.steps import chain_name, takes_network
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import all_methods, load_method
 from fedballot.privacy.accounting import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
 
@@ -67,7 +67,7 @@ class Allowed:
 
     Attributes
     ----------
-    methods : that this site takes part in.
+    methods : that this site takes part in: names, or import paths of what is installed here (``package:METHOD``).
     extractors : chains that it runs, as `fedballot.learners.steps.chain_name` writes them; with
         ``@sha256:HEX``, as `network_digest` makes it, a chain with the weights of that digest, sent by the server.
     queries : most public records in one request.
@@ -250,9 +250,11 @@ def _check(site: Site) -> None:
                 value = getattr(value, part)
             raise SettingsError(f"{site.path}: {key} = {value!r}; expected {wanted}")
     for name in site.allowed.methods:
-        if name not in METHODS:
-            near = did_you_mean(name, METHODS)
-            raise SettingsError(f"{site.path}: allowed.methods holds {name!r}{near}. Known: {', '.join(METHODS)}")
+        if ":" in name:
+            load_method(name)
+        elif name not in all_methods():
+            near = did_you_mean(name, all_methods())
+            raise SettingsError(f"{site.path}: allowed.methods holds {name!r}{near}. Known: {', '.join(all_methods())}")
 
 
 def _is_address(text: str) -> bool:

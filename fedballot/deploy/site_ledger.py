@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedballot.clients.base import Refusal
+from fedballot.clients.workspace import Refusal
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_json, write_json
 from fedballot.datasets.own import OwnRecords

@@ -20,7 +20,7 @@ from fedballot.methods.registry import get_method
 from fedballot.runs.engine import check_learners
 from fedballot.runs.follow import PROGRESS_FILE, Follower
 from fedballot.runs.run_config import settings_text
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, server_models
 
 LOOK_S = 0.2  # between looks at the run's folder
 ASK_S = 10.0  # between questions to the server, each of which takes a second of processor time
@@ -59,7 +59,7 @@ def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out
     """
     get_method(method_name)
     _ = server.control
-    check_learners(settings, (settings.server_model,))
+    check_learners(settings, server_models(settings))
     folder = RunFolder.open(out, method_name, settings, resume=resume)
     before = folder.result.read_bytes() if folder.result.exists() else None
     with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:

@@ -21,7 +21,7 @@ state = "state"                 # trained models, the site's own
 population = "site {number}"           # whose records these are; name them: the ledger is about these people
 private = "records.csv"         # .npz, .csv, .parquet or an image folder; never leaves this machine
 public = "public.npz"           # the agreed public source, the same at every site and at the server
-public_fingerprint = "sha256:"  # of that source, as `fedballot data public.npz` tells it at the server
+public_fingerprint = "sha256:"  # of that source, as `fedballot data public.npz` prints it at the server
 # id = "patient_id"             # column (.csv, .parquet) or key (.npz) that says whose record each is; never a feature
 # records_per_person = 3        # most of one person's records that are used; both are needed for unit = "person"
 
@@ -35,14 +35,14 @@ accountant = "exact"            # how costs add up: "exact" knows Gaussian noise
 [allowed]                       # what the server may ask for; all else is refused
 methods = ["pate-fl"]
 # feature extractors that may run here; "package.module:factory" is imported only if it is listed, and weights that the
-# server sends are used only with their digest: "simclr-resnet8@sha256:..." (the refusal tells it)
+# server sends are used only with their digest: "simclr-resnet8@sha256:..." (the refusal names it)
 extractors = ["auto", "none", "none+standardise", "pca", "pca+l2", "hog", "hog+pca", "hog+pca+l2", "deskew+hog+pca"]
 queries = 1000                  # most public records in one request
 smallest_epsilon = 0.1          # a release below is mostly noise: not worth a request
 largest_epsilon = 5.0           # most that one release may cost
-secure_aggregation = true       # votes leave under masks only: the server sees their sum, never this site's own
+secure_aggregation = true       # what is added up leaves under masks: the server sees the sum, never this site's own
 least_clients = {least_clients}                # fewest sites in a sum: `min_clients` of a request must not be below
-least_colluders = 0             # fewest sites that may pool what they know with the server: nor `colluders`
+least_colluders = 0             # sites that may pool what they know with the server: `colluders` must not be below
 longest_training_s = 3600.0     # longest work on one request, in seconds
 
 # The server sets how this site trains, within limits that `fedballot site check` lists. Yours replace them here:

@@ -28,8 +28,6 @@ class Method:
         The two sides.
     single_client
         Whether all runs on one Flower node.
-    trains
-        Whether clients train learners (``client_models``).
     multi_label
         Whether records may have several labels.
     search
@@ -52,7 +50,6 @@ class Method:
     client: type[BallotClient[Any]]
     strategy: type[BallotStrategy[Any]]
     single_client: bool = False
-    trains: bool = True
     multi_label: bool = False
     search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

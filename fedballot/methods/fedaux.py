@@ -5,8 +5,9 @@ from fedballot.clients.fedaux_sum import FedauxfdpSumClient
 from fedballot.clients.fedaux_weights import FedauxClient
 from fedballot.clients.private_heads import HeadClient
 from fedballot.methods.api import Method
-from fedballot.settings.fedaux import FedauxfdpSettings, FedauxfdpSumSettings, FedauxFSettings, FedauxSettings
-from fedballot.settings.heads import FeddSettings, HeadSettings
+from fedballot.settings.class_sums import FedauxfdpSumSettings
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, FedauxSettings
+from fedballot.settings.heads import FeddSettings, PrivateHeadSettings
 from fedballot.strategies.fedaux import EnsembleStrategy, FedauxfdpStrategy, FedauxFStrategy, HeadAverageStrategy
 from fedballot.strategies.fedaux_sum import FedauxfdpSumStrategy
 from fedballot.strategies.fedaux_weights import FedauxStrategy
@@ -42,7 +43,7 @@ FEDAVG_P = Method(
     protects="each record",
     from_whom="everybody, the server included",
     source="FedAUXfdp, baseline FedAVG+P",
-    settings=HeadSettings,
+    settings=PrivateHeadSettings,
     client=HeadClient,
     strategy=HeadAverageStrategy,
 )
@@ -57,7 +58,6 @@ FEDAUXFDP_SUM = Method(
     settings=FedauxfdpSumSettings,
     client=FedauxfdpSumClient,
     strategy=FedauxfdpSumStrategy,
-    trains=False,
 )
 
 FEDAUX_F = Method(

@@ -43,6 +43,11 @@ def all_methods() -> dict[str, Method]:
     return out
 
 
+def entry_paths() -> list[str]:
+    """Import paths of the methods that installed packages add."""
+    return [entry.value for entry in entry_points(group=GROUP)]
+
+
 def load_method(path: str) -> Method:
     """The method at ``package.module:NAME``.
 
@@ -79,7 +84,4 @@ def get_method(name: str) -> Method:
 
 def settings_types(*more: Method) -> dict[str, type[CommonSettings]]:
     """The settings that each method takes, by its name; of ``more`` too, which may have come by an import path."""
-    return {method.name: method.settings for method in (*METHODS.values(), *more)}
-
-
-METHODS = all_methods()
+    return {method.name: method.settings for method in (*all_methods().values(), *more)}

@@ -30,7 +30,6 @@ PRIVATE_KNN_FL = Method(
     settings=KnnSettings,
     client=KnnClient,
     strategy=VotingStrategy,
-    trains=False,
     search={"k": ("5", "10", "20", "40"), "neighbours": ("5", "10"), "spread": ("0.9", "0.99")},
 )
 

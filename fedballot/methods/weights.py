@@ -4,14 +4,8 @@ from fedballot.clients.fedgen import FedgenClient
 from fedballot.clients.weights import ProxClient, WeightsClient
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
 from fedballot.methods.api import Method
-from fedballot.settings.weights import (
-    DpFedavgSettings,
-    DpFedsgdSettings,
-    FedgenSettings,
-    MomentumSettings,
-    ProxSettings,
-    WeightsSettings,
-)
+from fedballot.settings.weights import FedavgmSettings, FedavgSettings, FeddfSettings, FedgenSettings, ProxSettings
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings
 from fedballot.strategies.feddf import FeddfStrategy
 from fedballot.strategies.fedgen import FedgenStrategy
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
@@ -24,7 +18,7 @@ FEDAVG = Method(
     protects="nothing: weights may tell about training records",
     from_whom="nobody",
     source="Communication-efficient learning of deep networks from decentralized data, Algorithm 1",
-    settings=WeightsSettings,
+    settings=FedavgSettings,
     client=WeightsClient,
     strategy=WeightsStrategy,
 )
@@ -48,7 +42,7 @@ FEDAVGM = Method(
     protects="nothing: weights may tell about training records",
     from_whom="nobody",
     source="Measuring the effects of non-identical data distribution for federated visual classification, 4.3",
-    settings=MomentumSettings,
+    settings=FedavgmSettings,
     client=WeightsClient,
     strategy=MomentumStrategy,
 )
@@ -60,7 +54,7 @@ FEDDF = Method(
     protects="nothing: weights may tell about training records",
     from_whom="nobody",
     source="Ensemble distillation for robust model fusion in federated learning, Algorithm 1",
-    settings=WeightsSettings,
+    settings=FeddfSettings,
     client=WeightsClient,
     strategy=FeddfStrategy,
 )

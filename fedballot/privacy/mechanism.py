@@ -167,6 +167,11 @@ class Composition:
         Whether answers go through the client's ledger; not those of a method that never promises anything.
     stated
         Makes the guarantees, the target's first; None: one, of all that stands here.
+
+    Raises
+    ------
+    ValueError
+        If clients send an exact value, a mechanism being central, and do not trust the server.
     """
 
     parts: Mapping[str, Mechanism]
@@ -185,6 +190,13 @@ class Composition:
     counted: str = "one release"
     recorded: bool = True
     stated: Callable[[], Sequence[Guarantee]] | None = None
+
+    def __post_init__(self) -> None:
+        for name, part in self.parts.items():
+            if part.central and self.trust.kind != "trusted aggregator":
+                raise ValueError(
+                    f"part {name!r} leaves clients without noise, which the server adds: state trust=TRUSTED_AGGREGATOR"
+                )
 
     def costs(self, unit: Unit | None = None, records_per_person: int = 1) -> dict[str, Cost]:
         """What one answer costs, by part, as far as it can be charged; of the target's unit where none is given."""
@@ -228,7 +240,7 @@ class Composition:
                 unit=self.unit,
                 adjacency=self.adjacency,
                 epsilon=self.epsilon,
-                delta=self.delta if self.private else 0.0,
+                delta=self.delta,
                 view=self.view,
                 trust=self.trust,
                 status=status,

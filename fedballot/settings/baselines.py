@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, LocalTraining, ServerTraining
 
 
 @dataclass(frozen=True)
-class StandaloneSettings(CommonSettings):
+class StandaloneSettings(LocalTraining, CommonSettings):
     """Settings of clients that train by themselves."""
 
     def composition(self, facts: Facts) -> Composition:
@@ -18,7 +18,7 @@ class StandaloneSettings(CommonSettings):
 
 
 @dataclass(frozen=True)
-class PooledSettings(CommonSettings):
+class PooledSettings(ServerTraining, CommonSettings):
     """Settings of a single model that is trained in one place."""
 
     def composition(self, facts: Facts) -> Composition:

@@ -9,22 +9,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from fedballot.core.errors import SettingsError
-from fedballot.core.setting import setting
+from fedballot.core.setting import again, setting
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms.logits import NoisyLogits
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import (
+    ClientEvaluation,
+    CommonSettings,
+    LocalTraining,
+    NoiseSeed,
+    PrivacyTarget,
+    Queries,
+    ServerTraining,
+)
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire.secagg import Form
 
 
 @dataclass(frozen=True)
-class EnsembleSettings(CommonSettings):
+class EnsembleSettings(NoiseSeed, Queries, ServerTraining, LocalTraining, ClientEvaluation, CommonSettings):
     """What both kinds of FedKD share: what is asked, and how the server learns from it."""
 
-    queries: int = setting(
-        0, "public records that clients answer; 0: the whole pool", low=0, site_limit=(0, 1_000_000), headline=True
-    )
     answers: int = setting(
         1,
         "answers to each public image, all but the first to shifted copies; each is a query of its own",
@@ -37,21 +41,11 @@ class EnsembleSettings(CommonSettings):
         reads="server",
     )
     temperature: float = setting(3.0, "temperature of distill_loss=kl, tau", above=0, reads="server")
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
-    )
-
-    def check(self) -> None:
-        super().check()
-        if self.queries > self.public_size:
-            raise SettingsError(
-                f"queries={self.queries} is more than public_size={self.public_size}: ask for at most the whole pool"
-            )
 
     @property
     def record_count(self) -> int:
         """Public records asked about."""
-        return self.queries or self.public_size
+        return super().query_count
 
     @property
     def query_count(self) -> int:
@@ -95,25 +89,13 @@ class FedkdSettings(EnsembleSettings):
 
 
 @dataclass(frozen=True)
-class FedkdDpSettings(EnsembleSettings, SummedSettings):
+class FedkdDpSettings(PrivacyTarget, EnsembleSettings, SummedSettings):
     """Settings of the sound variant: clipped logits, equal weights, Gaussian noise on the sum."""
 
-    queries: int = setting(
-        200,
-        "public records that clients answer; noise grows with their root; 0: all",
-        low=0,
-        site_limit=(0, 1_000_000),
-        headline=True,
+    queries: int = again(
+        Queries, "queries", 200, help="public records that clients answer; noise grows with their root; 0: all"
     )
-    epsilon: float = setting(8.0, "privacy target", above=0, site_limit=(1e-3, 1000.0), headline=True)
-    delta: float = setting(
-        1e-5,
-        "added to e^epsilon times any probability; below 1/n",
-        above=0,
-        below=1,
-        site_limit=(1e-15, 0.1),
-        headline=True,
-    )
+    epsilon: float = again(PrivacyTarget, "epsilon", 8.0)
     logit_bound: float = setting(
         1.0, "largest norm of the logits told of a record, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
     )

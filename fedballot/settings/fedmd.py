@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import setting
+from fedballot.core.setting import again, setting
 from fedballot.privacy.accounting import papers
-from fedballot.privacy.guarantee import SELF, Guarantee
+from fedballot.privacy.guarantee import SELF, Guarantee, Status
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms import predictions
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.predictions import NoisyPredictions
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import ClientEvaluation, CommonSettings, LocalTraining, NoiseSeed, PrivacyTarget
 
 
 @dataclass(frozen=True)
-class FedmdSettings(CommonSettings):
+class FedmdSettings(LocalTraining, ClientEvaluation, CommonSettings):
     """Settings of FedMD; R, T1, T2, T3 in the paper are rounds, epochs, digest_epochs, revisit_epochs."""
 
     rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1, site_limit=(1, 1000))
@@ -78,7 +78,7 @@ class FedmdSettings(CommonSettings):
 
 
 @dataclass(frozen=True)
-class NfdpSettings(FedmdSettings):
+class NfdpSettings(NoiseSeed, FedmdSettings):
     """Settings of FedMD-NFDP."""
 
     k: int = setting(
@@ -87,8 +87,8 @@ class NfdpSettings(FedmdSettings):
     replacement: bool = setting(
         True, "draw with replacement: the more private, for it uses fewer different records", site_limit=(False, True)
     )
-    noise_seed: int | None = setting(
-        None, "seed the draw, for tests; the guarantee is then stamped: not private", site_limit=()
+    noise_seed: int | None = again(
+        NoiseSeed, "noise_seed", None, help="seed the draw, for tests; the guarantee is then stamped: not private"
     )
 
     def sample(self, records: int) -> NfdpSample:
@@ -124,36 +124,23 @@ class NfdpSettings(FedmdSettings):
             composition="all rounds of this run, and whatever else is computed from the same sample",
             sampled=True,
         )
+        status: Status = "paper's claim" if self.noise_seed is None else "seeded"
         claim = papers.nfdp_epsilon(sample.n, sample.k, sample.replacement)
-        return [proved, replace(proved, epsilon=claim, status="paper's claim", accountant="Theorems 1 and 2")]
+        return [proved, replace(proved, epsilon=claim, status=status, accountant="Theorems 1 and 2")]
 
 
 @dataclass(frozen=True)
-class LdpSettings(FedmdSettings):
+class LdpSettings(PrivacyTarget, FedmdSettings):
     """Settings of FedMD-LDP."""
 
-    share: Literal["logits", "softmax", "argmax"] = setting(
-        "softmax", "what a client tells about each public record", site_limit=("logits", "softmax", "argmax")
-    )
+    share: Literal["logits", "softmax", "argmax"] = again(FedmdSettings, "share", "softmax")
     noise: Literal["gaussian", "laplace"] = setting(
         "gaussian", "noise on each prediction that is told", site_limit=("gaussian", "laplace")
     )
-    epsilon: float = setting(
-        1.0, "privacy target of all rounds together", above=0, site_limit=(1e-3, 1000.0), headline=True
-    )
-    delta: float = setting(
-        1e-3,
-        "added to e^epsilon times any probability; below 1/n",
-        above=0,
-        below=1,
-        site_limit=(1e-15, 0.1),
-        headline=True,
-    )
+    epsilon: float = again(PrivacyTarget, "epsilon", 1.0, help="privacy target of all rounds together")
+    delta: float = again(PrivacyTarget, "delta", 1e-3)
     logit_bound: float = setting(
         10.0, "largest norm of the logits told of a record; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
-    )
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
     )
 
     def check(self) -> None:

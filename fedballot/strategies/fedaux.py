@@ -13,23 +13,24 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from fedballot.clients.fedaux import class_axes
+from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
-from fedballot.clients.private_heads import unpack
+from fedballot.clients.private_heads import head_codec
 from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.aggregation import average_vectors, weighted_average
 from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
-from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, sums_mechanism
-from fedballot.settings.heads import FeddSettings, HeadSettings
+from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
+from fedballot.settings.heads import DistilledHeadSettings, FrozenSettings, PrivateHeadSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.one_shot import Kept, Learned, OneShotStrategy, measured
 
-H = TypeVar("H", bound=HeadSettings)
-D = TypeVar("D", bound=FeddSettings)
-A = TypeVar("A", bound=FedauxfdpSettings)
+H = TypeVar("H", bound=FrozenSettings)
+D = TypeVar("D", bound=DistilledHeadSettings)
+A = TypeVar("A", bound=ClassSumSettings)
 Floats = npt.NDArray[np.float64]
 
 STUDENT_FEATURES = 256  # principal components that the student sees
@@ -83,12 +84,38 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
             negatives=len(self.public.auxiliary),
         )
 
+    def distill(self, soft: Floats) -> Learned:
+        """A student of soft labels (Q, C) on principal components of the frozen features."""
+        rows = self.public.distil
+        labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
+        most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
+        space = fit_embedding(self.public.features, most)
+        inputs = space.transform(self.public.features[rows])
+        self.progress.start("server: student", 1)
+        student = self.new_student(inputs.shape[1:], 0).distill(inputs, soft.astype(np.float32))
+        self.progress.advance(1)
+        scores = student.predict_logits(space.transform(self.test_features()))
+        right = {"label_accuracy": float(np.mean(labels == truth))}
+        return Learned(
+            scores,
+            models=[student],
+            release={
+                "query_indices": rows,
+                "soft_labels": soft.astype(np.float32),
+                "labels": labels,
+                "true_labels": truth,
+            },
+            rows=rows,
+            metrics=right,
+            round_metrics=accuracy_of(self.data, scores) | right,
+        )
 
-class HeadAverageStrategy(FrozenStrategy[HeadSettings]):
+
+class HeadAverageStrategy(FrozenStrategy[PrivateHeadSettings]):
     """FedAVG+P: the average of the clients' private heads is the server's head."""
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
-        return unpack(arrays, [(self.classes, self.width)], self.settings)[0]
+        return head_codec(self.settings, [(self.classes, self.width)]).read(arrays)[0]
 
     def keep(self, answers: list[Answer]) -> Kept:
         return {"head": average_vectors((answer.ballot for answer in answers), [1.0] * len(answers))}
@@ -111,7 +138,7 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
 
     def read(self, arrays: Arrays) -> npt.NDArray[Any]:
         """Logits of the public records (Q, C), and after them the certainty of each (Q, 1)."""
-        first, *certain = unpack(arrays, self.shapes, self.settings)
+        first, *certain = head_codec(self.settings, self.shapes).read(arrays)
         logits: npt.NDArray[np.floating] = first
         weights: npt.NDArray[np.floating] = certain[0] if certain else np.ones(len(self.public.distil))
         if self.settings.told == "heads":
@@ -139,32 +166,6 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
     def learn(self, kept: Kept) -> Learned:
         return self.distill(kept["soft_labels"])
 
-    def distill(self, soft: Floats) -> Learned:
-        """A student of soft labels (Q, C) on principal components of the frozen features."""
-        rows = self.public.distil
-        labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
-        most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
-        space = fit_embedding(self.public.features, most)
-        inputs = space.transform(self.public.features[rows])
-        self.progress.start("server: student", 1)
-        student = self.new_student(inputs.shape[1:], (2, 0)).distill(inputs, soft.astype(np.float32))
-        self.progress.advance(1)
-        scores = student.predict_logits(space.transform(self.test_features()))
-        right = {"label_accuracy": float(np.mean(labels == truth))}
-        return Learned(
-            scores,
-            models=[student],
-            release={
-                "query_indices": rows,
-                "soft_labels": soft.astype(np.float32),
-                "labels": labels,
-                "true_labels": truth,
-            },
-            rows=rows,
-            metrics=right,
-            round_metrics=accuracy_of(self.data, scores) | right,
-        )
-
 
 def accuracy_of(data: FederatedData, scores: npt.NDArray[np.floating]) -> dict[str, float]:
     """The server's accuracy, for the round's own record."""
@@ -175,8 +176,8 @@ class FedauxFStrategy(EnsembleStrategy[FedauxFSettings]):
     """FedAUX with a frozen extractor: private scores weigh predictions that have no noise."""
 
 
-class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
-    """FedAUXfdp: certainty-weighted distillation from class sums, or from the paper's heads."""
+class SumsStrategy(FrozenStrategy[A], Generic[A]):
+    """Certainty-weighted distillation from class sums."""
 
     @cached_property
     def embedding(self) -> Embedding:
@@ -192,24 +193,6 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
         landmarks = self.embedding.landmarks if self.settings.with_landmarks else None
         return [*super().request(server_round), *([] if landmarks is None else [landmarks])]
 
-    @property
-    def shapes(self) -> list[tuple[int, ...]]:
-        if self.settings.logistic:
-            return super().shapes
-        return [(self.classes, 1 + self.embedding.dimension)]
-
-    def read(self, arrays: Arrays) -> npt.NDArray[Any]:
-        """With class sums: counts and sums (C, 1 + d)."""
-        return super().read(arrays) if self.settings.logistic else unpack(arrays, self.shapes, self.settings)[0]
-
-    def soft(self, answers: list[Answer]) -> Floats:
-        """With class sums: certainty, a matched filter over the clients, one head, and what it says."""
-        if self.settings.logistic:
-            return super().soft(answers)
-        noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
-        told = np.stack([answer.ballot for answer in answers]).astype(np.float64)
-        return self.weighed(told, noisy.count_variance if noisy else 0.0, noisy.variance if noisy else 0.0)
-
     def weighed(self, told: Floats, count_variance: float, variance: float) -> Floats:
         """Soft labels from counts and sums (K, C, 1 + d) and the variances of their noise."""
         weights = certainty(told[:, :, 0], count_variance)
@@ -221,3 +204,27 @@ class FedauxfdpStrategy(EnsembleStrategy[A], Generic[A]):
     def facts(self, client_id: int | None = None) -> Facts:
         facts = super().facts(client_id)
         return facts if self.settings.logistic else replace(facts, features=self.embedding.dimension)
+
+
+class FedauxfdpStrategy(SumsStrategy[FedauxfdpSettings], EnsembleStrategy[FedauxfdpSettings]):
+    """FedAUXfdp: certainty-weighted distillation from class sums, or from the paper's heads."""
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        if self.settings.logistic:
+            return super().shapes
+        return [(self.classes, 1 + self.embedding.dimension)]
+
+    def read(self, arrays: Arrays) -> npt.NDArray[Any]:
+        """With class sums: counts and sums (C, 1 + d)."""
+        return (
+            super().read(arrays) if self.settings.logistic else head_codec(self.settings, self.shapes).read(arrays)[0]
+        )
+
+    def soft(self, answers: list[Answer]) -> Floats:
+        """With class sums: certainty, a matched filter over the clients, one head, and what it says."""
+        if self.settings.logistic:
+            return super().soft(answers)
+        noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
+        told = np.stack([answer.ballot for answer in answers]).astype(np.float64)
+        return self.weighed(told, noisy.count_variance if noisy else 0.0, noisy.variance if noisy else 0.0)

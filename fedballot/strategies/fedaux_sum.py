@@ -6,16 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.privacy.mechanisms.class_sums import ClassSums
-from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism, sums_form
-from fedballot.strategies.base import Arrays, one_array
-from fedballot.strategies.fedaux import FedauxfdpStrategy
+from fedballot.settings.class_sums import FedauxfdpSumSettings, shared_mechanism, sums_form
+from fedballot.strategies.fedaux import SumsStrategy
 from fedballot.strategies.one_shot import Learned
 from fedballot.strategies.summed import SummedStrategy
-from fedballot.wire.packing import unpack_integers
 from fedballot.wire.secagg import Form
 
 
-class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], FedauxfdpStrategy[FedauxfdpSumSettings]):
+class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], SumsStrategy[FedauxfdpSumSettings]):
     """As FedAUXfdp with class sums, the clients taken as one."""
 
     @property
@@ -26,9 +24,6 @@ class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], FedauxfdpStrate
     @property
     def form(self) -> Form:
         return sums_form(self.settings, self.data)
-
-    def read(self, arrays: Arrays) -> npt.NDArray[np.int32]:
-        return unpack_integers(one_array(arrays), self.form.shape)
 
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
         """Soft labels from the sum, every share that came having its noise in it; then a student."""

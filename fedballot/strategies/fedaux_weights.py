@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
+from fedballot.clients.fedaux_weights import answer_codec
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
-from fedballot.clients.weights import Floats, unpack_difference
+from fedballot.clients.weights import Floats
 from fedballot.distillation.aggregation import weighted_average
 from fedballot.distillation.certainty import score
 from fedballot.learners.flat import flatten
@@ -25,8 +26,7 @@ from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.fedaux import SCORE_FLOOR
-from fedballot.strategies.weights import WeightsStrategy
-from fedballot.wire.packing import WireError, unpack_halves
+from fedballot.strategies.weights import WeightsStrategy, server_training
 
 
 class FedauxStrategy(WeightsStrategy[FedauxSettings]):
@@ -41,6 +41,10 @@ class FedauxStrategy(WeightsStrategy[FedauxSettings]):
         """The public pool's features."""
         return public_features(self.settings, self.data, self.device)
 
+    @property
+    def training(self) -> dict[str, Any]:
+        return server_training(self.settings)
+
     def request(self, server_round: int) -> Arrays:
         """The weights, and those of the extractor, where the server has trained one."""
         network = self.public.extractor.network
@@ -53,11 +57,7 @@ class FedauxStrategy(WeightsStrategy[FedauxSettings]):
 
     def read(self, arrays: Arrays) -> Floats:
         """Difference of the weights, and after it the score head, float32 (d + p,)."""
-        if len(arrays) != 2:
-            raise WireError("count", f"expected 2 arrays, got {len(arrays)}")
-        difference = unpack_difference(arrays[0], self.weights.size, self.settings)
-        head = unpack_halves(arrays[1], (self.public.features.shape[1] + 1,))
-        return np.concatenate([difference, head])
+        return np.concatenate(answer_codec(self.settings, self.weights.size, self.public).read(arrays))
 
     def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
         """Average the models; from there, learn sum_i f_i(x) g_i(x) / sum_i f_i(x) (equation 1)."""

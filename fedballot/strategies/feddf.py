@@ -7,19 +7,24 @@ of "Preserving privacy in federated learning with ensemble cross-domain knowledg
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
 from fedballot.clients.weights import Floats
 from fedballot.learners.flat import flatten
-from fedballot.settings.weights import WeightsSettings
+from fedballot.settings.weights import FeddfSettings
 from fedballot.strategies.base import Answer
-from fedballot.strategies.weights import WeightsStrategy
+from fedballot.strategies.weights import WeightsStrategy, server_training
 
 
-class FeddfStrategy(WeightsStrategy[WeightsSettings]):
+class FeddfStrategy(WeightsStrategy[FeddfSettings]):
     """FedAvg whose average learns, each round, from the mean logits of the clients' models on the public pool."""
+
+    @property
+    def training(self) -> dict[str, Any]:
+        return server_training(self.settings)
 
     def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
         """The next weights (d,), after ``server_epochs`` epochs towards the ensemble (Algorithm 1, lines 6 to 10)."""

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.weights import Floats, unpack_difference
+from fedballot.clients.fedgen import answer_codec
+from fedballot.clients.weights import Floats
+from fedballot.core.seeds import Stream, seed_of
 from fedballot.distillation.aggregation import class_weights
 from fedballot.learners.base import FloatArray
 from fedballot.settings.weights import FedgenSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.weights import WeightsStrategy
-from fedballot.wire.packing import WireError
 
-GENERATOR_STREAM = 7  # of the run's seed
 COUNTS_WARNING = (
     "Each client tells the exact number of its records of each class, in every round, and all are told the share of "
     "each class in the total; label_counts=false does without."
@@ -56,18 +56,8 @@ class FedgenStrategy(WeightsStrategy[FedgenSettings]):
 
     def read(self, arrays: Arrays) -> Floats:
         """Difference of the weights, and after it the class counts, ones where none are told: float32 (d + C,)."""
-        told = self.settings.label_counts
-        if len(arrays) != 1 + told:
-            raise WireError("count", f"expected {1 + told} arrays, got {len(arrays)}")
-        counts = np.ones(self.shares.size, dtype=np.int32)
-        if told:
-            counts = np.asarray(arrays[1])
-            if counts.dtype != np.int32 or counts.shape != self.shares.shape:
-                raise WireError("shape", f"class counts must be {self.shares.size} int32, got {counts.dtype}")
-            if counts.min() < 0 or not counts.any():
-                raise WireError("range", "class counts must be at least 0, and not all 0")
-        difference = unpack_difference(arrays[0], self.weights.size, self.settings)
-        return np.concatenate([difference, counts.astype(np.float32)])
+        difference, *counts = answer_codec(self.settings, self.weights.size, self.shares.size).read(arrays)
+        return np.concatenate([difference, *(counts or [np.ones(self.shares.size)])]).astype(np.float32)
 
     def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
         """The average of the weights; the generator learns from the clients' last layers (equation 4)."""
@@ -108,4 +98,4 @@ class FedgenStrategy(WeightsStrategy[FedgenSettings]):
         return {**super().outcome(), "warnings": [COUNTS_WARNING] if self.settings.label_counts else []}
 
     def _seed(self, number: int) -> int:
-        return int(np.random.SeedSequence([self.settings.seed, GENERATOR_STREAM, number]).generate_state(1)[0])
+        return seed_of(self.settings.seed, Stream.GENERATOR, number)

@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, softmax
 
-from fedballot.clients.fedkd import unpack_answer
+from fedballot.clients.fedkd import KdAnswer
 from fedballot.core.metrics import auc_per_class, mean_auc
+from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.distillation.aggregation import class_weights
 from fedballot.learners.base import Learner
 from fedballot.privacy.mechanisms.laplace import NoisyValues
 from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
-from fedballot.strategies.base import Answer, Arrays, one_array
+from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
 from fedballot.strategies.summed import SummedStrategy
-from fedballot.wire.packing import unpack_integers
 from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=EnsembleSettings)
@@ -42,7 +42,7 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         check_images(self.data.public_x.shape[1:], self.settings.answers)
-        order = np.random.default_rng([self.settings.seed, 1]).permutation(self.settings.public_size)
+        order = generator(self.settings.seed, Stream.QUERIES).permutation(self.settings.public_size)
         self.queries = np.sort(order[: self.settings.record_count])
 
     @property
@@ -112,7 +112,7 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
         """Class counts in the first row, the logits of the queries in the others: (1 + Q, C)."""
-        logits, counts = unpack_answer(arrays, self.shape, self.settings)
+        logits, counts = KdAnswer(self.shape, self.settings).read(arrays)
         return np.vstack([counts.astype(np.float32), logits])
 
     def keep(self, answers: list[Answer]) -> Kept:
@@ -142,9 +142,6 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
 
 class FedkdDpStrategy(SummedStrategy[FedkdDpSettings], EnsembleStrategy[FedkdDpSettings]):
     """The sound variant: only the noisy sum of clipped logits counts, and all clients weigh the same."""
-
-    def read(self, arrays: Arrays) -> npt.NDArray[np.int32]:
-        return unpack_integers(one_array(arrays), self.shape)
 
     @property
     def form(self) -> Form:

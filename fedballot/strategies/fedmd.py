@@ -12,21 +12,21 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.fedmd import pack_predictions, unpack_predictions
+from fedballot.clients.fedmd import answer_codec, consensus_codec
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
+from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.own import SITES
-from fedballot.distillation.aggregation import confidence, to_simplex, votes_of, weighted_average
+from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
 from fedballot.privacy.ledger.ledger import SAMPLE
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
-from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
-from fedballot.wire.packing import unpack_labels, unpack_singles
+from fedballot.strategies.base import Answer, Arrays, BallotStrategy
+from fedballot.wire.codec import Singles
 
 S = TypeVar("S", bound=FedmdSettings)
-STREAM = 4  # of the run's seed, for the public records of each round
 SHOWN = 64  # public images kept for the report
 
 
@@ -47,7 +47,7 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
 
     def queries(self, server_round: int) -> npt.NDArray[np.int64]:
         """Public records of a round, sorted (line 11)."""
-        order = np.random.default_rng([self.settings.seed, STREAM, server_round]).permutation(self.settings.public_size)
+        order = generator(self.settings.seed, Stream.ROUND_QUERIES, server_round).permutation(self.settings.public_size)
         return np.sort(order[: self.settings.query_count])
 
     def request(self, server_round: int) -> Arrays:
@@ -55,12 +55,10 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
         if self.consensus is None:
             return [asked]
         former = self.queries(server_round - 1).astype(np.int32)
-        return [asked, former, *pack_predictions(self.consensus, self.settings)]
+        return [asked, former, *consensus_codec(self.settings, self.shape).pack(self.consensus)]
 
     def read(self, arrays: Arrays) -> npt.NDArray[Any]:
-        if self.settings.share == "argmax":
-            return votes_of(unpack_labels(one_array(arrays), *self.shape), self.shape[1])
-        return unpack_predictions(arrays, self.shape, self.settings)
+        return answer_codec(self.settings, self.shape).read(arrays)
 
     def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
         self.consensus = self.average(answers)
@@ -144,7 +142,7 @@ class LdpStrategy(FedmdStrategy[LdpSettings]):
     """FedMD-LDP's server: averages noisy predictions, and brings the average back to probabilities."""
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
-        return unpack_singles(one_array(arrays), self.shape)
+        return Singles(self.shape).read(arrays)
 
     def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
         mean = super().average(answers)

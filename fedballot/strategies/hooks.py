@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.progress import Progress
+from fedballot.core.seeds import Stream, seed_of
 from fedballot.datasets.federation import FederatedData
+from fedballot.learners.base import Learner
+from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.mechanism import Composition, Facts
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, ServerTraining
 from fedballot.wire.messages import Arrays
-from fedballot.wire.packing import WireError
 
 S = TypeVar("S", bound=CommonSettings)
 Name = TypeVar("Name")
@@ -145,6 +146,24 @@ class Hooks(ABC, Generic[S]):
     def save(self, folder: Any) -> None:
         """Write what the method keeps besides the result (released labels, the server's model)."""
 
+    def new_student(self, input_shape: tuple[int, ...], *numbers: int) -> Learner:
+        """An untrained learner of the server's, seeded by the run's seed; numbers tell several of them apart."""
+        settings = self.settings
+        if not isinstance(settings, ServerTraining):
+            raise TypeError(f"{type(settings).__name__} lacks the part ServerTraining, which says how a server trains")
+        return make_learner(
+            settings.server_model,
+            n_classes=len(self.data.classes),
+            input_shape=input_shape,
+            seed=seed_of(settings.seed, Stream.STUDENT, *numbers),
+            device=self.device,
+            epochs=settings.server_epochs,
+            batch_size=settings.server_batch_size,
+            lr=settings.server_lr,
+            role="student",
+            multi_label=self.data.multi_label,
+        )
+
     @property
     def aggregation(self) -> dict[str, Any]:
         """How ballots that are added up come together, for the result; empty for other methods."""
@@ -154,10 +173,3 @@ class Hooks(ABC, Generic[S]):
     def exchanging(self) -> bool:
         """Whether the round needs a further exchange of messages before it has a result."""
         return False
-
-
-def one_array(arrays: Arrays) -> npt.NDArray[Any]:
-    """The single array of an answer; raises WireError with reason ``count`` for another number."""
-    if len(arrays) != 1:
-        raise WireError("count", f"expected 1 array, got {len(arrays)}")
-    return np.asarray(arrays[0])

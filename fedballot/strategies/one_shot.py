@@ -16,7 +16,6 @@ from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
-from fedballot.learners.registry import make_learner
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer, BallotStrategy
 
@@ -97,22 +96,6 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
             "warnings": list(learned.warnings),
             "distill_s": time.perf_counter() - clock,
         }
-
-    def new_student(self, input_shape: tuple[int, ...], streams: Sequence[int] = (2,)) -> Learner:
-        """An untrained learner of the server's, seeded by the run's seed and these streams."""
-        settings = self.settings
-        return make_learner(
-            settings.server_model,
-            n_classes=len(self.data.classes),
-            input_shape=input_shape,
-            seed=int(np.random.SeedSequence([settings.seed, *streams]).generate_state(1)[0]),
-            device=self.device,
-            epochs=settings.server_epochs,
-            batch_size=settings.server_batch_size,
-            lr=settings.server_lr,
-            role="student",
-            multi_label=self.data.multi_label,
-        )
 
     def steps(self, label: str, count: int) -> Callable[[int, int], None]:
         """Show so many steps of the server's work; call the result after each of them."""

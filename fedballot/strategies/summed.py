@@ -18,6 +18,7 @@ from fedballot.settings.summed import SummedSettings
 from fedballot.strategies.base import Answer, Arrays, Tally
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
 from fedballot.wire import secagg
+from fedballot.wire.codec import Integers
 from fedballot.wire.messages import Reply, Request, serialise
 from fedballot.wire.packing import WireError, payload_bytes
 from fedballot.wire.secagg import Exchange, Form, SecaggError
@@ -46,6 +47,10 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
     @abstractmethod
     def form(self) -> Form:
         """Shape and largest magnitude of a ballot, as the client has it."""
+
+    def read(self, arrays: Arrays) -> npt.NDArray[np.integer]:
+        """A ballot that was sent in the clear."""
+        return Integers(self.form.shape).read(arrays)
 
     @abstractmethod
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:

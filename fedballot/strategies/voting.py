@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.distillation.aggregation import votes_of
+from fedballot.core.seeds import Stream, generator
 from fedballot.distillation.propagation import argmax_labels
 from fedballot.distillation.students import probabilities, train_student
 from fedballot.learners.base import Learner
 from fedballot.learners.extractors import Extractor, make_extractor
-from fedballot.settings.voting import VotingSettings, ballot_form, mechanism
-from fedballot.strategies.base import Arrays, one_array
+from fedballot.settings.voting import VotingSettings, ballot_codec, ballot_form, mechanism
+from fedballot.strategies.base import Arrays
 from fedballot.strategies.one_shot import Learned
 from fedballot.strategies.summed import SummedStrategy
-from fedballot.wire.packing import unpack_integers, unpack_labels
 from fedballot.wire.secagg import Form
 
 
@@ -39,7 +38,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         self.view: Extractor | None = None
         if settings.server_features:
             self.view = made(settings.server_features).fit(data.public_x)
-        order = np.random.default_rng([settings.seed, 1]).permutation(settings.public_size)
+        order = generator(settings.seed, Stream.QUERIES).permutation(settings.public_size)
         self.queries = np.sort(order[: settings.query_count])
 
     @property
@@ -50,10 +49,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         return [self.queries.astype(np.int32)]
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.int32]:
-        array, (rows, classes) = one_array(arrays), self.form.shape
-        if mechanism(self.settings) is None and self.settings.votes_per_query is None:
-            return votes_of(unpack_labels(array, rows, classes + 1), classes)
-        return unpack_integers(array, self.form.shape)
+        return ballot_codec(self.settings, len(self.data.classes)).read(arrays)
 
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
         """Label the pool from the tally (Q, C), and train the student (line 9)."""
@@ -107,4 +103,4 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         return sigma, cast, [warning] if warning else []
 
     def _new_student(self, input_shape: tuple[int, ...], number: int) -> Learner:
-        return self.new_student(input_shape, [2, number])
+        return self.new_student(input_shape, number)

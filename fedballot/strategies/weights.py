@@ -11,21 +11,31 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.clients.weights import Floats, unpack_difference
+from fedballot.clients.weights import Floats, difference_codec
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
+from fedballot.core.seeds import Stream, generator, seed_of
 from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
+from fedballot.settings.parts import ServerEpochs
 from fedballot.settings.weights import MomentumSettings, WeightsSettings
-from fedballot.strategies.base import Answer, Arrays, BallotStrategy, one_array
+from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.strategies.hooks import Name
 
 S = TypeVar("S", bound=WeightsSettings)
-LEARNER_STREAM, COHORT_STREAM = 5, 6  # of the run's seed
 MEASURED = 1000  # test records after each round but the last
+
+
+def server_training(settings: ServerEpochs) -> dict[str, Any]:
+    """Epochs, batch size and learning rate of a server that trains the shared model on."""
+    return {
+        "epochs": settings.server_epochs,
+        "batch_size": settings.server_batch_size,
+        "lr": settings.server_lr,
+    }
 
 
 class WeightsStrategy(BallotStrategy[S], Generic[S]):
@@ -58,7 +68,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
 
     def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
         """Average of the differences (d,), equal or by public sizes."""
-        sized = self.settings.weights == "size"
+        sized = self.settings.by_size
         shares = [float(self.data.parts[a.client_id].size) if sized else 1.0 for a in answers]
         return average_vectors((a.ballot for a in answers), shares)
 
@@ -75,12 +85,15 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
             settings.model,
             n_classes=len(self.data.classes),
             input_shape=self.data.public_x.shape[1:],
-            seed=int(np.random.SeedSequence([settings.seed, LEARNER_STREAM, stream]).generate_state(1)[0]),
+            seed=seed_of(settings.seed, Stream.SHARED_MODEL, stream),
             device=self.device,
-            epochs=settings.server_epochs,
-            batch_size=settings.server_batch_size,
-            lr=settings.server_lr,
+            **self.training,
         )
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Epochs, batch size and learning rate of the server's training, where it trains: the clients'."""
+        return {"epochs": self.settings.epochs, "batch_size": self.settings.batch_size, "lr": self.settings.lr}
 
     def load(self, learner: Learner, weights: Floats) -> Learner:
         """The learner with these weights (d,)."""
@@ -90,7 +103,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
 
     def cohort(self, server_round: int, connected: list[Name]) -> list[Name]:
         size = min(self.settings.cohort_size, len(connected))
-        order = np.random.default_rng([self.settings.seed, COHORT_STREAM, server_round]).permutation(len(connected))
+        order = generator(self.settings.seed, Stream.COHORT, server_round).permutation(len(connected))
         return [connected[index] for index in np.sort(order[:size])]
 
     def needed(self, asked: int) -> int:
@@ -101,7 +114,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         return [self.weights]
 
     def read(self, arrays: Arrays) -> Floats:
-        return unpack_difference(one_array(arrays), self.weights.size, self.settings)
+        return difference_codec(self.settings, self.weights.size).read(arrays)
 
     def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
         self.weights = self.update(server_round, answers)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fedballot.core.errors import RunError
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.noise.randomness import secret_noise
-from fedballot.settings.weights import DpFedavgSettings, DpFedsgdSettings, client_mechanism
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, client_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.strategies.hooks import Name
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy

@@ -1,36 +1,53 @@
 """Audits of whole methods: what their releases give away, measured, against what is claimed.
 
-Two parts: the mechanism alone, many times; and real clients on worlds that differ in one unit (`audit_clients`).
+Two parts: each mechanism alone, many times; and real clients on worlds that differ in one unit. Which ones follows
+from the mechanisms of the method's composition (`audits`).
 """
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.progress import Progress
+from fedballot.core.setting import choices_of
 from fedballot.methods.registry import get_method
-from fedballot.privacy.audit.mechanisms import (
-    CANARIES,
-    Finding,
-    audit_class_sums,
-    audit_head,
-    audit_logits,
-    audit_votes,
+from fedballot.privacy.audit.mechanisms import CANARIES, Finding
+from fedballot.privacy.mechanism import Composition, Facts, Mechanism
+from fedballot.privacy.noise.randomness import os_noise, seeded_noise
+from fedballot.studies.audits import (  # noqa: F401 each adds its audits to the registry
+    class_sums,
+    heads,
+    logits,
+    predictions,
+    samples,
+    votes,
+    weights,
 )
-from fedballot.privacy.mechanisms.class_sums import ClassSums
-from fedballot.privacy.mechanisms.heads import PrivateHead
-from fedballot.privacy.mechanisms.logits import NoisyLogits
-from fedballot.privacy.mechanisms.votes import NoisyVotes
-from fedballot.privacy.noise.randomness import NoiseSource, os_noise, seeded_noise
-from fedballot.settings.heads import HeadSettings
-from fedballot.studies import audit_clients
-from fedballot.studies.audit_clients import CLIENTS, COLLUDERS, DELTA, Desk
+from fedballot.studies.audits.mechanisms import MOST, audit_alone, knows
+from fedballot.studies.audits.registry import ClientAudit, client_audits
+from fedballot.studies.audits.worlds import CLIENTS, COLLUDERS, DELTA, Desk
 
 RECORDS = 2000  # that a head is trained on
-MOST = 4000  # releases of real clients in each world
+SMALL: Mapping[str, Any] = {
+    "clients": CLIENTS,
+    "min_clients": CLIENTS,
+    "colluders": COLLUDERS,
+    "participation": 1.0,
+    "public_size": 10,
+    "queries": 1,
+    "k": 1,
+    "rounds": 1,
+    "epochs": 1,
+    "rate": 1.0,
+    "dimension": CANARIES,
+    "records": RECORDS,
+    "unit": "client",
+}
+"""Settings, as far as a method has them, at which a mechanism is audited by itself: of one query, step or round."""
+FACTS = Facts(classes=2, records=RECORDS, features=CANARIES, negatives=RECORDS, weights=CANARIES)
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,8 @@ class AuditReport:
     ----------
     method : str
     claim : float
-        Epsilon, at `delta`, of each release that was audited. A sample without noise claims a delta of its own.
+        Epsilon, at `delta`, of each release that was audited. A sample without noise claims a delta of its own, and a
+        worst case its own epsilon and delta.
     delta : float
     runs : int
         Independent releases in each of two worlds, of the mechanism; of the clients at most 4,000, of a server 2,000.
@@ -79,12 +97,83 @@ class AuditReport:
         return {**asdict(self), "layers": layers, "passed": self.passed, "lower_bound": self.lower_bound}
 
 
+@dataclass(frozen=True)
+class Release:
+    """A part of what a method releases, and how it is audited.
+
+    Parameters
+    ----------
+    part : str
+    mechanism : Mechanism
+        Made for small settings and an epsilon of the claim.
+    choice : mapping
+        Settings that lead to it, where the defaults do not.
+    clients : list of ClientAudit
+        Audits through real clients; none for a mechanism that we do not know.
+    """
+
+    part: str
+    mechanism: Mechanism
+    choice: Mapping[str, Any]
+    clients: list[ClientAudit]
+
+    @property
+    def name(self) -> str:
+        """Of the mechanism's own audit."""
+        return self.clients[0].release if self.clients else self.part
+
+
+def releases(name: str, claim: float) -> list[Release]:
+    """All that a method can release, by each choice of its settings that leads to other mechanisms.
+
+    Raises
+    ------
+    SettingsError
+        If a part has no guarantee, or a mechanism that nobody has said how to audit.
+    """
+    method = get_method(name)
+    out: dict[tuple[str, type[Mechanism]], Release] = {}
+    for choice, composition in _compositions(name, claim):
+        if not composition.private:
+            if choice:
+                continue
+            raise SettingsError(
+                f"method {name!r} cannot be audited (it protects {method.protects}): there are audits of methods whose "
+                f"releases are private as a whole, and of this one {', '.join(composition.uncharged)} is not"
+            )
+        for part, mechanism in composition.parts.items():
+            if (part, type(mechanism)) not in out:
+                release = Release(part, mechanism, choice, client_audits(part, mechanism))
+                if not release.clients and not knows(mechanism):
+                    raise SettingsError(
+                        f"method {name!r} cannot be audited: nobody has said how to audit {type(mechanism).__name__} "
+                        f"(part {part!r}): give it a `worst_case`, see fedballot.privacy.mechanism.WorstCase"
+                    )
+                out[part, type(mechanism)] = release
+    return list(out.values())
+
+
+def _compositions(name: str, claim: float) -> Iterator[tuple[Mapping[str, Any], Composition]]:
+    """Of the defaults, then of each other choice."""
+    others = [{key: word} for key, words in choices_of(get_method(name).settings).items() for word in words]
+    for choice in [{}, *others]:
+        try:
+            settings = Desk(name, Path(), 0, choice=choice).settings(**SMALL, epsilon=claim, score_epsilon=claim)
+            composition: Composition = settings.composition(FACTS)
+        except SettingsError:
+            if not choice:
+                raise
+            continue  # a choice that the other settings do not allow
+        yield choice, composition
+
+
 def audit_method(name: str, claim: float, runs: int, progress: Progress, seed: int | None = None) -> AuditReport:
-    """Audit a method by name.
+    """Audit a method.
 
     Parameters
     ----------
     name : str
+        Of a method, or where it can be imported from (``package.module:METHOD``).
     claim : float
         Epsilon, at delta = 1e-5, of the single release at which the noise is audited; about 1 or less has power.
     runs : int
@@ -98,112 +187,20 @@ def audit_method(name: str, claim: float, runs: int, progress: Progress, seed: i
     SettingsError
         If the method has nothing to audit, or the claim or runs are out of range.
     """
-    method = get_method(name)
-    if name not in AUDITS:
-        raise SettingsError(
-            f"method {name!r} cannot be audited (it protects {method.protects}): there are audits of every method "
-            f"whose releases are private as a whole: {', '.join(AUDITS)}"
-        )
     if runs < 1000:
         raise SettingsError(f"runs={runs}: fewer than 1,000 show nothing")
     layers: list[Layer] = []
-    for release in AUDITS[name]:
-        if release.mechanism:
+    for release in releases(name, claim):
+        if knows(release.mechanism):
             progress.start(f"audit: the mechanism, {release.name}", 1)
-            found = release.mechanism(name, claim, runs, os_noise() if seed is None else seeded_noise(seed))
-            layers += [Layer(release.name, "mechanism", finding) for finding in found]
+            noise = os_noise() if seed is None else seeded_noise(seed)
+            findings = audit_alone(release.mechanism, claim, noise, runs)
+            layers += [Layer(release.name, "mechanism", finding) for finding in findings]
             progress.advance()
             progress.stop()
-        with tempfile.TemporaryDirectory(prefix="fedballot-audit-") as folder:
-            desk = Desk(name, Path(folder), min(runs, MOST), seed, progress)
-            layers += [Layer(release.name, "clients", finding) for finding in release.clients(desk, claim)]
+        for audit in release.clients:
+            with tempfile.TemporaryDirectory(prefix="fedballot-audit-") as folder:
+                desk = Desk(name, Path(folder), min(runs, MOST), seed, progress, release.choice)
+                findings = audit.run(desk, release.part, claim)
+            layers += [Layer(audit.release, "clients", finding) for finding in findings]
     return AuditReport(name, claim, DELTA, runs, tuple(layers))
-
-
-@dataclass(frozen=True)
-class Release:
-    """Something that a method releases, and how it is audited: through real clients, and as a mechanism by itself."""
-
-    name: str
-    clients: Callable[[Desk, float], list[Finding]]
-    mechanism: Callable[[str, float, int, NoiseSource], list[Finding]] | None = None
-
-
-def votes_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
-    """Audit noisy votes."""
-    kind = get_method(name).settings
-    k = 1 if "k" in kind.__dataclass_fields__ else None
-    noisy = NoisyVotes.solve(claim, DELTA, queries=1, max_votes=1, contributors=CLIENTS, colluders=COLLUDERS, k=k)
-    _check_reached(claim, noisy.epsilon(DELTA))
-    return audit_votes(noisy, DELTA, noise, runs)
-
-
-def logits_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
-    """Audit the noisy sum of clipped logits."""
-    noisy = NoisyLogits.solve(claim, DELTA, queries=1, classes=2, bound=1.0, contributors=CLIENTS, colluders=COLLUDERS)
-    _check_reached(claim, noisy.mechanism.epsilon(DELTA))
-    return audit_logits(noisy, DELTA, noise, runs)
-
-
-def class_sums_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
-    """Audit a client's own class sums."""
-    return _class_sums(claim, runs, noise, 1, 0)
-
-
-def shared_class_sums_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
-    """Audit class sums that several clients add up with a share of the noise each."""
-    return _class_sums(claim, runs, noise, CLIENTS, COLLUDERS)
-
-
-def _class_sums(claim: float, runs: int, noise: NoiseSource, contributors: int, colluders: int) -> list[Finding]:
-    noisy = ClassSums.solve(
-        claim, DELTA, classes=2, features=CANARIES, signed=False, contributors=contributors, colluders=colluders
-    )
-    _check_reached(claim, noisy.mechanism.epsilon(DELTA))
-    return audit_class_sums(noisy, DELTA, noise, runs)
-
-
-def heads_alone(name: str, claim: float, runs: int, noise: NoiseSource) -> list[Finding]:
-    """Audit private heads on data sets near the worst ones."""
-    head = PrivateHead.solve(claim, DELTA, records=RECORDS, features=2, classes=2, lam=HeadSettings().lam)
-    _check_reached(claim, head.mechanism.epsilon(DELTA))
-    return audit_head(head, DELTA, noise, min(runs, MOST))
-
-
-_VOTES = (Release("votes", audit_clients.votes, votes_alone),)
-_HEAD = Release("class head", audit_clients.class_head, heads_alone)
-AUDITS: dict[str, tuple[Release, ...]] = {
-    "pate-fl": _VOTES,
-    "private-knn-fl": _VOTES,
-    "fedkd-dp": (Release("logits", audit_clients.logits, logits_alone),),
-    "fedauxfdp": (
-        Release("class sums", audit_clients.class_sums, class_sums_alone),
-        replace(_HEAD, mechanism=None),
-        Release("score head", audit_clients.score_head),
-    ),
-    "fedauxfdp-sum": (Release("class sums", audit_clients.class_sums, shared_class_sums_alone),),
-    "fedd-p": (_HEAD,),
-    "fedavg-p": (_HEAD,),
-    "fedmd-nfdp": (Release("fixed sample", audit_clients.fixed_sample),),
-    "fedmd-ldp": (Release("predictions", audit_clients.predictions),),
-    "dp-fedavg": (Release("the server's sum", audit_clients.client_sums),),
-    "dp-fedsgd": (
-        Release("noisy steps", audit_clients.record_sums),
-        Release("Poisson batches", audit_clients.record_batches),
-        Release("images", audit_clients.record_reach),
-    ),
-}
-
-
-def _check_reached(claim: float, reached: float) -> None:
-    """Refuse a claim that integer shares are too private for.
-
-    Raises
-    ------
-    SettingsError
-    """
-    if reached < claim * (1 - 1e-6):
-        raise SettingsError(
-            f"claim={claim:g}: a release with integer noise from {CLIENTS} clients costs at most epsilon {reached:.4g} "
-            f"at delta {DELTA:g}, and an audit sees little beyond; give a claim above 0 and up to that"
-        )

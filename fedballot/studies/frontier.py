@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from fedballot.core.errors import SettingsError
+from fedballot.core.seeds import Stream, generator
 from fedballot.studies import sweep
 from fedballot.studies.sweep import Point, Row
 
 Values = Mapping[str, str]
-STREAM = 7  # of the search's seed
 Run = Callable[[str, Sequence[Point]], None]  # method, points: run those that are not done
 
 
@@ -42,7 +40,7 @@ def draw_trials(space: Mapping[str, Sequence[str]], count: int, seed: int) -> li
     The same seed draws the same points, whatever the epsilon.
     """
     points = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())] if space else []
-    order = np.random.default_rng([seed, STREAM]).permutation(len(points))
+    order = generator(seed, Stream.SEARCH).permutation(len(points))
     return [{}, *(points[index] for index in order[: count - 1])]
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import build
 from fedballot.deploy.submit import run_config
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs.run_config import KEYS, clients_root, from_run_config
 from tests.conftest import SMALL
 
@@ -60,9 +60,9 @@ def test_a_wrong_run_config_is_a_clear_error(config, words):
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(str.strip), st.none() | st.integers(0, 9))
 def test_any_settings_go_through_the_run_config_unchanged(dataset, noise_seed):
     given = {"dataset": dataset, "noise_seed": noise_seed, "epsilon": "inf", "client_models": ("mlp", "knn")}
-    asked = build(METHODS["pate-fl"].settings, given)
+    asked = build(get_method("pate-fl").settings, given)
     text = run_config("pate-fl", asked, Path("/out"), Path("/heads"))
-    assert from_run_config(tomllib.loads(text)) == (METHODS["pate-fl"], asked, Path("/out"))
+    assert from_run_config(tomllib.loads(text)) == (get_method("pate-fl"), asked, Path("/out"))
 
 
 def test_a_node_may_keep_its_state_elsewhere():
@@ -97,7 +97,7 @@ def test_flwr_run(tmp_path):
         assert (out / "result.json").exists(), done.stdout[-3000:] + done.stderr[-3000:]
         result = json.loads((out / "result.json").read_text())
         assert result["status"] == "done"
-        assert result["settings"] == build(METHODS["pate-fl"].settings, settings).to_dict()
+        assert result["settings"] == build(get_method("pate-fl").settings, settings).to_dict()
         assert result["metrics"]["server_accuracy"] > 0.45
     finally:
         _stop_superlinks(str(tmp_path / "flwr"))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedballot.cli import main as cli
+from fedballot.cli import run
 from fedballot.core.errors import RunError
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from tests.conftest import SMALL
@@ -212,7 +213,7 @@ def _printed(guarantees, capsys) -> tuple[str, str]:
         "data": {"dataset": "digits"},
         "warnings": [],
     }
-    cli.print_result(result, Path("out"), Path("out/report.html"))
+    run.print_result(result, Path("out"), Path("out/report.html"))
     printed = capsys.readouterr()
     out = printed.out.translate(str.maketrans("│┃", "  "))
     return " ".join(out.split()), " ".join(printed.err.split())

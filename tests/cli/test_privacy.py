@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fedballot.cli import main as cli
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
@@ -25,6 +25,7 @@ from fedballot.report.audit_plot import audit_figure
 from fedballot.runs.engine import federated_data
 from fedballot.studies import audit as auditing
 from fedballot.studies.ledger_view import view
+from tests.audited import AUDITED
 from tests.faults import each_fault, no_noise
 
 
@@ -57,6 +58,36 @@ def ledger(tmp_path) -> Ledger:
 # budget
 
 
+def sets(**values: object) -> list[str]:
+    """Settings as the command line takes them."""
+    return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+
+
+@pytest.mark.parametrize(
+    ("words", "part", "epsilon"),
+    [
+        (["private-knn-fl"], "votes", 4.3),
+        (["fedkd-dp", "--classes", 10], "logits", 8.0),
+        (["fedmd-ldp", "--classes", 10], "predictions", 1.0),
+        (["fedmd-nfdp", "--records", 1000], "sample", 0.0),
+        (["fedauxfdp", "--classes", 10, "--features", 64, "--records", 500], "sums", 0.5),
+        (["fedauxfdp-sum", "--classes", 10], "sums", 0.5),
+        (["fedd-p", "--classes", 10, "--features", 64, "--records", 500, "--negatives", 9], "classes", 0.5),
+        (["fedavg-p", "--classes", 10, "--features", 64, "--records", 500, "--negatives", 9], "classes", 0.5),
+        (["dp-fedavg", "--weights", 1000], "difference", 4.3),
+        (["dp-fedsgd", "--weights", 1000], "difference", 4.3),
+    ],
+    ids=lambda value: str(value[0]) if isinstance(value, list) else "",
+)
+def test_every_private_method_can_be_planned(words, part, epsilon, call) -> None:
+    code, out, _ = call("budget", *words, "--budget", 50, "--json")
+    found = json.loads(out)
+    spent = found.get("spending", found)
+    assert code == 0 and [one["name"] for one in spent["parts"]] == [part]
+    assert found["guarantees"][0]["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+    assert spent["runs"] >= 1 and spent["charges"][0]["epsilon"] >= epsilon * (1 - 1e-3)
+
+
 def test_budget_solves_the_noise_of_a_preset(call, tmp_path) -> None:
     picture = tmp_path / "plan.png"
     code, out, _ = call("budget", "pate-fl", "--preset", "pate-mnist-noniid", "--json", "--out", picture)
@@ -72,7 +103,7 @@ def test_budget_solves_the_noise_of_a_preset(call, tmp_path) -> None:
 
 
 def test_budget_works_out_epsilon_from_noise(call) -> None:
-    words = ["--sigma", 25, "--queries", 500, "--vote-fraction", 1, "--delta", 1e-5, "--set", "min_clients=100"]
+    words = sets(sigma=25, queries=500, vote_fraction=1, delta=1e-5, min_clients=100)
     code, out, _ = call("budget", "pate-fl", *words)
     assert code == 0
     assert "3.85" in out and "5.76" in out and "134" in out  # client, record, the server's own view
@@ -80,23 +111,23 @@ def test_budget_works_out_epsilon_from_noise(call) -> None:
 
 
 def test_budget_says_when_noise_and_epsilon_do_not_fit(call) -> None:
-    words = ["--sigma", 30, "--epsilon", 2, "--queries", 2000, "--votes", 1000]
-    code, out, err = call("budget", "pate-fl", *words)
+    noise = {"sigma": 30, "epsilon": 2, "queries": 2000}
+    code, out, err = call("budget", "pate-fl", *sets(**noise, vote_fraction=0.5))
     assert code == 0 and "EXCEEDED" in out
     assert "σ ≥ 45.703" in err and "at most 430 of the votes" in err
-    again = json.loads(call("budget", "pate-fl", *words[:-1], 430, "--json")[1])
+    again = json.loads(call("budget", "pate-fl", *sets(**noise, vote_fraction=0.215), "--json")[1])
     assert again["fits"] and again["max_votes"] == 430
 
 
 def test_budget_follows_options_before_presets(call) -> None:
-    words = ["--preset", "demo", "--clients", 50, "--unit", "record", "--epsilon", 1, "--queries", 4000]
-    found = json.loads(call("budget", "pate-fl", *words, "--set", "colluders=5", "--json")[1])
+    words = ["--preset", "demo", *sets(clients=50, unit="record", epsilon=1, queries=4000, colluders=5)]
+    found = json.loads(call("budget", "pate-fl", *words, "--json")[1])
     assert (found["clients"], found["contributors"], found["colluders"]) == (50, 45, 5)
     assert (found["unit"], found["queries"], found["target_epsilon"]) == ("record", 4000, 1.0)
 
 
 def test_a_plan_names_both_worlds_and_says_that_it_does_not_know_how_many_records_there_are(call) -> None:
-    code, out, err = call("budget", "pate-fl", "--preset", "demo", "--unit", "record")
+    code, out, err = call("budget", "pate-fl", "--preset", "demo", *sets(unit="record"))
     said = " ".join(out.replace("│", " ").split())
     assert code == 0 and "ε for one whole client (zero-out)" in said and "ε for one record (replace-one)" in said
     assert "to replace is to blank one and put in another" in said
@@ -106,35 +137,35 @@ def test_a_plan_names_both_worlds_and_says_that_it_does_not_know_how_many_record
 
 
 def test_budget_warns_of_shares_that_cannot_be_smaller(call) -> None:
-    code, _, err = call("budget", "pate-fl", "--epsilon", 50, "--queries", 10)
+    code, _, err = call("budget", "pate-fl", *sets(epsilon=50, queries=10))
     assert code == 0 and "share" in err
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["standalone", "--epsilon", "1"], "no noisy votes to plan (it protects everything"),
-        (["centralized", "--epsilon", "1"], "some in: pate-fl"),
-        (["pate", "--epsilon", "1"], "did you mean 'pate-fl'"),
-        (["pate-fl"], "--epsilon"),
-        (["pate-fl", "--epsilon", "0"], "more than 0"),
-        (["pate-fl", "--epsilon", "inf"], "no budget"),
-        (["pate-fl", "--epsilon", "nan"], "finite"),
-        (["pate-fl", "--sigma", "-1"], "at least 0"),
-        (["pate-fl", "--sigma", "0.5"], "below 2"),
-        (["pate-fl", "--sigma", "1e6", "--queries", "10"], "where plans start"),
-        (["pate-fl", "--epsilon", "1e-300"], "where plans start"),
-        (["pate-fl", "--epsilon", "1", "--delta", "1"], "less than 1"),
-        (["pate-fl", "--epsilon", "1", "--unit", "person"], "client, record"),
-        (["pate-fl", "--epsilon", "1", "--queries", "0"], "at least 1"),
-        (["pate-fl", "--epsilon", "1", "--clients", "0"], "at least 1"),
-        (["pate-fl", "--epsilon", "1", "--votes", "0"], "between 1"),
-        (["pate-fl", "--epsilon", "1", "--queries", "10", "--votes", "11"], "queries, 10"),
-        (["pate-fl", "--epsilon", "1", "--votes", "3", "--vote-fraction", "0.5"], "one of them"),
-        (["pate-fl", "--epsilon", "1", "--preset", "demoo"], "did you mean 'demo'"),
-        (["pate-fl", "--epsilon", "1", "--set", "colluder=1"], "'colluders'"),
-        (["pate-fl", "--epsilon", "1", "--out", "plan.pdf"], ".png"),
-        (["pate-fl", "--epsilon", "1", "--out", "/nowhere/plan.png"], "folder"),
+        (["standalone"], "no guarantee, so nothing is ever charged"),
+        (["fedavg"], "Weights without noise: no guarantee"),
+        (["pate"], "did you mean 'pate-fl'"),
+        (["pate-fl", *sets(epsilon=0)], "more than 0"),
+        (["pate-fl", *sets(epsilon="inf")], "no guarantee"),
+        (["pate-fl", *sets(epsilon="nan")], "finite"),
+        (["pate-fl", *sets(sigma=-1)], "at least 0"),
+        (["pate-fl", *sets(sigma=0.5)], "below 2"),
+        (["pate-fl", *sets(sigma=1e6, queries=10)], "where plans start"),
+        (["pate-fl", *sets(epsilon=1e-300)], "where plans start"),
+        (["pate-fl", *sets(delta=1)], "less than 1"),
+        (["pate-fl", *sets(unit="person")], "client, record"),
+        (["pate-fl", *sets(queries=0)], "at least 1"),
+        (["pate-fl", *sets(clients=0)], "at least 1"),
+        (["pate-fl", "--preset", "demoo"], "did you mean 'demo'"),
+        (["pate-fl", *sets(colluder=1)], "'colluders'"),
+        (["pate-fl", "--out", "plan.pdf"], ".png"),
+        (["pate-fl", "--out", "/nowhere/plan.png"], "folder"),
+        (["fedkd-dp"], "--classes N"),
+        (["fedauxfdp", "--classes", "10"], "--features N"),
+        (["dp-fedavg"], "--weights N"),
+        (["fedkd-dp", "--classes", "10", "--out", "plan.png"], "noisy votes only"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -173,7 +204,7 @@ def test_faulty_code_is_caught_through_the_real_clients(fault, caught, call, mon
     assert (tmp_path / "audit.png").read_bytes()[:4] == b"\x89PNG"
 
 
-@pytest.mark.parametrize("method", [name for name in auditing.AUDITS if name not in ("pate-fl", "fedmd-nfdp")])
+@pytest.mark.parametrize("method", [name for name in AUDITED if name not in ("pate-fl", "fedmd-nfdp")])
 def test_every_audited_method_passes_and_is_caught_without_noise(method, call, monkeypatch) -> None:
     report = auditing.audit_method(method, 1.0, 1000, Silent(), seed=3)
     assert report.passed and report.claim == 1.0
@@ -201,8 +232,8 @@ def test_audit_as_a_table_with_progress_on_stderr(call, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["standalone"], "private as a whole: pate-fl"),
-        (["fedkd"], "private as a whole: pate-fl"),
+        (["standalone"], "private as a whole"),
+        (["fedkd"], "private as a whole"),
         (["pate"], "did you mean 'pate-fl'"),
         (["pate-fl", "--claim", "0"], "epsilon"),
         (["pate-fl", "--claim", "30"], "up to that"),

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from fedballot.clients.base import BallotClient, Workspace
+from fedballot.clients.base import BallotClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import setting
@@ -22,7 +23,7 @@ from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import GaussianCost
-from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Unit
+from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Trust, Unit
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism, unprotected
 from fedballot.privacy.noise.randomness import NoiseSource
@@ -61,9 +62,13 @@ class CountSettings(CommonSettings):
     def mechanisms(self) -> Mapping[str, Mechanism]:
         return {"all": Veiled(), "zeros": Veiled()}
 
+    @property
+    def trust(self) -> Trust:
+        return SELF
+
     def composition(self, facts: Facts) -> Composition:
-        seeded = self.noise_seed is not None
-        return Composition(self.mechanisms, "noisy counts", "record", "replace-one", 1e-5, seeded=seeded)
+        stated: dict[str, Any] = {"seeded": self.noise_seed is not None, "trust": self.trust}
+        return Composition(self.mechanisms, "noisy counts", "record", "replace-one", 1e-5, **stated)
 
 
 class CountClient(BallotClient[CountSettings]):
@@ -260,8 +265,9 @@ def test_an_answer_without_a_guarantee_does_not_leave_a_site(asked: Asked) -> No
 class TrustingSettings(CountSettings):
     """The server is trusted to show no single answer."""
 
-    def composition(self, facts: Facts) -> Composition:
-        return replace(super().composition(facts), trust=TRUSTED_AGGREGATOR)
+    @property
+    def trust(self) -> Trust:
+        return TRUSTED_AGGREGATOR
 
 
 @pytest.mark.parametrize(("trusts", "masks", "refused"), [(True, True, "policy"), (True, False, ""), (False, True, "")])
@@ -284,7 +290,7 @@ class CentralSettings(TrustingSettings):
 
 def test_what_the_server_adds_the_noise_to_leaves_as_it_is_and_is_charged(asked: Asked) -> None:
     arrays, metrics = asked.ask(settings=settings_of(CentralSettings))
-    assert metrics["refused"] == "" and [int(array) for array in arrays] == [4, 2]
+    assert metrics["refused"] == "" and [array.tolist() for array in arrays] == [4, 2]
     assert asked.ledger.costs() == [COST, COST] and asked.kinds() == ["open", "charge", "release"]
 
 

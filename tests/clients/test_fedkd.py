@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedballot.clients.base import Workspace
-from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, class_counts, pack_answer, unpack_answer
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, KdAnswer, class_counts
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
-from fedballot.core.setting import build
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
-from fedballot.wire.packing import WireError, unpack_integers
-from tests.conftest import SMALL
+from fedballot.wire.codec import Integers
+from fedballot.wire.packing import WireError
+from tests.conftest import small_settings
 
 COUNTS = np.arange(10)
 
@@ -35,21 +35,21 @@ def ask(one, request: str = "run/1"):
 
 @pytest.fixture
 def printed() -> FedkdSettings:
-    return build(FedkdSettings, SMALL)
+    return small_settings(FedkdSettings)
 
 
 @pytest.fixture
 def sound() -> FedkdDpSettings:
-    return build(FedkdDpSettings, SMALL)
+    return small_settings(FedkdDpSettings)
 
 
 @pytest.mark.parametrize(("levels", "size"), [(2, 125), (16, 500), (17, 625), (200, 1000), (256, 1000), (65536, 2000)])
 def test_levels_travel_in_as_few_bits_as_they_need_and_come_back_to_the_nearest_level(levels, size):
-    settings = build(FedkdSettings, SMALL, {"levels": levels})
+    settings = small_settings(FedkdSettings, {"levels": levels})
     logits = np.random.default_rng(levels).normal(size=(100, 10))
-    arrays = pack_answer(logits, COUNTS, settings)
+    arrays = KdAnswer(logits.shape, settings).pack(logits, COUNTS)
     assert arrays[0].nbytes == size
-    found, counts = unpack_answer(arrays, (100, 10), settings)
+    found, counts = KdAnswer((100, 10), settings).read(arrays)
     largest = np.abs(logits).max()
     assert np.abs(found - logits).max() <= largest / (levels - 1) + 1e-5
     assert np.array_equal(counts, COUNTS)
@@ -57,18 +57,19 @@ def test_levels_travel_in_as_few_bits_as_they_need_and_come_back_to_the_nearest_
 
 @given(st.floats(-1e30, 1e30), st.integers(2, 300))
 def test_constant_logits_come_back_within_half_a_level(value, levels):
-    settings = build(FedkdSettings, SMALL, {"levels": levels})
-    found, _ = unpack_answer(pack_answer(np.full((3, 10), value), COUNTS, settings), (3, 10), settings)
+    settings = small_settings(FedkdSettings, {"levels": levels})
+    codec = KdAnswer((3, 10), settings)
+    found, _ = codec.read(codec.pack(np.full((3, 10), value), COUNTS))
     assert np.isfinite(found).all()
     assert np.ptp(found) == 0
     assert abs(float(found[0, 0]) - value) <= abs(value) * (1 / (levels - 1) + 1e-5) + 1e-37
 
 
 def test_what_the_settings_declare_public_is_not_told():
-    settings = build(FedkdSettings, SMALL, {"logit_bound": 2, "weights": "equal"})
-    arrays = pack_answer(np.full((3, 10), 5.0), COUNTS, settings)
+    settings = small_settings(FedkdSettings, {"logit_bound": 2, "weights": "equal"})
+    arrays = KdAnswer((3, 10), settings).pack(np.full((3, 10), 5.0), COUNTS)
     assert len(arrays) == 1
-    found, counts = unpack_answer(arrays, (3, 10), settings)
+    found, counts = KdAnswer((3, 10), settings).read(arrays)
     assert (found == 2).all()
     assert (counts == 1).all()
 
@@ -88,9 +89,9 @@ def test_what_the_settings_declare_public_is_not_told():
     ],
 )
 def test_a_damaged_answer_is_refused(printed, change, reason):
-    arrays = pack_answer(np.ones((4, 10)), COUNTS, printed)
+    arrays = KdAnswer((4, 10), printed).pack(np.ones((4, 10)), COUNTS)
     with pytest.raises(WireError) as error:
-        unpack_answer(change(arrays), (4, 10), printed)
+        KdAnswer((4, 10), printed).read(change(arrays))
     assert error.value.reason == reason
 
 
@@ -101,7 +102,7 @@ def test_counts_of_a_class_that_a_client_lacks_are_zero():
 def test_the_printed_method_tells_logits_counts_and_bound_the_same_after_a_restart(printed, tmp_path):
     arrays, _, metrics = ask(client(printed, tmp_path))
     assert metrics["refused"] == ""
-    logits, counts = unpack_answer(arrays, (300, 10), printed)
+    logits, counts = KdAnswer((300, 10), printed).read(arrays)
     assert counts.sum() == 100
     data = federated_data(printed)
     assert np.mean(logits.argmax(axis=1) == data.public_y) > 0.6  # .8 seen
@@ -111,7 +112,7 @@ def test_the_printed_method_tells_logits_counts_and_bound_the_same_after_a_resta
 
 def test_a_noisy_answer_is_clipped_logits_plus_a_share(sound, tmp_path):
     one = client(sound, tmp_path)
-    release = unpack_integers(ask(one)[0][0], (200, 10))
+    release = Integers((200, 10)).read(ask(one)[0])
     vector = mechanism(sound, 10).mechanism
     signal = clip_rows(one.logits(np.arange(200)), sound.logit_bound) / vector.grid
     noise = release - np.rint(signal)
@@ -151,7 +152,7 @@ def test_a_training_that_fails_is_answered_blank_and_charged_and_the_folder_says
     assert (metrics["refused"], metrics["detail"], one.failed) == ("", "", True)
     assert Ledger(tmp_path / "ledger").costs() == [mechanism(sound, 10).cost()]
     assert "patient 17" in (tmp_path / "errors.txt").read_text() and one.workspace.folder.blank.exists()
-    noise = unpack_integers(arrays[0], (200, 10))  # nothing but a share of the noise
+    noise = Integers((200, 10)).read(arrays)  # nothing but a share of the noise
     statistic = float((noise**2).sum() / float(mechanism(sound, 10).mechanism.share_variance))
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
     assert not 1e-6 < stats.chi2.cdf(statistic / 2, noise.size) < 1 - 1e-6
@@ -170,7 +171,7 @@ def test_without_a_guarantee_a_training_that_fails_is_refused(printed, tmp_path,
 def test_secret_noise_differs_and_a_seeded_one_does_not(sound, tmp_path):
     first, second = (ask(client(sound, tmp_path / name))[0][0] for name in "ab")
     assert not np.array_equal(first, second)
-    seeded = build(FedkdDpSettings, SMALL, {"noise_seed": 1})
+    seeded = small_settings(FedkdDpSettings, {"noise_seed": 1})
     third, fourth = (ask(client(seeded, tmp_path / name))[0][0] for name in "cd")
     assert np.array_equal(third, fourth)
 
@@ -185,6 +186,6 @@ def test_a_wrong_request_is_refused_before_training(printed, tmp_path, queries):
 
 def test_settings_that_cannot_work_are_refused():
     with pytest.raises(SettingsError, match="queries=301"):
-        build(FedkdSettings, SMALL, {"queries": 301})
+        small_settings(FedkdSettings, {"queries": 301})
     with pytest.raises(SettingsError, match="colluders=8"):
-        build(FedkdDpSettings, SMALL, {"colluders": 8})
+        small_settings(FedkdDpSettings, {"colluders": 8})

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Workspace
-from fedballot.clients.fedmd import FedmdClient, pack_predictions, states_folder, unpack_predictions
+from fedballot.clients.fedmd import FedmdClient, consensus_codec, states_folder
 from fedballot.clients.fedmd_private import LdpClient, NfdpClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
@@ -20,7 +20,9 @@ from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
-from fedballot.wire.packing import unpack_labels, unpack_singles
+from fedballot.wire.codec import Singles
+from fedballot.wire.packing import unpack_labels
+from tests.conftest import fitting
 
 DIGITS = {
     "dataset": "digits",
@@ -54,7 +56,7 @@ def ask(one, number, consensus=None, run="run"):
     if number > 1:
         shape = (50, len(one.workspace.data.classes))
         known = np.full(shape, 1 / shape[1]) if consensus is None else consensus
-        arrays += [rows[1], *pack_predictions(known, settings)]
+        arrays += [rows[1], *consensus_codec(settings, known.shape).pack(known)]
     config = {"request": f"{run}/{number}", "round": number, "fingerprint": one.workspace.data.public_fingerprint}
     return one.fit(arrays, config)
 
@@ -68,7 +70,7 @@ def all_rounds(kind, settings, folder, data=None):
 
 @pytest.mark.parametrize("model", ["logistic-regression", "mlp-torch"])
 def test_the_same_request_gets_the_same_bytes_and_a_model_is_kept_per_round(model, tmp_path):
-    settings = build(FedmdSettings, DIGITS, {"client_models": model, "share": "softmax"})
+    settings = build(FedmdSettings, fitting(FedmdSettings, DIGITS), {"client_models": model, "share": "softmax"})
     first = ask(client(FedmdClient, settings, tmp_path), 1)[0][0]
     assert first.tobytes() == ask(client(FedmdClient, settings, tmp_path), 1)[0][0].tobytes()
     second = ask(client(FedmdClient, settings, tmp_path), 2)[0][0]
@@ -79,7 +81,7 @@ def test_the_same_request_gets_the_same_bytes_and_a_model_is_kept_per_round(mode
 
 @pytest.mark.parametrize("model", ["random-forest", "mlp-torch"])
 def test_a_kill_between_training_and_answer_changes_nothing(model, tmp_path, monkeypatch):
-    settings = build(FedmdSettings, DIGITS, {"client_models": model, "share": "logits"})
+    settings = build(FedmdSettings, fitting(FedmdSettings, DIGITS), {"client_models": model, "share": "logits"})
     whole = all_rounds(FedmdClient, settings, tmp_path / "a")
     ask(client(FedmdClient, settings, tmp_path / "b"), 1)
     broken = client(FedmdClient, settings, tmp_path / "b")
@@ -95,7 +97,7 @@ def test_a_kill_between_training_and_answer_changes_nothing(model, tmp_path, mon
 @pytest.mark.parametrize("model", ["logistic-regression", "mlp-torch"])
 def test_digesting_moves_the_model_towards_the_consensus(model, tmp_path):
     changed = {"client_models": model, "share": "softmax", "digest_epochs": 15, "batch_size": 16, "lr": 5e-3}
-    settings = build(FedmdSettings, DIGITS, changed)
+    settings = build(FedmdSettings, fitting(FedmdSettings, DIGITS), changed)
     one = client(FedmdClient, settings, tmp_path)
     ask(one, 1)
     rows = np.random.default_rng(1).permutation(200)[:50]
@@ -108,7 +110,9 @@ def test_digesting_moves_the_model_towards_the_consensus(model, tmp_path):
 @pytest.mark.parametrize("loss", ["mae", "l2"])
 def test_the_losses_on_logits_bring_the_logits_near(loss, tmp_path):
     changed = {"client_models": "mlp-torch", "share": "logits", "digest_loss": loss, "digest_epochs": 15}
-    settings = build(FedmdSettings, DIGITS, changed, {"revisit_epochs": 0, "batch_size": 16, "lr": 1e-2})
+    settings = build(
+        FedmdSettings, fitting(FedmdSettings, DIGITS), changed, {"revisit_epochs": 0, "batch_size": 16, "lr": 1e-2}
+    )
     one = client(FedmdClient, settings, tmp_path)
     ask(one, 1)
     wanted = np.tile(np.linspace(-3, 3, 10), (50, 1))
@@ -122,7 +126,7 @@ def test_the_losses_on_logits_bring_the_logits_near(loss, tmp_path):
 
 
 def test_a_client_that_missed_rounds_goes_on_with_the_newest_consensus(tmp_path):
-    settings = build(FedmdSettings, DIGITS)
+    settings = build(FedmdSettings, fitting(FedmdSettings, DIGITS))
     one = client(FedmdClient, settings, tmp_path)
     ask(one, 1)
     assert ask(one, 4)[2]["refused"] == ""
@@ -132,7 +136,7 @@ def test_a_client_that_missed_rounds_goes_on_with_the_newest_consensus(tmp_path)
 
 
 def test_a_further_run_begins_anew_beside_the_first(tmp_path):
-    settings = build(FedmdSettings, DIGITS, {"share": "softmax"})
+    settings = build(FedmdSettings, fitting(FedmdSettings, DIGITS), {"share": "softmax"})
     first = ask(client(FedmdClient, settings, tmp_path), 1)[0][0]
     ask(client(FedmdClient, settings, tmp_path), 2)
     other = ask(client(FedmdClient, settings, tmp_path), 1, run="further")
@@ -153,7 +157,7 @@ def test_networks_of_a_kind_begin_with_the_same_pretrained_one(tmp_path):
 
 
 def test_figures_of_each_round_stay_in_the_folder(tmp_path):
-    one = client(FedmdClient, build(FedmdSettings, DIGITS), tmp_path)
+    one = client(FedmdClient, build(FedmdSettings, fitting(FedmdSettings, DIGITS)), tmp_path)
     ask(one, 1)
     ask(one, 2)
     figures = one.workspace.folder.figures()
@@ -179,7 +183,7 @@ def test_figures_of_each_round_stay_in_the_folder(tmp_path):
     ],
 )
 def test_a_wrong_request_is_refused_before_any_training(number, arrays, tmp_path):
-    one = client(FedmdClient, build(FedmdSettings, DIGITS, {"share": "softmax"}), tmp_path)
+    one = client(FedmdClient, build(FedmdSettings, fitting(FedmdSettings, DIGITS), {"share": "softmax"}), tmp_path)
     config = {"request": "r", "round": number, "fingerprint": one.workspace.data.public_fingerprint}
     out, _, metrics = one.fit(arrays, config)
     assert (out, metrics["refused"]) == ([], "request")
@@ -190,12 +194,12 @@ def test_what_is_told_is_what_the_settings_say(tmp_path):
     told = {}
     for share in ("logits", "softmax", "argmax"):
         for precision in ("float16", "int8"):
-            settings = build(FedmdSettings, DIGITS, {"share": share, "precision": precision})
+            settings = build(FedmdSettings, fitting(FedmdSettings, DIGITS), {"share": share, "precision": precision})
             told[share, precision] = ask(client(FedmdClient, settings, tmp_path), 1)[0], settings
     labels = unpack_labels(told["argmax", "int8"][0][0], 50, 10)
     for (share, precision), (arrays, settings) in told.items():
         if share != "argmax":
-            values = unpack_predictions(arrays, (50, 10), settings)
+            values = consensus_codec(settings, (50, 10)).read(arrays)
             assert np.mean(values.argmax(axis=1) == labels) > 0.95, (share, precision)
     sizes = {kind: sum(array.nbytes for array in arrays) for kind, (arrays, _) in told.items()}
     assert sizes["logits", "float16"] == sizes["softmax", "float16"] == 50 * 10 * 2
@@ -215,7 +219,11 @@ def poisoned(data, client_id, keep):
 @pytest.mark.parametrize("model", ["logistic-regression", "mlp-torch"])
 @pytest.mark.parametrize("replacement", [True, False])
 def test_nfdp_reads_its_sample_and_nothing_else_of_the_partition(model, replacement, tmp_path):
-    settings = build(NfdpSettings, DIGITS, {"k": 30, "client_models": model, "share": "logits", "noise_seed": 7})
+    settings = build(
+        NfdpSettings,
+        fitting(NfdpSettings, DIGITS),
+        {"k": 30, "client_models": model, "share": "logits", "noise_seed": 7},
+    )
     settings = replace(settings, replacement=replacement)
     data = federated_data(settings)
     chosen = data.parts[0][client(NfdpClient, settings, tmp_path / "a").sample()]
@@ -229,7 +237,7 @@ def test_nfdp_reads_its_sample_and_nothing_else_of_the_partition(model, replacem
 
 
 def test_the_sample_is_in_the_ledger_before_training_secret_and_the_same_ever_after(tmp_path, monkeypatch):
-    settings = build(NfdpSettings, DIGITS, {"k": 30})
+    settings = build(NfdpSettings, fitting(NfdpSettings, DIGITS), {"k": 30})
     one = client(NfdpClient, settings, tmp_path)
     monkeypatch.setattr(one, "_begin", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
@@ -253,7 +261,7 @@ def test_the_sample_is_in_the_ledger_before_training_secret_and_the_same_ever_af
 
 
 def test_sampling_with_replacement_trains_on_duplicates(tmp_path):
-    settings = build(NfdpSettings, DIGITS, {"k": 300, "noise_seed": 1})
+    settings = build(NfdpSettings, fitting(NfdpSettings, DIGITS), {"k": 300, "noise_seed": 1})
     own = client(NfdpClient, settings, tmp_path).own()
     assert len(own) == 300
     assert len(np.unique(own.x.reshape(300, -1), axis=0)) <= 100
@@ -266,7 +274,7 @@ def charged(one):
 
 def test_a_client_below_the_declared_size_has_empty_seats(tmp_path):
     """That a client is so small decides about no refusal: its sample is drawn and charged as of the size agreed."""
-    settings = build(NfdpSettings, DIGITS, {"k": 30, "share": "softmax"})
+    settings = build(NfdpSettings, fitting(NfdpSettings, DIGITS), {"k": 30, "share": "softmax"})
     data = federated_data(settings)
     one = client(NfdpClient, replace(settings, min_size=400), tmp_path, data=data)
     assert one.workspace.records == 100 and one.sampling == charged(one) == NfdpSample(400, 30)
@@ -281,7 +289,7 @@ def test_a_client_below_the_declared_size_has_empty_seats(tmp_path):
 
 
 def test_a_client_above_the_declared_size_is_charged_for_what_it_draws(tmp_path):
-    settings = build(NfdpSettings, DIGITS, {"k": 30, "min_size": 50})
+    settings = build(NfdpSettings, fitting(NfdpSettings, DIGITS), {"k": 30, "min_size": 50})
     one = client(NfdpClient, settings, tmp_path)
     assert one.sampling == charged(one) == NfdpSample(100, 30)
     at_site = NfdpClient(replace(one.workspace, settings=replace(settings, dataset=SITES)))
@@ -292,12 +300,12 @@ def test_a_client_above_the_declared_size_is_charged_for_what_it_draws(tmp_path)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
 def test_ldp_noise_is_as_large_as_the_mechanism_says_and_all_rounds_fit_the_budget(noise, share, tmp_path):
-    settings = build(LdpSettings, DIGITS, {"epsilon": 200, "noise": noise, "share": share})
+    settings = build(LdpSettings, fitting(LdpSettings, DIGITS), {"epsilon": 200, "noise": noise, "share": share})
     noisy = settings.noisy_predictions(10)
     assert 199.9 < noisy.epsilon(1e-3) <= 200
     assert noisy.epsilon(1e-3) == accounting.epsilon([noisy.cost()] * 4, 1e-3, noisy.accountant)
     one = client(LdpClient, settings, tmp_path)
-    release = unpack_singles(ask(one, 1)[0][0], (50, 10))
+    release = Singles((50, 10)).read(ask(one, 1)[0])
     learner = one.workspace.own_learner().load(state(tmp_path, 1))
     rows = np.random.default_rng(1).permutation(200)[:50]
     plain = noisy.bounded(learner.predict_logits(one.workspace.data.public_x[rows]))
@@ -322,7 +330,7 @@ def test_ldp_noise_is_as_large_as_the_mechanism_says_and_all_rounds_fit_the_budg
 
 
 def test_ldp_answers_once_with_fresh_secret_noise(tmp_path):
-    settings = build(LdpSettings, DIGITS, {"epsilon": 50})
+    settings = build(LdpSettings, fitting(LdpSettings, DIGITS), {"epsilon": 50})
     first = ask(client(LdpClient, settings, tmp_path / "a"), 1)[0][0]
     assert np.array_equal(ask(client(LdpClient, settings, tmp_path / "a"), 1)[0][0], first)
     assert not np.array_equal(ask(client(LdpClient, settings, tmp_path / "b"), 1)[0][0], first)
@@ -332,7 +340,7 @@ def test_ldp_rounds_that_fail_are_told_blank_and_a_client_is_never_past_its_roun
     tmp_path, monkeypatch
 ):
     """Whether its training worked must not show in what it refuses: a charged method refuses no round as stale."""
-    settings = build(LdpSettings, DIGITS, {"epsilon": 50})
+    settings = build(LdpSettings, fitting(LdpSettings, DIGITS), {"epsilon": 50})
     sound, broken = (client(LdpClient, settings, tmp_path / name) for name in ("sound", "broken"))
     monkeypatch.setattr(broken, "_go_on", lambda *_: (_ for _ in ()).throw(ValueError("patient 17")))
     told = {}
@@ -347,7 +355,7 @@ def test_ldp_rounds_that_fail_are_told_blank_and_a_client_is_never_past_its_roun
 
 
 def test_ldp_needs_more_noise_for_more_rounds_and_more_queries(tmp_path):
-    settings = build(LdpSettings, DIGITS, {"epsilon": 1})
+    settings = build(LdpSettings, fitting(LdpSettings, DIGITS), {"epsilon": 1})
     sigma = settings.noisy_predictions(10).noisy.sigma
     longer = replace(settings, rounds=15).noisy_predictions(10).noisy.sigma
     wider = replace(settings, queries=200).noisy_predictions(10).noisy.sigma
@@ -364,4 +372,4 @@ def test_ldp_needs_more_noise_for_more_rounds_and_more_queries(tmp_path):
 )
 def test_combinations_that_cannot_work_are_refused(change, words):
     with pytest.raises(SettingsError, match=words):
-        build(FedmdSettings, DIGITS, change)
+        build(FedmdSettings, fitting(FedmdSettings, DIGITS), change)

@@ -15,35 +15,37 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients.base import BallotClient, Workspace
+from fedballot.clients.base import BallotClient
 from fedballot.clients.fedmd_private import NfdpClient
 from fedballot.clients.weights import Start
 from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.learners.flat import flatten
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import DeltaCost, GaussianCost, IntegerCost, PoissonCost
-from fedballot.privacy.guarantee import Unit
+from fedballot.privacy.guarantee import ADJACENCY, Unit
 from fedballot.privacy.ledger.ledger import Account, Ledger, RequestError
 from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.settings import fedkd, voting
-from fedballot.settings.fedaux import shared_mechanism, sums_mechanism
+from fedballot.settings.class_sums import shared_mechanism, sums_mechanism
 from fedballot.settings.heads import class_mechanism, score_mechanism
 from fedballot.settings.parts import CommonSettings
+from tests.conftest import fitting
 
 CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
 ALL = {"clients": CLIENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_clients": False}
 MODELS = {"client_models": "logistic-regression", "server_model": "logistic-regression"}
 HEADS = {"extractor": "none", "epsilon": 4.0, "score_epsilon": 2.0}
-TORCH = {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 4}
+TORCH = {"client_models": "mlp-torch", "rounds": 4}
 
 
 def world(**parts: Any) -> FederatedData:
@@ -71,17 +73,19 @@ def world(**parts: Any) -> FederatedData:
 
 
 WORLD = world()
+UNITS: tuple[Unit, ...] = ("client", "record", "person")
 
 
 def settings_of(method: str, **given: Any) -> Any:
-    return build(METHODS[method].settings, ALL, MODELS | given)
+    kind = get_method(method).settings
+    return build(kind, fitting(kind, ALL | MODELS), given)
 
 
 def client(
     method: str, settings: CommonSettings, folder: Path, client_id: int = 0, data: FederatedData = WORLD, **changes: Any
 ) -> BallotClient[Any]:
     workspace = Workspace(client_id, settings, data, ClientFolder(folder / str(client_id)), "cpu")
-    return METHODS[method].client(replace(workspace, **changes))
+    return get_method(method).client(replace(workspace, **changes))
 
 
 @dataclass(frozen=True)
@@ -260,11 +264,29 @@ def test_a_client_with_fewer_records_than_neighbours_counts_them_all(tmp_path: P
 
 
 def test_votes_are_charged_by_the_ledgers_own_unit(tmp_path: Path) -> None:
-    one, queries = client("pate-fl", settings_of("pate-fl", sigma=4.0, vote_fraction=1.0), tmp_path), np.arange(QUERIES)
-    units: tuple[Unit, Unit] = ("client", "record")
-    costs = {unit: one.composition(queries).costs(unit)["votes"] for unit in units}
-    reach = {unit: cost.sensitivity for unit, cost in costs.items() if isinstance(cost, IntegerCost)}
-    assert reach == pytest.approx({"client": math.sqrt(QUERIES), "record": math.sqrt(2 * QUERIES)})
+    settings, queries = settings_of("pate-fl", sigma=4.0, vote_fraction=1.0), np.arange(QUERIES)
+    reach: dict[Unit, float] = {}
+    for unit in UNITS:
+        ledger = Ledger(tmp_path / unit, Account("site 0", "its records", unit, ADJACENCY[unit], 1e4, 1e-3))
+        one = client("pate-fl", settings, tmp_path / f"of {unit}", ledger=ledger, records_per_person=3)
+        _, _, metrics = one.fit([queries], {"request": "run/1", "round": 1, "fingerprint": "sha256:1"})
+        (cost,) = ledger.costs()
+        assert metrics["refused"] == "" and isinstance(cost, IntegerCost)
+        assert one.composition(queries).costs(unit, 3) == {"votes": cost}
+        reach[unit] = cost.sensitivity
+    replaced = math.sqrt(2 * QUERIES)
+    assert reach == pytest.approx({"client": math.sqrt(QUERIES), "record": replaced, "person": replaced})
+
+
+def test_neighbours_of_a_person_are_charged_by_how_many_records_one_has(tmp_path: Path) -> None:
+    settings = settings_of("private-knn-fl", sigma=4.0, k=5, extractor="none")
+    reach = []
+    for records in (1, 3):
+        ledger = Ledger(tmp_path / str(records), Account("s", "r", "person", ADJACENCY["person"], 1e4, 1e-3))
+        one = client("private-knn-fl", settings, tmp_path / f"of {records}", ledger=ledger, records_per_person=records)
+        one.fit([np.arange(QUERIES)], {"request": "run/1", "round": 1, "fingerprint": "sha256:1"})
+        reach += [cost.sensitivity for cost in ledger.costs() if isinstance(cost, IntegerCost)]
+    assert reach == pytest.approx([math.sqrt(2 * QUERIES), 3 * math.sqrt(2 * QUERIES)])
 
 
 # predictions
@@ -331,6 +353,7 @@ def test_a_sample_is_drawn_once_charged_and_all_that_a_client_reads(tmp_path: Pa
 
 def test_seats_of_a_small_client_stay_empty(tmp_path: Path) -> None:
     one = nfdp(tmp_path, min_size=1000, k=1000)
+    assert one.sampling == one.composition(None).parts["sample"] == NfdpSample(1000, 1000)
     drawn = one.sample()
     assert len(drawn) == 1000 and drawn.max() > 900
     assert len(one.own()) == (drawn < RECORDS).sum() < 100

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.base import LONGEST_NAME, BallotClient, Workspace
+from fedballot.clients.base import LONGEST_NAME, BallotClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
-from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.ledger import SAMPLE, Account, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 from tests.strategies.test_fedmd import strategy_of
 
 HEADS = {"extractor": "pca", "components": 20, "epsilon": 5.0}
-WEIGHTS = {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 2, "epochs": 1, "noise_multiplier": 1.0}
+WEIGHTS = {"client_models": "mlp-torch", "rounds": 2, "epochs": 1, "noise_multiplier": 1.0}
 MODELS = {"queries": 50, "rounds": 2, "pretrain_epochs": 0}
 RECORD, CLIENT = ("record", "replace-one"), ("client", "zero-out")
 
@@ -54,7 +54,7 @@ class Asking:
 
     def __init__(self, method: str, given: dict[str, Any], kept: tuple[str, str], folder: Path, epsilon: float) -> None:
         self.method, self.folder = method, folder
-        self.settings = build(METHODS[method].settings, SMALL, {"clients": 4}, given)
+        self.settings = small_settings(get_method(method).settings, {"clients": 4}, given)
         self.data = federated_data(self.settings)
         self.account = Account("site 0", "its records", *kept, epsilon, 1e-3)  # type: ignore[arg-type]
         self.ledger = Ledger(folder / "own", self.account)
@@ -68,7 +68,7 @@ class Asking:
 
     def client(self, settings: CommonSettings | None = None, **changes: Any) -> BallotClient[Any]:
         workspace = Workspace(0, settings or self.settings, self.data, ClientFolder(self.folder), "cpu", self.ledger)
-        return METHODS[self.method].client(replace(workspace, **{"read": self.records, "version": "one", **changes}))
+        return get_method(self.method).client(replace(workspace, **{"read": self.records, "version": "one", **changes}))
 
     def ask(self, one: BallotClient[Any], arrays: Any = None, **config: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
         known = {"request": "run/1", "round": 1, "fingerprint": self.data.public_fingerprint, **config}
@@ -102,7 +102,7 @@ def test_a_name_stands_for_one_question(case: str, asking: Callable[..., Asking]
     before, reads = one.ledger.path.read_bytes(), one.reads
     assert reads > 0 and one.kinds() == ["open", "charge", "release"]
     others = [
-        one.ask(one.client(replace(one.settings, server_epochs=31))),
+        one.ask(one.client(replace(one.settings, alpha=0.25))),
         one.ask(one.client(version="two")),
     ]
     if case != "predictions":  # a later round of that method brings other arrays
@@ -189,7 +189,7 @@ def test_a_request_without_a_name_is_refused_unread(case: str, asking: Callable[
         ("fedaux-f", {"extractor": "pca", "components": 20, "score_epsilon": 1.0}, RECORD),
         ("fedmd", MODELS, CLIENT),
         ("fedkd", {"queries": 50}, CLIENT),
-        ("fedavg", {"client_models": "mlp-torch", "server_model": "mlp-torch", "rounds": 1}, CLIENT),
+        ("fedavg", {"client_models": "mlp-torch", "rounds": 1}, CLIENT),
         ("standalone", {}, CLIENT),
     ],
 )

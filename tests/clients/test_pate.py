@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import PateSettings, mechanism
-from fedballot.wire.packing import unpack_integers, unpack_labels
+from fedballot.wire.codec import Integers
+from fedballot.wire.packing import unpack_labels
 
 
 def client(settings: PateSettings, folder, client_id: int = 0) -> PateClient:
@@ -39,7 +40,7 @@ def noise_free(settings: PateSettings, folder, client_id: int = 0) -> np.ndarray
 
 def test_an_answer_is_votes_plus_a_noise_share(small, tmp_path):
     arrays, n, metrics = ask(client(small, tmp_path / "a"))
-    release = unpack_integers(arrays[0], (300, 10))
+    release = Integers((300, 10)).read(arrays)
     assert (n, metrics["refused"], metrics["client_id"]) == (1, "", 0)
     noise = release - noise_free(small, tmp_path / "b")
     share = mechanism(small).share_sigma
@@ -118,7 +119,7 @@ def test_a_teacher_that_fails_is_answered_blank_and_charged_and_the_folder_says_
     assert (metrics["refused"], metrics["detail"], one.failed) == ("", "", True)
     assert Ledger(tmp_path / "ledger").costs() == [mechanism(small).cost("client")]
     assert "patient 17" in (tmp_path / "errors.txt").read_text() and one.workspace.folder.blank.exists()
-    noise = unpack_integers(arrays[0], (300, 10))  # and nothing but noise, of the size that was charged
+    noise = Integers((300, 10)).read(arrays)  # and nothing but noise, of the size that was charged
     statistic = float((noise**2).sum() / mechanism(small).share_sigma ** 2)
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
     assert not 1e-6 < stats.chi2.cdf(statistic / 4, noise.size) < 1 - 1e-6
@@ -185,7 +186,7 @@ def test_an_empty_partition_is_answered_blank_and_charged(small, tmp_path):
     one = PateClient(Workspace(0, small, emptied(small), ClientFolder(tmp_path / "a"), "cpu"))
     arrays, _, metrics = ask(one)
     assert metrics["refused"] == "" and one.failed and "no private records" in (tmp_path / "a/errors.txt").read_text()
-    assert unpack_integers(arrays[0], (300, 10)).any()
+    assert Integers((300, 10)).read(arrays).any()
     assert Ledger(tmp_path / "a" / "ledger").costs() == [mechanism(small).cost("client")]
     free = build(PateSettings, small.to_dict(), {"epsilon": "inf"})
     out, _, metrics = ask(PateClient(Workspace(0, free, emptied(free), ClientFolder(tmp_path / "b"), "cpu")))

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.private_knn import KnnClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
@@ -22,15 +22,15 @@ from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import KnnSettings, mechanism
-from fedballot.wire.packing import unpack_integers
-from tests.conftest import SMALL
+from fedballot.wire.codec import Integers
+from tests.conftest import small_settings
 
 EXTRACTOR = "none+l2"
 
 
 @pytest.fixture
 def small() -> KnnSettings:
-    return build(KnnSettings, SMALL, {"epsilon": 5, "delta": 1e-4, "k": 7, "extractor": EXTRACTOR})
+    return small_settings(KnnSettings, {"epsilon": 5, "delta": 1e-4, "k": 7, "extractor": EXTRACTOR})
 
 
 def changed(settings: KnnSettings, **changes: object) -> KnnSettings:
@@ -50,7 +50,7 @@ def counts(settings: KnnSettings, folder, data=None) -> np.ndarray:
     """Client 0's counts without noise, (Q, C), as they are sent."""
     arrays, _, metrics = ask(client(changed(settings, epsilon="inf"), folder, data=data))
     assert metrics["refused"] == ""
-    return unpack_integers(arrays[0], (settings.query_count, 10))
+    return Integers((settings.query_count, 10)).read(arrays)
 
 
 def test_votes_are_the_classes_of_the_nearest_records(small, tmp_path):
@@ -69,7 +69,7 @@ def test_votes_are_the_classes_of_the_nearest_records(small, tmp_path):
 def test_an_answer_is_counts_plus_a_noise_share(small, tmp_path):
     arrays, n, metrics = ask(client(small, tmp_path / "a"))
     assert (n, metrics["refused"]) == (1, "")
-    noise = unpack_integers(arrays[0], (300, 10)) - counts(small, tmp_path / "b")
+    noise = Integers((300, 10)).read(arrays) - counts(small, tmp_path / "b")
     share = mechanism(small).share_sigma
     statistic = float((noise**2).sum() / share**2)
     assert 1e-6 < stats.chi2.cdf(statistic, noise.size) < 1 - 1e-6
@@ -165,7 +165,7 @@ def test_a_client_with_fewer_records_than_k_counts_them_all(small, tmp_path):
     blank = client(small, tmp_path / "c", data=none)
     arrays, _, metrics = ask(blank)  # none at all: noise alone, at the same price
     assert metrics["refused"] == "" and blank.failed
-    noise = unpack_integers(arrays[0], (300, 10))
+    noise = Integers((300, 10)).read(arrays)
     assert 1e-6 < stats.chi2.cdf(float((noise**2).sum() / mechanism(small).share_sigma ** 2), noise.size) < 1 - 1e-6
     assert Ledger(tmp_path / "c" / "ledger").costs() == [mechanism(small).cost("record")]
     free = changed(small, epsilon="inf")

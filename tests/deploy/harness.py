@@ -27,7 +27,7 @@ from fedballot.deploy.node import free_port
 from fedballot.deploy.server import add_site, init_server
 from fedballot.deploy.submit import Submitted, follow, submit
 from fedballot.deploy.template import init_site
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 
 MODELS = ("random-forest", "logistic-regression", "mlp")
 FAULTS = Path(__file__).parent / "faults"
@@ -222,7 +222,7 @@ class Federation:
         """Hand a run to the server, as `fedballot submit` does, and come back at once."""
         chosen = {"dataset": SITES, **RUN, "public_dataset": str(self.folder / "public.npz"), **settings}
         given = {key: value for key, value in chosen.items() if value is not None}
-        asked = build(METHODS[method].settings, given)
+        asked = build(get_method(method).settings, given)
         return submit(self.server, method, asked, self.folder / name, resume=resume)
 
     def end(self, run: Submitted) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import all_methods, get_method
 from fedballot.privacy import accounting
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
@@ -81,7 +81,7 @@ def make_site(
         public=str(folder / "public.npz"),
         public_fingerprint=print_,
         model="logistic-regression",
-        methods=list(METHODS),
+        methods=list(all_methods()),
         largest_epsilon=20.0,
         smallest_epsilon=0.0,
         unit=unit,
@@ -121,7 +121,7 @@ class Question:
     def asked(self, folder: Path) -> Any:
         """The settings as a server would build them; None where there are no such settings."""
         given = {**COMMON, **dict(self.settings), "dataset": SITES, "public_dataset": str(folder / "public.npz")}
-        kind = METHODS[self.method].settings
+        kind = get_method(self.method).settings
         names = {field.name for field in dataclasses.fields(kind)}
         try:
             asked = build(kind, {name: value for name, value in given.items() if name in names})
@@ -235,7 +235,7 @@ def put(site: Path, question: Question, asked: Any) -> Told:
     }
     if question.stage:
         config |= {"stage": question.stage, "session": "s"}
-    out, one, metrics = SiteClient(site, METHODS[question.method], asked).fit(arrays_of(question, asked), config)
+    out, one, metrics = SiteClient(site, get_method(question.method), asked).fit(arrays_of(question, asked), config)
     assert one == 1
     shapes = tuple(array.shape for array in out)  # integers are as narrow as the noisy values allow, whatever made them
     return Told(str(metrics["refused"]), str(metrics["detail"]), shapes, b"".join(array.tobytes() for array in out))
@@ -396,7 +396,7 @@ class Masked:
             "stage": stage,
             "session": exchange.session,
         }
-        out, _, metrics = SiteClient(self.sites[client_id], METHODS["pate-fl"], asked).fit(arrays, config)
+        out, _, metrics = SiteClient(self.sites[client_id], get_method("pate-fl"), asked).fit(arrays, config)
         return out, str(metrics["refused"])
 
     def check(self) -> None:

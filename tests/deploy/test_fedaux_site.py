@@ -11,7 +11,7 @@ from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedaux import FedauxfdpSettings
@@ -33,7 +33,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     chosen |= {"test_size": 100, "records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0}
     settings = build(FedauxfdpSettings, chosen, {"extractor": "pca", "components": 20})
     data = federated_data(settings)
-    server = METHODS["fedauxfdp"].strategy(
+    server = get_method("fedauxfdp").strategy(
         settings,
         data=data,
         device="cpu",
@@ -44,7 +44,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     )
     config = {"request": "r/1", "round": 1, "fingerprint": data.public_fingerprint}
     for _ in range(2):
-        arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)
+        arrays, _, metrics = SiteClient(path, get_method("fedauxfdp"), settings).fit(server.request(1), config)
         assert metrics["refused"] == "", metrics
         assert len(server.read(arrays)) == (160 if head == "logistic" else len(data.classes))
     ledger = Ledger(path.parent / "ledger")
@@ -52,6 +52,6 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     assert len(ledger.costs()) == charges  # each head has its own cost, all in one charge
     assert server.guarantees()[0].status == "proved"
     edit(path, unit="client", ledger="of-the-site", population="others")
-    arrays, _, metrics = SiteClient(path, METHODS["fedauxfdp"], settings).fit(server.request(1), config)
+    arrays, _, metrics = SiteClient(path, get_method("fedauxfdp"), settings).fit(server.request(1), config)
     assert arrays == [] and metrics["refused"] == "policy" and "clients under zero-out" in metrics["detail"]
     assert Ledger(path.parent / "of-the-site").costs() == []

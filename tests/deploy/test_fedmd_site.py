@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.fedmd import pack_predictions
+from fedballot.clients.fedmd import consensus_codec
 from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.ledger import SAMPLE, Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
+from tests.conftest import fitting
 from tests.deploy.harness import edit, write_data
 
 
@@ -44,15 +45,15 @@ def settings(kind: type[FedmdSettings], site: Path, **changes: Any) -> Any:
         "share": "softmax",
         **changes,
     }
-    return build(kind, chosen)
+    return build(kind, fitting(kind, chosen))
 
 
 def ask(site: Path, asked: Any, method: str, number: int, run: str = "r") -> Any:
     config = {"request": f"{run}/{number}", "round": number, "fingerprint": federated_data(asked).public_fingerprint}
     arrays = [np.arange(50, dtype=np.int32)]
     if number > 1:
-        arrays += [np.arange(50, 100, dtype=np.int32), *pack_predictions(np.full((50, 10), 0.1), asked)]
-    found, _, metrics = SiteClient(site, METHODS[method], asked).fit(arrays, config)
+        arrays += [np.arange(50, 100, dtype=np.int32), *consensus_codec(asked, (50, 10)).pack(np.full((50, 10), 0.1))]
+    found, _, metrics = SiteClient(site, get_method(method), asked).fit(arrays, config)
     return found, metrics
 
 

@@ -26,7 +26,7 @@ from fedballot.deploy.server import ServerFolder
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.submit import run_config
 from fedballot.deploy.template import init_site
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger.heads import Heads
 from fedballot.privacy.ledger.ledger import Ledger
@@ -37,6 +37,7 @@ from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.settings.fedmd import NfdpSettings
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.studies.ledger_view import view
+from tests.conftest import fitting
 from tests.deploy.harness import edit, write_data
 from tests.inprocess import Here
 
@@ -75,7 +76,7 @@ def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
         **({"epsilon": 40, "vote_fraction": 1} if kind is PateSettings else {}),
         **changes,
     }
-    return build(kind, chosen)
+    return build(kind, fitting(kind, chosen))
 
 
 def ask(site: Path, request: str = "r/1", asked: Any = None, method: str = "pate-fl", **config: Any) -> Any:
@@ -83,7 +84,7 @@ def ask(site: Path, request: str = "r/1", asked: Any = None, method: str = "pate
     asked = asked or settings(site)
     known = {"request": request, "round": 1, "fingerprint": federated_data(asked).public_fingerprint, **config}
     queries = np.arange(asked.query_count, dtype=np.int32)
-    arrays, _, metrics = SiteClient(site, METHODS[method], asked).fit([queries], known)
+    arrays, _, metrics = SiteClient(site, get_method(method), asked).fit([queries], known)
     return arrays, metrics
 
 
@@ -251,9 +252,9 @@ class Federation:
         side = server(context)
         running = BallotServer(side.strategy, side.finish)
         for number, site in enumerate(self.sites):
-            client = SiteClient(site, METHODS["pate-fl"], asked)
+            client = SiteClient(site, get_method("pate-fl"), asked)
             running.client_manager().register(Here(number, lambda _, client=client: client))
-        running.fit(1, side.round_timeout_s)
+        running.fit(side.strategy.rounds - side.strategy.rounds_done, side.round_timeout_s)
         return dict(json.loads((self.folder / name / "result.json").read_text()))
 
 
@@ -303,7 +304,8 @@ def test_copies_used_in_turn_are_noticed_and_a_run_that_is_taken_up_shows_its_he
     assert federation.run("third")["clients"]["rejected"] == {"ledger": 1}
     shutil.rmtree(place)
     (folder / "other").rename(place)
-    (folder / "third" / "result.json").unlink()
+    for name in ("result.json", "checkpoint.npz"):  # as if it had died before it kept the sum
+        (folder / "third" / name).unlink()
     assert federation.run("third")["clients"]["answered"] == 3, "the newer one goes on; --resume asks it again"
     assert charges(federation.sites[2]) == 3
 
@@ -412,9 +414,10 @@ def costs(site: Path, asked: Any, method: str, *arrays: np.ndarray) -> dict[str,
     """What each part of an answer costs this site, by unit."""
     place = read_site(site)
     place.state.mkdir(mode=0o700, exist_ok=True)
-    client = make_site_client(place, METHODS[method], asked, open_ledger(place, {}))
+    client = make_site_client(place, get_method(method), asked, open_ledger(place, {}))
     question = client.question([*arrays], {"request": "r/1", "round": 1})
-    return {unit: {name: part.cost for name, part in client.parts(question, unit).items()} for unit in UNITS}
+    composition = client.composition(question)
+    return {unit: composition.costs(unit, client.workspace.counted(unit)) for unit in UNITS}
 
 
 UNITS: tuple[Unit, ...] = ("record", "person")
@@ -448,7 +451,7 @@ def test_heads_and_class_sums_cost_a_person_more_than_a_record(persons: Path, mo
     few = {"records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0, "extractor": "pca", "components": 20}
     asked = settings(persons, FedauxfdpSettings, **few)
     data = federated_data(asked)
-    server = METHODS["fedauxfdp"].strategy(
+    server = get_method("fedauxfdp").strategy(
         asked, data=data, device="cpu", nodes=3, fingerprint=data.public_fingerprint, request_id="r", progress=Silent()
     )
     by_unit = costs(persons, asked, "fedauxfdp", *server.request(1))
@@ -459,6 +462,6 @@ def test_heads_and_class_sums_cost_a_person_more_than_a_record(persons: Path, mo
 
 def test_a_method_that_knows_no_cost_of_persons_is_refused(persons: Path) -> None:
     edit(persons, methods=["fedkd-dp"])
-    asked = settings(persons, METHODS["fedkd-dp"].settings, epsilon=40.0, queries=50)
+    asked = settings(persons, get_method("fedkd-dp").settings, epsilon=40.0, queries=50)
     _, metrics = ask(persons, asked=asked, method="fedkd-dp")
     assert metrics["refused"] == "policy" and "about persons under replace-one" in metrics["detail"]

@@ -18,12 +18,13 @@ from fedballot.deploy.client import SiteClient
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.template import init_site
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
 from fedballot.settings.voting import PateSettings
+from tests.conftest import fitting
 from tests.deploy.harness import edit, write_data
 
 
@@ -66,9 +67,14 @@ def ask(site: Path, asked: PateSettings, request: str = "r/1", method: str = "pa
     """The arrays and metrics of the site's answer."""
     config = {"request": request, "round": 1, "fingerprint": federated_data(asked).public_fingerprint}
     queries = np.arange(asked.query_count, dtype=np.int32)
-    arrays, one, metrics = SiteClient(site, METHODS[method], asked).fit([queries], config)
+    arrays, one, metrics = SiteClient(site, get_method(method), asked).fit([queries], config)
     assert one == 1
     return arrays, metrics
+
+
+def fingerprint(site: Path) -> str:
+    """Of the public records."""
+    return federated_data(settings(site)).public_fingerprint
 
 
 def charges(site: Path) -> int:
@@ -120,7 +126,11 @@ def test_a_method_that_is_not_allowed_is_refused(site):
 
 def test_an_answer_that_nothing_was_charged_for_stays(site):
     edit(site, methods=["pate-fl", "standalone"])
-    arrays, metrics = ask(site, settings(site), method="standalone")
+    kind = get_method("standalone").settings
+    names = {field.name for field in dataclasses.fields(kind)}
+    given = {name: value for name, value in settings(site).to_dict().items() if name in names}
+    asked = SiteClient(site, get_method("standalone"), build(kind, given))
+    arrays, _, metrics = asked.fit([], {"request": "r/1", "round": 1, "fingerprint": fingerprint(site)})
     assert arrays == [] and metrics["refused"] == "policy" and charges(site) == 0
     assert "this site releases nothing uncharged" in metrics["detail"]
     assert not list(site.parent.glob("state/runs/*/figures.json")), "nothing was trained either"
@@ -140,10 +150,10 @@ def test_the_budget_ends_in_words_and_without_a_charge(site):
 @pytest.mark.parametrize(("accountant", "refused"), [("exact", "settings"), ("rdp", "")])
 def test_laplace_noise_needs_an_accountant_that_knows_it(site, accountant, refused):
     edit(site, accountant=accountant, methods=["fedmd-ldp"], unit="client", largest_epsilon=100.0)
-    kind = METHODS["fedmd-ldp"].settings
+    kind = get_method("fedmd-ldp").settings
     common = {field.name: getattr(settings(site), field.name) for field in dataclasses.fields(CommonSettings)}
     laplace = {"epsilon": 90, "rounds": 1, "queries": 20, "pretrain_epochs": 0, "noise": "laplace"}
-    asked = build(kind, common | laplace)
+    asked = build(kind, fitting(kind, common), laplace)
     _, metrics = ask(site, asked, method="fedmd-ldp")
     assert metrics["refused"] == refused and charges(site) == (not refused)
 

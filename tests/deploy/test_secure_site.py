@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.cli.main import resolve
+from fedballot.cli.run import resolve
 from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.template import init_site
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger.heads import Heads
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
 from fedballot.settings.fedmd import FedmdSettings
 from fedballot.settings.voting import PateSettings, ballot_form
 from fedballot.wire import secagg
+from tests.conftest import fitting
 from tests.deploy.harness import edit, write_data
 
 
@@ -47,12 +48,12 @@ def settings(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
         "client_models": "mlp",
         **changes,
     }
-    return build(kind, chosen)
+    return build(kind, fitting(kind, chosen))
 
 
 def ask(site: Path, asked: Any, arrays: list[np.ndarray], method: str = "pate-fl", **config: Any) -> Any:
     known = {"request": "r/1", "round": 1, "fingerprint": federated_data(asked).public_fingerprint, **config}
-    out, one, metrics = SiteClient(site, METHODS[method], asked).fit(arrays, known)
+    out, one, metrics = SiteClient(site, get_method(method), asked).fit(arrays, known)
     assert one == 1
     return out, metrics
 

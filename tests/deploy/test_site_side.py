@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.clients.base import BallotClient, Refusal, Workspace
+from fedballot.clients.base import BallotClient
 from fedballot.clients.pate import PateClient
+from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import RunError
 from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
@@ -21,7 +22,7 @@ from fedballot.deploy.rules import check_request, site_settings
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import SiteLedger
 from fedballot.deploy.time_limit import TimeLimitError, time_limit
-from fedballot.methods.registry import METHODS, Method
+from fedballot.methods.registry import Method, get_method
 from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.runs.engine import federated_data
@@ -39,7 +40,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def settings(site: Path, method: str = "pate-fl", **changes: Any) -> Any:
-    kind = METHODS[method].settings
+    kind = get_method(method).settings
     names = {field.name for field in dataclasses.fields(kind)}
     given = {**COMMON, "dataset": SITES, "public_dataset": str(site.parents[1] / "public.npz"), "epsilon": 8.0}
     return build(kind, {name: value for name, value in given.items() if name in names}, changes)
@@ -50,7 +51,7 @@ def ask(site: Path, asked: Any = None, name: str = "run/1", method: Method | str
     asked = asked or settings(site)
     config = {"request": name, "round": 1, "fingerprint": federated_data(asked).public_fingerprint}
     queries = np.arange(asked.query_count, dtype=np.int32)
-    found, _, metrics = SiteClient(site, METHODS[method] if isinstance(method, str) else method, asked).fit(
+    found, _, metrics = SiteClient(site, get_method(method) if isinstance(method, str) else method, asked).fit(
         [queries], config
     )
     return found, metrics
@@ -69,7 +70,7 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "sites": ({}, {"clients": 4}, "clients=4, but this site joined a federation of 3"),
     "queries": ({"queries": 7}, {}, "8 queries are more than the 7 that this site allows"),
     "seeds": ({}, {"noise_seed": 1}, "seeded noise protects nobody"),
-    "answers": ({"least_clients": 3}, {"min_clients": 2}, "min_clients=2 asks for the answers of 2 sites"),
+    "answers": ({"least_clients": 3}, {"min_clients": 2}, "min_clients=2; this site allows at least 3"),
     "infinite targets": ({}, {"epsilon": float("inf")}, "epsilon=inf: this site releases nothing without noise"),
     "limits": ({}, {"epochs": 501}, "epochs=501; this site allows 1 to 500"),
     "colluders": ({"least_colluders": 1}, {}, "colluders=0; this site allows 1 to 1000000"),
@@ -80,10 +81,10 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def test_each_rule_refuses_by_itself_what_passes_without_it(
     site: Path, rules: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
-    check_request(read_site(site), METHODS["pate-fl"], settings(site))
+    check_request(read_site(site), get_method("pate-fl"), settings(site))
     edit(site, **rules)
     with pytest.raises(Refusal) as refusal:
-        check_request(read_site(site), METHODS["pate-fl"], settings(site, **changes))
+        check_request(read_site(site), get_method("pate-fl"), settings(site, **changes))
     assert refusal.value.reason == "policy" and words in str(refusal.value)
 
 
@@ -103,12 +104,12 @@ def test_a_site_that_asks_for_masks_answers_nothing_in_the_clear(site: Path) -> 
 
 def test_as_many_queries_as_allowed_pass(site: Path) -> None:
     edit(site, queries=8, least_clients=3)
-    check_request(read_site(site), METHODS["pate-fl"], settings(site))
+    check_request(read_site(site), get_method("pate-fl"), settings(site))
 
 
 def test_a_method_of_one_client_is_refused(site: Path) -> None:
     with pytest.raises(Refusal, match="no site takes part in it"):
-        check_request(read_site(site), METHODS["centralized"], settings(site, "centralized"))
+        check_request(read_site(site), get_method("centralized"), settings(site, "centralized"))
 
 
 def test_what_the_server_sets_for_itself_reaches_no_client(site: Path) -> None:
@@ -217,7 +218,7 @@ class Forgetful(PateClient):
 
 
 def test_an_answer_of_a_method_that_forgets_the_ledger_stays(site: Path) -> None:
-    forgetful = dataclasses.replace(METHODS["pate-fl"], client=Forgetful)
+    forgetful = dataclasses.replace(get_method("pate-fl"), client=Forgetful)
     found, metrics = ask(site, method=forgetful)
     assert (found, metrics["refused"]) == ([], "site") and kinds(site) == ["open", "data"]
 
@@ -230,7 +231,7 @@ def workspace_of(site: Path) -> Workspace[Any]:
         seen.append(workspace)
         return PateClient(workspace)
 
-    method = dataclasses.replace(METHODS["pate-fl"], client=noted)  # type: ignore[arg-type]
+    method = dataclasses.replace(get_method("pate-fl"), client=noted)  # type: ignore[arg-type]
     make_site_client(read, method, settings(site), SiteLedger(read))
     return seen[0]  # type: ignore[no-any-return]
 

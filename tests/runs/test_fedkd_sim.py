@@ -6,16 +6,15 @@ import pytest
 
 from fedballot.core.files import read_arrays
 from fedballot.core.progress import Silent
-from fedballot.core.setting import build
 from fedballot.settings.fedkd import FedkdSettings
 from fedballot.sim import simulate
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 pytestmark = pytest.mark.slow
 
 
 def test_one_shot_in_a_few_kilobytes_and_its_noise_is_kept_over_a_resumption(tmp_path):
-    settings = build(FedkdSettings, SMALL, {"levels": 16, "logit_bound": 10, "gamma": 4})
+    settings = small_settings(FedkdSettings, {"levels": 16, "logit_bound": 10, "gamma": 4})
     first = simulate("fedkd", settings, tmp_path, resume=False, progress=Silent())
     assert first["status"] == "done"
     assert first["metrics"]["server_accuracy"] > 0.7  # .85 to .9 seen

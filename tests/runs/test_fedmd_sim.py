@@ -16,6 +16,7 @@ import pytest
 from fedballot.core.files import read_arrays
 from fedballot.core.setting import build
 from fedballot.settings.fedmd import NfdpSettings
+from tests.conftest import fitting
 from tests.inprocess import run_here
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ DIGITS = {
 
 
 def settings() -> NfdpSettings:
-    return build(NfdpSettings, DIGITS)
+    return build(NfdpSettings, fitting(NfdpSettings, DIGITS))
 
 
 def command(out: Path) -> list[str]:

@@ -9,35 +9,19 @@ import numpy as np
 import pytest
 
 from fedballot.core.files import read_arrays
-from fedballot.core.progress import Silent
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs.flower_api import VARIABLE
-from fedballot.settings.parts import build
 from fedballot.sim import simulate
 from fedballot.strategies.rounds import PROGRESS
-from fedballot.strategies.summed import KEPT
-from tests.conftest import SMALL
+from tests.conftest import small_settings
+from tests.inprocess import Counting
 
-VOTES = {**SMALL, "epsilon": 40, "noise_seed": 5}
-TASKS = {**SMALL, "clients": 4, "private_size": 400, "rounds": 2, "queries": 60, "k": 60, "share": "softmax"}
+VOTES = {"epsilon": 40, "noise_seed": 5}
+TASKS = {"clients": 4, "private_size": 400, "rounds": 2, "queries": 60, "k": 60, "share": "softmax"}
 CASES = {
-    "votes": ("pate-fl", VOTES),
     "votes under masks": ("pate-fl", {**VOTES, "clients": 6, "min_clients": 5, "secure_aggregation": True}),
     "rounds": ("fedmd-nfdp", {**TASKS, "pretrain_epochs": 1, "epochs": 1, "noise_seed": 3}),
 }
-
-
-class Counting(Silent):
-    """Progress that is written down."""
-
-    def __init__(self) -> None:
-        self.stages: list[list[Any]] = []
-
-    def start(self, label: str, total: int) -> None:
-        self.stages.append([label, total, 0])
-
-    def advance(self, steps: int = 1) -> None:
-        self.stages[-1][2] += steps
 
 
 def arrays_of(out: Path) -> dict[str, np.ndarray]:
@@ -46,7 +30,7 @@ def arrays_of(out: Path) -> dict[str, np.ndarray]:
     for folder in out.glob("clients/*/ledger/releases"):
         for number, path in enumerate(sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)):
             found |= {f"{folder.parts[-3]}/{number}/{name}": array for name, array in read_arrays(path).items()}
-    return {name: array for name, array in found.items() if name.rpartition("/")[2] not in (PROGRESS, KEPT)}
+    return {name: array for name, array in found.items() if name.rpartition("/")[2] != PROGRESS}
 
 
 @pytest.mark.slow
@@ -55,8 +39,8 @@ def test_both_apis_release_the_same_bits(method: str, values: dict[str, Any], tm
     runs = {}
     for api in ("legacy", "message"):
         monkeypatch.setenv(VARIABLE, api)
-        progress, out = Counting(), tmp_path / api
-        result = simulate(method, build(METHODS[method].settings, values), out, resume=False, progress=progress)
+        progress, out, settings = Counting(), tmp_path / api, small_settings(get_method(method).settings, values)
+        result = simulate(method, settings, out, resume=False, progress=progress)
         runs[api] = result, arrays_of(out), progress.stages
     (one, arrays, stages), (other, other_arrays, other_stages) = runs.values()
     assert len(arrays) > values["clients"] and arrays.keys() == other_arrays.keys()

@@ -16,21 +16,19 @@ from fedballot.clients.base import BallotClient
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs import legacy_api, message_api
 from fedballot.runs.engine import ServerSide, make_client, make_server
 from fedballot.runs.flower_api import VARIABLE, flower_api
 from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import build
+from fedballot.wire import secagg
 from fedballot.wire.messages import deserialise, serialise
-from fedballot.wire.secagg import protocol as secagg
-from tests.conftest import SMALL
-from tests.inprocess import run_here
+from tests.conftest import small_settings
+from tests.inprocess import Counting, run_here
 from tests.link import Link
-from tests.runs.test_flower_apis import Counting
 
-VOTES = {**SMALL, "epsilon": 40, "noise_seed": 5, "server_epochs": 1}
-WEIGHTS = {**SMALL, "clients": 4, "min_clients": 1, "client_models": "mlp-torch", "server_model": "mlp-torch"}
+VOTES = {"epsilon": 40, "noise_seed": 5, "server_epochs": 1}
+WEIGHTS = {"clients": 4, "min_clients": 1, "client_models": "mlp-torch"}
 Change = Callable[[BallotClient[Any], Any, Any], Any]
 
 
@@ -38,7 +36,7 @@ class World:
     """A run whose clients a test may change, on a link without Ray."""
 
     def __init__(self, method: str, out: Path, values: dict[str, Any], change: Change | None = None) -> None:
-        self.settings = build(METHODS[method].settings, values)
+        self.settings = small_settings(get_method(method).settings, values)
         self.method, self.out, self.change, self.progress = method, out, change, Counting()
         self.link = Link(message_api.client_app(self._client), self.settings.clients)
 
@@ -48,8 +46,8 @@ class World:
         return json.loads((self.out / "result.json").read_text())  # type: ignore[no-any-return]
 
     def _server(self, resume: bool, context: Context) -> ServerSide:
-        folder = RunFolder.open(self.out, self.method, self.settings.to_dict(), resume=resume)
-        return make_server(METHODS[self.method], self.settings, folder, workers=2, progress=self.progress)
+        folder = RunFolder.open(self.out, self.method, self.settings, resume=resume)
+        return make_server(get_method(self.method), self.settings, folder, workers=2, progress=self.progress)
 
     def _client(self, context: Context) -> BallotClient[Any]:
         client = make_client(self.method, self.settings, self.out / "clients", client_number(context))
@@ -74,8 +72,8 @@ def test_what_cannot_be_used_is_counted_with_its_reason(tmp_path: Path) -> None:
             arrays = [arrays[0][:10]]
         return arrays, one, metrics
 
-    world = World("pate-fl", tmp_path / "r", {**VOTES, "clients": 9, "min_clients": 3, "round_timeout_s": 10}, broken)
-    world.link.late_s = {2: 11}
+    world = World("pate-fl", tmp_path / "r", {**VOTES, "clients": 9, "min_clients": 3}, broken)
+    world.link.late = {2}
     result = world.run()
     assert (result["clients"]["asked"], result["clients"]["answered"]) == (9, 3)
     assert result["clients"]["rejected"] == {"no answer": 3, "fingerprint": 1, "unreadable": 1, "shape": 1}
@@ -135,7 +133,7 @@ def test_a_client_that_leaves_between_two_exchanges_gave_no_answer(tmp_path: Pat
 
 
 def test_a_run_that_broke_off_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
-    values = {**SMALL, "clients": 3, "private_size": 300, "rounds": 3, "queries": 60, "k": 60, "share": "softmax"}
+    values = {"clients": 3, "private_size": 300, "rounds": 3, "queries": 60, "k": 60, "share": "softmax"}
     values |= {"pretrain_epochs": 1, "epochs": 1, "noise_seed": 3}
 
     def breaks(client: BallotClient[Any], fit: Any, parameters: Any, config: Any) -> Any:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fedballot.core.progress import Silent
-from fedballot.core.setting import build
 from fedballot.settings.voting import KnnSettings
 from fedballot.sim import simulate
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 
 @pytest.mark.slow
@@ -22,7 +21,7 @@ def test_digits_are_learnt_from_neighbour_counts(tmp_path):
         "client_models": "cnn-small",  # clients of this method train nothing
         "min_clients": 8,
     }
-    settings = build(KnnSettings, SMALL, changes)
+    settings = small_settings(KnnSettings, changes)
     result = simulate("private-knn-fl", settings, tmp_path / "run", resume=False, progress=Silent())
     assert result["status"] == "done" and result["warnings"] == []
     assert result["metrics"]["server_accuracy"] > 0.75  # chance is .1

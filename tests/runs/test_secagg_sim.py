@@ -14,8 +14,7 @@ from scipy import stats
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
-from fedballot.core.setting import build
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs import legacy_api
 from fedballot.runs.engine import make_client, make_server
 from fedballot.runs.run_config import client_number
@@ -23,7 +22,7 @@ from fedballot.settings.voting import PateSettings
 from fedballot.strategies.base import WatchedProxy
 from fedballot.wire import secagg
 from fedballot.wire.packing import unpack_labels
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 pytestmark = pytest.mark.slow
 
@@ -61,9 +60,9 @@ def run(tmp_path_factory):
         "server_epochs": 1,
         "secure_aggregation": True,
     }
-    settings, out = build(PateSettings, SMALL, changes), tmp_path_factory.mktemp("runs") / "pate"
+    settings, out = small_settings(PateSettings, changes), tmp_path_factory.mktemp("runs") / "pate"
     folder = RunFolder.open(out, "pate-fl", settings, resume=False)
-    side = make_server(METHODS["pate-fl"], settings, folder, workers=2, progress=Silent())
+    side = make_server(get_method("pate-fl"), settings, folder, workers=2, progress=Silent())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WatchedProxy, "fit", fit)
         run_simulation(

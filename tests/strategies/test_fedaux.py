@@ -9,24 +9,26 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from fedballot.clients.base import Workspace
-from fedballot.clients.fedaux import class_axes
+from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import public_features, split_public
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import gaussian, papers
 from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.heads import fit_head, prepare
 from fedballot.runs.engine import federated_data
-from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, sums_mechanism
-from fedballot.settings.heads import FeddSettings, HeadSettings, class_mechanism, score_mechanism
+from fedballot.settings.class_sums import sums_mechanism
+from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
+from fedballot.settings.heads import FeddSettings, PrivateHeadSettings, class_mechanism, score_mechanism
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import WireError
+from tests.conftest import fitting
 
 DIGITS = {
     "dataset": "digits",
@@ -41,7 +43,12 @@ DIGITS = {
     "components": 30,
     "noise_seed": 5,
 }
-KINDS = {"fedauxfdp": FedauxfdpSettings, "fedd-p": FeddSettings, "fedavg-p": HeadSettings, "fedaux-f": FedauxFSettings}
+KINDS = {
+    "fedauxfdp": FedauxfdpSettings,
+    "fedd-p": FeddSettings,
+    "fedavg-p": PrivateHeadSettings,
+    "fedaux-f": FedauxFSettings,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -50,19 +57,19 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def of(method, **changed):
-    return build(KINDS[method], DIGITS, {"noise_seed": 5}, changed)
+    return build(KINDS[method], fitting(KINDS[method], DIGITS), {"noise_seed": 5}, changed)
 
 
 def client(method, settings, folder, client_id=0, data=None):
     workspace = Workspace(
         client_id, settings, data or federated_data(settings), ClientFolder(folder / str(client_id)), "cpu"
     )
-    return METHODS[method].client(workspace)
+    return get_method(method).client(workspace)
 
 
 def strategy(method, settings):
     data = federated_data(settings)
-    return METHODS[method].strategy(
+    return get_method(method).strategy(
         settings,
         data=data,
         device="cpu",
@@ -308,8 +315,6 @@ def test_a_request_with_anything_but_a_network_is_refused(tmp_path):
             "set records",
         ),
         ("fedauxfdp", {"share": "predictions"}, "share=predictions"),
-        ("fedaux-f", {"epsilon": 1.0}, "run fedauxfdp"),
-        ("fedaux-f", {"share": "heads"}, "leave it out"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(method, changed, says):

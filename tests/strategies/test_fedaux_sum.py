@@ -15,7 +15,8 @@ from fedballot.privacy.ledger.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.runs.engine import federated_data
-from fedballot.settings.fedaux import FedauxfdpSumSettings, shared_mechanism, sums_mechanism
+from fedballot.settings.class_sums import FedauxfdpSumSettings, shared_mechanism, sums_mechanism
+from tests.conftest import fitting
 from tests.inprocess import run_here
 from tests.strategies.test_fedaux import DIGITS, client, strategy
 
@@ -26,7 +27,7 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def of(**changed):
-    return build(FedauxfdpSumSettings, DIGITS, {"noise_seed": None}, changed)
+    return build(FedauxfdpSumSettings, fitting(FedauxfdpSumSettings, DIGITS), {"noise_seed": None}, changed)
 
 
 def test_shares_add_up_to_the_noise_of_one_release():
@@ -79,9 +80,6 @@ def test_the_server_learns_from_the_sum(secure, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"head": "logistic"}, "head=logistic"),
-        ({"embedding": "pca"}, "embedding=pca"),
-        ({"precision": "int8"}, "precision=int8"),
         ({"epsilon": "inf"}, "epsilon"),
         ({"colluders": 4}, "no honest client"),
         ({"dataset": "sites", "public_dataset": "digits", "private_size": 0}, "set records"),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.fedaux_weights import FedauxClient
 from fedballot.clients.frozen import public_features
-from fedballot.core.errors import SettingsError
+from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
@@ -17,6 +16,7 @@ from fedballot.runs.engine import federated_data
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer
 from fedballot.strategies.fedaux_weights import FedauxStrategy
+from tests.conftest import fitting
 
 DIGITS = {
     "dataset": "digits",
@@ -60,7 +60,7 @@ def ask(settings, folder, client_id, number, arrays):
 
 
 def test_two_rounds_learn_and_the_scores_are_charged_once(tmp_path):
-    settings = build(FedauxSettings, DIGITS)
+    settings = build(FedauxSettings, fitting(FedauxSettings, DIGITS))
     server = server_of(settings)
     heads = []
     for number in (1, 2):
@@ -78,7 +78,7 @@ def test_two_rounds_learn_and_the_scores_are_charged_once(tmp_path):
 
 def test_models_begin_as_the_contrastive_extractor_and_clients_take_it_over(tmp_path):
     changed = {"client_models": "resnet8-gn", "extractor": "simclr-resnet8-gn", "pretrain_epochs": 1, "epochs": 1}
-    settings = build(FedauxSettings, DIGITS, changed)
+    settings = build(FedauxSettings, fitting(FedauxSettings, DIGITS), changed)
     server = server_of(settings)
     fresh = server.weights.copy()
     weights, network = server.request(1)
@@ -88,8 +88,3 @@ def test_models_begin_as_the_contrastive_extractor_and_clients_take_it_over(tmp_
     assert out[0].shape == weights.shape and out[1].shape == (65,)
     public = public_features(settings, federated_data(settings), "cpu", network)
     assert np.array_equal(public.features, server.public.features)
-
-
-def test_class_noise_is_refused():
-    with pytest.raises(SettingsError, match="run fedauxfdp"):
-        build(FedauxSettings, DIGITS, {"epsilon": 1.0})

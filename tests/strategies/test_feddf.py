@@ -6,22 +6,21 @@ import numpy as np
 import pytest
 
 from fedballot.core.progress import Silent
-from fedballot.core.setting import build
 from fedballot.learners.flat import flatten
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.runs.engine import federated_data
-from fedballot.settings.weights import WeightsSettings
+from fedballot.settings.weights import FeddfSettings
 from fedballot.strategies.base import Answer
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 pytest.importorskip("torch")
 CHANGES = {"client_models": "mlp-torch", "clients": 2, "rounds": 1, "server_epochs": 10}
 
 
 def strategy(method="feddf", **changes):
-    settings = build(WeightsSettings, SMALL, CHANGES, changes)
+    settings = small_settings(FeddfSettings, CHANGES, changes)
     data = federated_data(settings)
-    return METHODS[method].strategy(
+    return get_method(method).strategy(
         settings,
         data=data,
         device="cpu",

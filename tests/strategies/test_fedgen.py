@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flwr.common import ndarrays_to_parameters
 
-from fedballot.clients.base import Refusal, Workspace
 from fedballot.clients.fedgen import FedgenClient
+from fedballot.clients.workspace import Refusal, Workspace
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder
@@ -20,13 +20,14 @@ from fedballot.runs.run_config import client_number
 from fedballot.settings.weights import FedgenSettings
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import WireError, payload_bytes
+from tests.conftest import fitting
 from tests.inprocess import run_here
 from tests.strategies.test_fedmd import strategy_of
 from tests.strategies.test_weights import DIGITS
 
 
 def settings(**over) -> FedgenSettings:
-    return build(FedgenSettings, DIGITS, over)
+    return build(FedgenSettings, fitting(FedgenSettings, DIGITS), over)
 
 
 def answer(server, client_id: int, counts) -> Answer:
@@ -162,11 +163,6 @@ def test_a_client_refuses_what_is_no_generator(tmp_path):
 def test_models_without_a_last_layer_to_generate_for_are_refused(model, words):
     with pytest.raises(SettingsError, match=words):
         strategy_of(settings(client_models=model), "fedgen")
-
-
-def test_a_public_pool_is_not_asked_for():
-    with pytest.raises(SettingsError, match=r"domain_adaptation=0\.5"):
-        settings(domain_adaptation=0.5)
 
 
 def test_the_generator_starts_from_the_runs_seed():

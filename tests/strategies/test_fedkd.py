@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.base import Workspace
-from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, pack_answer
+from fedballot.clients.fedkd import FedkdClient, FedkdDpClient, KdAnswer
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder, RunFolder
@@ -24,20 +24,20 @@ from fedballot.core.setting import build
 from fedballot.datasets.federation import build as build_data
 from fedballot.datasets.sources import load
 from fedballot.distillation.aggregation import class_weights
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import gaussian
 from fedballot.runs.engine import federated_data, make_server
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
 from fedballot.strategies.base import Answer
-from tests.conftest import SMALL
+from tests.conftest import SMALL, fitting, small_settings
 from tests.datasets.test_multilabel import write_yeast
 
 
 def strategy(settings):
     name = "fedkd-dp" if isinstance(settings, FedkdDpSettings) else "fedkd"
     data = federated_data(settings)
-    return METHODS[name].strategy(
+    return get_method(name).strategy(
         settings,
         data=data,
         device="cpu",
@@ -49,7 +49,7 @@ def strategy(settings):
 
 
 def answers(server, logits, counts):
-    packed = [pack_answer(z, n, server.settings) for z, n in zip(logits, counts, strict=True)]
+    packed = [KdAnswer(z.shape, server.settings).pack(z, n) for z, n in zip(logits, counts, strict=True)]
     return [Answer(k, server.read(each), 0.0, 0.0) for k, each in enumerate(packed)]
 
 
@@ -63,7 +63,7 @@ def test_weights_of_each_class_add_up_to_one_also_where_nobody_has_it(counts):
 
 
 def test_the_average_is_equation_2():
-    settings = build(FedkdSettings, SMALL, {"gamma": "inf", "levels": 65536})
+    settings = small_settings(FedkdSettings, {"gamma": "inf", "levels": 65536})
     server = strategy(settings)
     rng = np.random.default_rng(0)
     logits, counts = rng.normal(size=(3, 300, 10)), rng.integers(0, 50, size=(3, 10))
@@ -78,7 +78,7 @@ def test_the_average_is_equation_2():
 
 @pytest.mark.parametrize("gamma", [0.5, 4.0])
 def test_the_noise_is_laplace_of_scale_one_over_gamma_drawn_once_and_kept(gamma):
-    settings = build(FedkdSettings, SMALL, {"gamma": gamma})
+    settings = small_settings(FedkdSettings, {"gamma": gamma})
     server = strategy(settings)
     server.combine(1, answers(server, np.zeros((2, 300, 10)), np.ones((2, 10), int)))
     noise = server.state()["consensus"]
@@ -104,7 +104,7 @@ def test_the_server_learns_the_ensemble_with_every_loss(loss, model):
         "server_epochs": 150,
         "server_batch_size": 32,
     }
-    server = strategy(build(FedkdSettings, SMALL, changes))
+    server = strategy(small_settings(FedkdSettings, changes))
     data = server.data
     logits = 6.0 * np.eye(10)[data.public_y[server.queries]] - 0.6
     server.round_records.append({"metrics": server.combine(1, answers(server, [logits], [np.ones(10, int)]))})
@@ -115,19 +115,19 @@ def test_the_server_learns_the_ensemble_with_every_loss(loss, model):
 
 
 def test_the_printed_method_says_what_leaks_and_promises_nothing():
-    server = strategy(build(FedkdSettings, SMALL))
+    server = strategy(small_settings(FedkdSettings))
     guarantee = server.guarantees()[0]
     assert (guarantee.status, guarantee.epsilon) == ("none", math.inf)
     assert json.loads(json.dumps(guarantee.worded()))["epsilon"] is None
     for word in ("logits", "largest logit", "number of records of each class"):
         assert word in server.warnings()[0]
-    bare = strategy(build(FedkdSettings, SMALL, {"logit_bound": 5, "weights": "equal"}))
+    bare = strategy(small_settings(FedkdSettings, {"logit_bound": 5, "weights": "equal"}))
     assert "number of records" not in bare.warnings()[0]
     assert bare.guarantees()[0].status == "none"
 
 
 def test_the_sound_variant_averages_what_was_paid_for():
-    settings = build(FedkdDpSettings, SMALL, {"queries": 300})
+    settings = small_settings(FedkdDpSettings, {"queries": 300})
     server = strategy(settings)
     steps = np.arange(3000).reshape(300, 10)
     server.combine(1, [Answer(k, steps.astype(np.int32), 0.0, 0.0) for k in range(4)])
@@ -138,7 +138,7 @@ def test_the_sound_variant_averages_what_was_paid_for():
     assert 7.99 < seen.epsilon <= 8
     assert own.view == "server's view"
     assert own.epsilon > seen.epsilon
-    seeded = strategy(build(FedkdDpSettings, SMALL, {"noise_seed": 1}))
+    seeded = strategy(small_settings(FedkdDpSettings, {"noise_seed": 1}))
     assert {g.status for g in seeded.guarantees()} == {"seeded"}
 
 
@@ -174,8 +174,8 @@ def yeast(tmp_path, monkeypatch):
     ],
 )
 def test_several_labels_per_record(method, changes, yeast, tmp_path):
-    entry = METHODS[method]
-    settings = build(entry.settings, yeast, changes)
+    entry = get_method(method)
+    settings = build(entry.settings, fitting(entry.settings, yeast), changes)
     server = strategy(settings)
     ballots = []
     for client_id in range(3):
@@ -193,14 +193,14 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
 
 
 def test_methods_that_take_one_label_refuse_several(yeast, tmp_path):
-    settings = build(METHODS["pate-fl"].settings, yeast)
+    settings = build(get_method("pate-fl").settings, yeast)
     folder = RunFolder.open(tmp_path / "run", "pate-fl", settings, resume=False)
     with pytest.raises(SettingsError, match="several labels per record, which pate-fl cannot take: use fedkd"):
-        make_server(METHODS["pate-fl"], settings, folder, workers=1, progress=Silent())
+        make_server(get_method("pate-fl"), settings, folder, workers=1, progress=Silent())
 
 
 def test_a_pool_without_labels_of_the_task_gives_no_accuracy_of_the_consensus():
-    server = strategy(build(FedkdSettings, SMALL))
+    server = strategy(small_settings(FedkdSettings))
     unknown = np.full_like(server.data.public_y, -1)
     server.data = replace(server.data, public_y=unknown)
     metrics = server.combine(1, answers(server, [np.zeros((300, 10))], [np.ones(10, int)]))
@@ -229,7 +229,7 @@ Node.__abstractmethods__ = frozenset()
 
 def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp_path):
     changes = {"clients": 5, "min_clients": 4, "queries": 60, "epsilon": 1000, "secure_aggregation": True}
-    settings = build(FedkdDpSettings, SMALL, changes)
+    settings = small_settings(FedkdDpSettings, changes)
     server = strategy(settings)
 
     def client(client_id):
@@ -250,7 +250,7 @@ def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp
     (guarantee,) = server.guarantees()
     assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
     assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen
-    folder = RunFolder.open(tmp_path / "run", "fedkd-dp", settings.to_dict(), resume=False)
+    folder = RunFolder.open(tmp_path / "run", "fedkd-dp", settings, resume=False)
     folder.save()
     server.save(folder)
     consensus = read_arrays(folder.release)["consensus"]
@@ -260,7 +260,7 @@ def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp
 def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_path):
     pytest.importorskip("torch")
     changes = {"answers": 3, "queries": 50, "gamma": "inf", "client_models": "mlp-torch", "server_model": "mlp-torch"}
-    settings = build(FedkdSettings, SMALL, changes)
+    settings = small_settings(FedkdSettings, changes)
     server = strategy(settings)
     assert server.request(1)[0].size == 50 and server.shape == (150, 10)
     config = {"fingerprint": server.fingerprint, "request": "r/1"}
@@ -277,7 +277,7 @@ def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_p
 
     server.combine(1, [Answer(0, ballot, 0.0, 0.0)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedballot.strategies.one_shot.make_learner", lambda *_, **__: Remembers())
+        patch.setattr(server, "new_student", lambda *_: Remembers())
         server.distill(server.state()["consensus"])
     ((x, targets),) = asked
     assert np.array_equal(x[:50], server.data.public_x[server.queries])
@@ -292,8 +292,8 @@ def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_p
 
 
 def test_each_answer_of_the_sound_variant_is_a_query_that_is_paid_for():
-    four = build(FedkdDpSettings, SMALL, {"queries": 60, "answers": 4})
-    same = build(FedkdDpSettings, SMALL, {"queries": 240})
+    four = small_settings(FedkdDpSettings, {"queries": 60, "answers": 4})
+    same = small_settings(FedkdDpSettings, {"queries": 240})
     assert (four.record_count, four.query_count) == (60, 240)  # a site allows so many queries
     assert mechanism(four, 10) == mechanism(same, 10)
     assert mechanism(four, 10).sensitivity == pytest.approx(math.sqrt(240))

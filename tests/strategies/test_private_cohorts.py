@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from fedballot.core.setting import build
-from fedballot.settings.weights import DpFedavgSettings
+from fedballot.settings.weights_private import DpFedavgSettings
 from fedballot.strategies.base import Answer
+from tests.conftest import fitting
 from tests.strategies.test_fedmd import strategy_of
 from tests.strategies.test_weights import DIGITS
 
@@ -17,7 +18,9 @@ CLIENTS = 30
 
 def strategy(**over):
     given = {"clip": 0.5, "noise_multiplier": 2.0, "noise_seed": 1, "rounds": 200, "private_size": 900}
-    settings = build(DpFedavgSettings, DIGITS, {"clients": CLIENTS, "min_clients": 1, **given}, over)
+    settings = build(
+        DpFedavgSettings, fitting(DpFedavgSettings, DIGITS), {"clients": CLIENTS, "min_clients": 1, **given}, over
+    )
     return strategy_of(settings, "dp-fedavg")
 
 

@@ -11,9 +11,9 @@ import pytest
 from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.pate import PateClient
 from fedballot.clients.private_knn import KnnClient
+from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import ClientFolder
@@ -24,7 +24,7 @@ from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.voting import KnnSettings, PateSettings, mechanism
 from fedballot.strategies.voting import VotingStrategy
 from fedballot.wire import secagg
-from tests.conftest import SMALL
+from tests.conftest import small_settings
 
 
 class Node(ClientProxy):
@@ -122,7 +122,7 @@ def world(tmp_path: Path) -> World:
         "server_epochs": 1,
         "epsilon": 40,
     }
-    return World(build(PateSettings, SMALL, changes, {"secure_aggregation": True}), tmp_path)
+    return World(small_settings(PateSettings, changes, {"secure_aggregation": True}), tmp_path)
 
 
 def told(done: VotingStrategy) -> list[dict[str, Any]]:

@@ -8,10 +8,11 @@ import pytest
 
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
-from fedballot.methods.registry import METHODS, get_method
+from fedballot.methods.registry import all_methods, get_method
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
+from tests.conftest import fitting
 
 DATA = {
     "dataset": "digits",
@@ -49,7 +50,8 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 def settings_of(name: str, **over: Any) -> CommonSettings:
     learner = {"client_models": "logistic-regression"}
-    return build(get_method(name).settings, DATA, learner, EXPECTED[name][0], over)
+    kind = get_method(name).settings
+    return build(kind, fitting(kind, DATA | learner), EXPECTED[name][0], over)
 
 
 def stated(name: str, settings: CommonSettings) -> list[Guarantee]:
@@ -68,8 +70,8 @@ def stated(name: str, settings: CommonSettings) -> list[Guarantee]:
 
 
 def test_every_method_that_protects_is_here() -> None:
-    nothing = {name for name, one in METHODS.items() if one.protects.startswith(("nothing", "everything"))}
-    assert set(EXPECTED) == set(METHODS) - nothing
+    nothing = {name for name, one in all_methods().items() if one.protects.startswith(("nothing", "everything"))}
+    assert set(EXPECTED) == set(all_methods()) - nothing
 
 
 @pytest.mark.parametrize("name", EXPECTED)

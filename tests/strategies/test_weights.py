@@ -15,8 +15,9 @@ from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.objectives import Proximal
 from fedballot.runs.engine import federated_data
-from fedballot.settings.weights import MomentumSettings, ProxSettings, WeightsSettings
+from fedballot.settings.weights import FedavgmSettings, FedavgSettings, ProxSettings
 from fedballot.strategies.base import Answer
+from tests.conftest import fitting
 from tests.strategies.test_fedmd import run, strategy_of
 
 DIGITS = {
@@ -34,8 +35,8 @@ DIGITS = {
 }
 
 
-def settings(**over) -> WeightsSettings:
-    return build(WeightsSettings, DIGITS, over)
+def settings(**over) -> FedavgSettings:
+    return build(FedavgSettings, fitting(FedavgSettings, DIGITS), over)
 
 
 def test_the_average_is_flowers_own_and_one_by_hand():
@@ -129,10 +130,10 @@ def test_momentum_is_flowers_own():
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("method", "kind"), [("fedprox", ProxSettings), ("fedavgm", MomentumSettings)])
+@pytest.mark.parametrize(("method", "kind"), [("fedprox", ProxSettings), ("fedavgm", FedavgmSettings)])
 def test_the_kin_of_fedavg_learn(method, kind, tmp_path):
     over = {"mu": 1.0} if method == "fedprox" else {"momentum": 0.5}
-    _, result = run(method, build(kind, DIGITS, over), tmp_path)
+    _, result = run(method, build(kind, fitting(kind, DIGITS), over), tmp_path)
     assert result["metrics"]["server_accuracy"] > 0.7
     assert result["guarantees"][0]["status"] == "none"
 

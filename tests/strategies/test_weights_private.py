@@ -12,9 +12,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedballot.clients.base import Workspace
 from fedballot.clients.weights_private import DpFedavgClient
-from fedballot.core.errors import RunError, SettingsError
+from fedballot.clients.workspace import Workspace
+from fedballot.core.errors import RunError
 from fedballot.core.folders import ClientFolder
 from fedballot.core.setting import build
 from fedballot.privacy import accounting
@@ -22,8 +22,9 @@ from fedballot.privacy.accounting import CohortCost, PoissonCost
 from fedballot.privacy.ledger.ledger import Account, Ledger
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.runs.engine import federated_data
-from fedballot.settings.weights import DpFedavgSettings, DpFedsgdSettings, client_mechanism, record_mechanism
+from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, client_mechanism, record_mechanism
 from fedballot.strategies.base import Answer
+from tests.conftest import fitting
 from tests.strategies.test_fedmd import run, strategy_of
 from tests.strategies.test_weights import DIGITS
 
@@ -35,11 +36,16 @@ GOLDEN = [
 
 
 def clients(**over) -> DpFedavgSettings:
-    return build(DpFedavgSettings, DIGITS, {"noise_seed": 1}, over)
+    return build(DpFedavgSettings, fitting(DpFedavgSettings, DIGITS), {"noise_seed": 1}, over)
 
 
 def records(**over) -> DpFedsgdSettings:
-    return build(DpFedsgdSettings, DIGITS, {"noise_seed": 1, "rounds": 2, "epochs": 1, "rate": 0.25}, over)
+    return build(
+        DpFedsgdSettings,
+        fitting(DpFedsgdSettings, DIGITS),
+        {"noise_seed": 1, "rounds": 2, "epochs": 1, "rate": 0.25},
+        over,
+    )
 
 
 def answer(client_id: int, ballot) -> Answer:
@@ -166,17 +172,6 @@ def test_dp_fedsgd_charges_each_round_and_a_resumed_run_draws_no_noise_twice(tmp
     (tmp_path / "a" / "checkpoint.npz").unlink()  # the server forgets; the clients do not
     again, _ = run("dp-fedsgd", settings, tmp_path / "a", resume=True)
     assert np.array_equal(again.weights, strategy.weights)
-
-
-@pytest.mark.parametrize("build_one", [clients, records])
-def test_weights_by_size_are_refused(build_one):
-    with pytest.raises(SettingsError, match="weights=size"):
-        build_one(weights="size")
-
-
-def test_domain_adaptation_of_single_gradients_is_refused():
-    with pytest.raises(SettingsError, match="domain_adaptation"):
-        records(domain_adaptation=0.5)
 
 
 @pytest.mark.parametrize(

@@ -9,39 +9,83 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedballot.core.errors import RunError
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.progress import Silent
 from fedballot.learners import training
 from fedballot.learners.augment import GREY, Augmenter
-from fedballot.methods.registry import METHODS
+from fedballot.methods.registry import all_methods
 from fedballot.privacy.mechanisms import logits, subsampled, vectors, votes
 from fedballot.privacy.mechanisms.heads import PrivateHead
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.noise.samplers import discrete_gaussian, representable_variance
-from fedballot.studies import audit_clients
-from fedballot.studies.audit import AUDITS
-from fedballot.studies.audit_clients import Desk
+from fedballot.studies.audit import Release, audit_method, releases
+from fedballot.studies.audits.registry import ClientAudit
+from fedballot.studies.audits.worlds import Desk, made_up, spread
+from tests.audited import AUDITED
 from tests.faults import no_noise, weakened
+from tests.studies import noisy_max
 
 Patch = pytest.MonkeyPatch
-AUDITED = [(name, release.name, release.clients) for name, releases in AUDITS.items() for release in releases]
+NAMES = [(name, release) for name, releases in AUDITED.items() for release in releases]
+NOISY_MAX = "tests.studies.noisy_max:METHOD"
 
 
-def asked(method: str, audit: audit_clients.Audit, folder: Path, seed: int = 1) -> dict[str, tuple[bool, float]]:
+def audits_of(method: str) -> list[tuple[Release, ClientAudit]]:
+    return [(release, audit) for release in releases(method, 1.0) for audit in release.clients]
+
+
+def findings(
+    method: str, release: Release, audit: ClientAudit, folder: Path, seed: int = 1
+) -> dict[str, tuple[bool, float]]:
     """Layer -> whether the claim of 1 stands, and what was found."""
-    return {one.layer: (one.passed, one.found) for one in audit(Desk(method, folder, 2000, seed), 1.0)}
+    desk = Desk(method, folder, 2000, seed, choice=release.choice)
+    return {one.layer: (one.passed, one.found) for one in audit.run(desk, release.part, 1.0)}
 
 
-@pytest.mark.parametrize(("method", "audit"), [(m, a) for m, _, a in AUDITED], ids=[f"{m}: {r}" for m, r, _ in AUDITED])
-def test_real_clients_as_they_are_pass(method, audit, tmp_path) -> None:
-    found = asked(method, audit, tmp_path)
+@pytest.mark.parametrize(("method", "name"), NAMES, ids=[f"{m}: {r}" for m, r in NAMES])
+def test_real_clients_as_they_are_pass(method, name, tmp_path) -> None:
+    (pair,) = [pair for pair in audits_of(method) if pair[1].release == name]
+    found = findings(method, *pair, tmp_path)
     assert found and all(passed for passed, _ in found.values()), found
 
 
 def test_every_method_that_protects_all_that_it_releases_is_audited() -> None:
-    noisy = {name for name, method in METHODS.items() if "noise_seed" in method.settings.__dataclass_fields__}
-    assert noisy - set(AUDITS) == {"fedaux", "fedaux-f", "fedkd"}  # which promise nothing about all that they tell
+    noisy = {name for name, method in all_methods().items() if "noise_seed" in method.settings.__dataclass_fields__}
+    assert noisy - set(AUDITED) == {"fedaux", "fedaux-f", "fedkd"}  # which promise nothing about all that they tell
+    assert {name: [audit.release for _, audit in audits_of(name)] for name in AUDITED} == AUDITED
+
+
+@pytest.mark.parametrize("name", ["fedaux", "fedaux-f", "fedkd", "fedavg", "standalone"])
+def test_what_leaves_without_a_guarantee_is_no_matter_for_an_audit(name) -> None:
+    with pytest.raises(SettingsError, match="private as a whole"):
+        releases(name, 1.0)
+
+
+# mechanisms that we do not know
+
+
+def test_a_mechanism_of_somebody_else_is_audited_by_its_worst_case(monkeypatch) -> None:
+    (layer,) = audit_method(NOISY_MAX, 1.0, 1000, Silent(), seed=1).layers
+    assert (layer.release, layer.part, layer.finding.layer) == ("winners", "mechanism", "two worlds")
+    assert layer.finding.passed and layer.finding.claim == pytest.approx(1.0, abs=0.01) and layer.finding.found > 0.1
+    draw = noisy_max.discrete_laplace
+    monkeypatch.setattr(noisy_max, "discrete_laplace", lambda scale, *rest: draw(scale // 10, *rest))
+    report = audit_method(NOISY_MAX, 1.0, 1000, Silent(), seed=1)
+    assert not report.passed and report.lower_bound > 2
+
+
+def test_a_mechanism_without_a_worst_case_is_told_to_name_one() -> None:
+    with pytest.raises(SettingsError, match=r"UnknownMechanism \(part 'winners'\): give it a `worst_case`"):
+        releases("tests.studies.noisy_max:UNKNOWN", 1.0)
+
+
+def test_a_variant_with_a_known_mechanism_is_audited_through_its_clients(tmp_path) -> None:
+    name = "tests.studies.noisy_max:VARIANT"
+    ((release, audit),) = audits_of(name)
+    found = findings(name, release, audit, tmp_path)
+    assert audit.release == "votes" and all(passed for passed, _ in found.values()), found
 
 
 # faults
@@ -187,14 +231,14 @@ FAULTS = {
 
 @pytest.mark.parametrize(("method", "release", "put", "caught"), FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_is_caught(method, release, put, caught, monkeypatch, tmp_path) -> None:
-    (audit,) = [one.clients for one in AUDITS[method] if one.name == release]
+    (pair,) = [pair for pair in audits_of(method) if pair[1].release == release]
     put(monkeypatch)
-    found = asked(method, audit, tmp_path)
+    found = findings(method, *pair, tmp_path)
     assert all(not found[layer][0] for layer in caught), found
 
 
 def test_a_client_that_refuses_ends_the_audit(tmp_path) -> None:
-    desk, x = Desk("fedd-p", tmp_path, 1000, 1), audit_clients.spread(20, 3, 1)
-    data = audit_clients.made_up([(x[:4], [0, 1, 0, 1])], x, 2)
+    desk, x = Desk("fedd-p", tmp_path, 1000, 1), spread(20, 3, 1)
+    data = made_up([(x[:4], [0, 1, 0, 1])], x, 2)
     with pytest.raises(RunError, match="client 0 refused"):
         desk.ask(desk.settings(public_size=20, extractor="none"), data, [x])

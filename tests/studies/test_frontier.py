@@ -11,9 +11,10 @@ import pytest
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_json, write_json
 from fedballot.core.setting import build
-from fedballot.methods.registry import METHODS
-from fedballot.settings.weights import WeightsSettings
+from fedballot.methods.registry import all_methods
+from fedballot.settings.weights import FedavgSettings
 from fedballot.studies.frontier import best_of, draw_trials, explore
+from tests.conftest import fitting
 from tests.strategies.test_fedmd import run as run_here
 
 DIGITS = {
@@ -47,7 +48,9 @@ def test_the_best_trial_is_the_first_of_equals_and_failures_do_not_count():
         best_of([({}, None)])
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS.values() if method.search], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "method", [method for method in all_methods().values() if method.search], ids=lambda one: one.name
+)
 def test_what_is_searched_can_be_set(method):
     for values in draw_trials(method.search, 1000, 0):
         build(method.settings, values)
@@ -55,7 +58,9 @@ def test_what_is_searched_can_be_set(method):
 
 def test_the_search_has_a_seed_of_its_own(tmp_path):
     """Runs are replaced by results whose accuracy is known: what is asked for is what is tested."""
-    _, real = run_here("fedavg", build(WeightsSettings, DIGITS, {"rounds": 1}), tmp_path / "real")
+    _, real = run_here(
+        "fedavg", build(FedavgSettings, fitting(FedavgSettings, DIGITS), {"rounds": 1}), tmp_path / "real"
+    )
     asked: list[dict[str, str]] = []
 
     def run(method, points):

@@ -26,7 +26,6 @@ FIXED = {
     "public_size": 100,
     "test_size": 200,
     "client_models": "logistic-regression",
-    "server_model": "logistic-regression",
     "pretrain_epochs": 0,
     "rounds": 2,
     "share": "argmax",

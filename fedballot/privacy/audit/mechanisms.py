@@ -1,11 +1,13 @@
 """Audits of the mechanisms through their own `release`: what `audit` finds against what is claimed."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.privacy.audit import statistics as audit
+from fedballot.privacy.mechanism import Auditable
 from fedballot.privacy.mechanisms.class_sums import ClassSums
 from fedballot.privacy.mechanisms.heads import PrivateHead, fit_head
 from fedballot.privacy.mechanisms.logits import NoisyLogits
@@ -53,6 +55,24 @@ LAYERS = {
     "sample": ("δ", "δ"),
 }
 """What each layer's claim is about, and what it finds: a p-value, or a lower bound on what is claimed."""
+
+
+def audit_worst_case(mechanism: Auditable, noise: NoiseSource, runs: int = 20_000) -> list[Finding]:
+    """Audit any mechanism on the two neighbouring values that it names as its worst case."""
+    case = mechanism.worst_case()
+
+    def scores(exact: Any) -> NDArray[np.float64]:
+        """Of releases that hold one client's exact value, among others of the world without the unit."""
+        seen = np.empty(runs)
+        for run in range(runs):
+            total = mechanism.release(exact, noise)
+            for _ in range(case.shares - 1):
+                total = total + mechanism.release(case.outside, noise)
+            seen[run] = case.score(total)
+        return seen
+
+    bound = audit.two_worlds_bound(scores(case.inside), scores(case.outside), case.delta)
+    return [Finding("two worlds", case.epsilon, bound, bound <= case.epsilon)]
 
 
 def audit_votes(noisy: NoisyVotes, delta: float, noise: NoiseSource, runs: int = 20_000) -> list[Finding]:

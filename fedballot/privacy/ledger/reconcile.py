@@ -83,11 +83,14 @@ def _check_promise(ledger: Ledger, promised: Sequence[Guarantee], costs: Sequenc
         raise RunError(
             f"{ledger.path} is about {account.unit}s under {account.adjacency}, of which the result states no guarantee"
         )
-    charged = accounting.epsilon(costs, max(g.delta for g in alike), account.accountant)
+    # a pure guarantee holds at any delta, so also at that of the ledger
+    charged = accounting.epsilon(costs, max(g.delta or account.delta for g in alike), account.accountant)
     if stated > charged * (1 + SLACK):
         raise RunError(f"{ledger.path}: a run is charged epsilon {charged:.4g}, but the result states {stated:.4g}")
     # the tightest accountant: no proved guarantee for these costs is smaller
-    if not better and all(g.epsilon * (1 + SLACK) < accounting.epsilon(costs, g.delta, "pld") for g in alike):
+    if not better and all(
+        g.epsilon * (1 + SLACK) < accounting.epsilon(costs, g.delta or account.delta, "pld") for g in alike
+    ):
         raise RunError(
             f"{ledger.path}: a run is charged epsilon {charged:.4g}, but the result states no more than "
             f"{max(g.epsilon for g in alike):.4g}: its noise does not give that"

@@ -14,7 +14,8 @@ from scipy import stats
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.privacy.accounting import gaussian
 from fedballot.privacy.audit.statistics import variance_p_value
-from fedballot.privacy.mechanisms.votes import NoisyVotes, limit_votes
+from fedballot.privacy.mechanisms.ballots import limit_votes
+from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.privacy.noise.randomness import os_noise, seeded_noise
 
 PAPER = NoisyVotes(queries=500, max_votes=500, sigma=25, contributors=100)

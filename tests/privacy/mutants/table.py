@@ -171,7 +171,7 @@ MUTANTS = (
         (VOTES + "test_seeded_noise_is_stamped",),
     ),
     Mutant(
-        "privacy/mechanisms/votes.py",
+        "privacy/mechanisms/ballots.py",
         "limit_votes",
         'kept = answered[np.argsort(second[answered] - first[answered], kind="stable")[:max_votes]]',
         'kept = answered[np.argsort(second[answered] - first[answered], kind="stable")]',

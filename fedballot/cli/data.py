@@ -1,0 +1,87 @@
+"""``fedballot data``: what a data set holds, and how a partition of it looks."""
+
+from __future__ import annotations
+
+import glob
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from fedballot.cli import terminal
+from fedballot.cli.options import Assignments, Json
+from fedballot.core.errors import SettingsError
+from fedballot.core.files import write_atomic
+from fedballot.settings import layers
+from fedballot.settings.parts import CommonSettings
+
+
+def data(
+    name: Annotated[str | None, typer.Argument(help="A built-in name, a file, a folder or a glob.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Show the partition of this preset.")] = None,
+    set_: Assignments = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write the picture (PNG).")] = None,
+    json: Json = False,
+) -> None:
+    """What a data set holds, and how a partition of it looks, as a table and a picture."""
+    from fedballot.datasets import describe as about
+    from fedballot.datasets import sources
+
+    if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
+        raise SettingsError(f"--out {out}: must be a .png file in a folder that exists")
+    if name is None and preset is None and not set_:
+        rows = [[known, text] for known, text in sources.names().items()]
+        if json:
+            terminal.print_json([{"name": known, "about": text} for known, text in rows])
+        else:
+            terminal.print_table("", ("data set", "what it is"), rows)
+        return
+    title = name or preset
+    if preset or set_:
+        from fedballot.methods.registry import settings_types
+        from fedballot.runs.engine import federation_spec
+
+        values = {**({"dataset": name} if name else {}), **layers.parse_assignments(set_ or [])}
+        kinds: dict[str, type[CommonSettings]] = {**settings_types(), "data": CommonSettings}
+        resolved = layers.resolve("data", kinds, preset=preset, values=values)
+        title = title or resolved.dataset
+        found = about.describe(federation_spec(resolved))
+    else:
+        found = about.describe(sources.load(str(name)))
+    if json:
+        terminal.print_json(found)
+    else:
+        terminal.print_table(str(title), ("", ""), _data_rows(found))
+    if json and out is None:
+        return
+    from fedballot.report.plots import class_figure, partition_figure
+
+    # of a pattern such as 'sites/*.csv' the folder's name: a file called *.png is dangerous to delete
+    parts = [part for part in Path(str(title)).parts if re.search(r"\w", part) and not glob.has_magic(part)]
+    picture = out or Path(f"{Path(parts[-1]).stem if parts else 'data'}.png")
+    if "partition" in found:
+        figure = partition_figure(np.array(found["partition"]["counts"]), found["classes"])
+    else:
+        figure = class_figure(np.array(found["train"]["per_class"]), found["classes"])
+    write_atomic(picture, lambda stream: figure.savefig(stream, format="png", dpi=150))
+    if not json:
+        terminal.out.print(f"picture: {escape(str(picture))}")
+
+
+def _data_rows(found: dict[str, Any], prefix: str = "") -> list[list[str]]:
+    """The description of a data set as rows, nested keys joined; long lists are cut with their length told."""
+    rows: list[list[str]] = []
+    for key, value in found.items():
+        if key == "counts" or value in (None, {}, []):
+            continue
+        if isinstance(value, dict):
+            rows += _data_rows(value, f"{prefix}{key} ")
+        elif isinstance(value, list):
+            more = f", … ({len(value)} in all)" if len(value) > 20 else ""
+            rows.append([f"{prefix}{key}", ", ".join(map(str, value[:20])) + more])
+        else:
+            rows.append([f"{prefix}{key}", str(value)])
+    return rows

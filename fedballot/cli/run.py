@@ -1,0 +1,134 @@
+"""``fedballot run``: one experiment in a simulation, its settings and what is printed at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from fedballot.cli import terminal
+from fedballot.cli.options import Assignments, Json
+from fedballot.core import numbers
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.privacy.guarantee import adjacency_note
+from fedballot.settings import layers
+from fedballot.settings.parts import CommonSettings
+
+
+def resolve(
+    method_name: str,
+    preset: str | None,
+    config: Path | None,
+    assignments: list[str],
+    out: Path | None,
+    resume: bool,
+    *,
+    deployed: bool = False,
+) -> CommonSettings:
+    """The settings of a run: those of the run to resume, or defaults < preset < file < assignments.
+
+    In a deployed run secure aggregation is on by default, for methods that have it.
+    """
+    from fedballot.core.folders import RunFolder
+    from fedballot.methods.registry import get_method, settings_types
+
+    method = get_method(method_name)
+    recorded: Mapping[str, Any] = {}
+    if resume and out is not None and (out / "run.json").exists() and not (preset or config):
+        run = RunFolder.read(out)
+        recorded = run.settings if run.method == method_name else {}
+    return layers.resolve(
+        method.name,
+        settings_types(method),
+        defaults={"secure_aggregation": True} if deployed else {},
+        recorded=recorded,
+        preset=preset,
+        config=config,
+        values=layers.parse_assignments(assignments),
+    )
+
+
+def run(
+    method: Annotated[str, typer.Argument(help="A name from `fedballot methods`.")],
+    preset: Annotated[str | None, typer.Option(help="A name from `fedballot presets`.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A settings file (TOML) in the form of a preset.")] = None,
+    set_: Assignments = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/METHOD-TIME.")] = None,
+    resume: Annotated[bool, typer.Option(help="Take up the run that is in --out.")] = False,
+    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    json: Json = False,
+) -> None:
+    """Run one experiment in a simulation on this machine."""
+    if resume and (out is None or not (out / "run.json").exists()):
+        raise SettingsError("--resume needs --out FOLDER with the run to take up")
+    resolved = resolve(method, preset, config, set_ or [], out, resume)
+    from fedballot.report.build import write_report
+    from fedballot.sim import simulate
+
+    folder = out or Path("runs") / f"{method}-{datetime.now():%Y%m%d-%H%M%S}"
+    try:
+        result = simulate(method, resolved, folder, resume=resume, progress=terminal.watcher(quiet=quiet))
+    except KeyboardInterrupt:
+        terminal.err.print(f"stopped; go on with: fedballot run {method} --out {folder} --resume", soft_wrap=True)
+        terminal.leave(1)
+    except RunError:
+        if (folder / "result.json").exists():  # else it failed before it began
+            write_report(folder)
+        if errors := sorted(folder.glob("clients/*/errors.txt")):
+            terminal.err.print(f"what went wrong at a client stands in {escape(str(errors[0]))}", soft_wrap=True)
+        raise
+    page = write_report(folder)
+    if json:
+        terminal.print_json(result)
+    else:
+        print_result(result, folder, page)
+
+
+def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
+    """The table at the end of a run."""
+    metrics, sent = result["metrics"], result["communication"]
+    rows = []
+    if metrics.get("server_accuracy") is not None:
+        rows.append(("server accuracy", numbers.percent(metrics["server_accuracy"])))
+    if metrics.get("server_auc") is not None:
+        rows.append(("server's mean AUC", f"{metrics['server_auc']:.3f}"))
+    if metrics.get("label_accuracy") is not None:
+        rows.append(("accuracy of released labels", numbers.percent(metrics["label_accuracy"])))
+    if clients := metrics.get("client_accuracy"):
+        rows.append(("clients' own accuracy", f"{numbers.percent(clients['mean'])} ± {100 * clients['std']:.1f}"))
+    if words := result["aggregation"].get("words"):
+        rows.append(("ballots", words))
+    guarantees = result["guarantees"]
+    rows += [(terminal.toned("guarantee", first), escape(first["sentence"])) for first in guarantees[:1]]
+    rows.append(
+        (
+            "sent",
+            f"{numbers.size(sent['bytes_up'])} up, {numbers.size(sent['bytes_down'])} down, "
+            f"{sent['messages']} messages",
+        )
+    )
+    clients = result["clients"]
+    rejected = "".join(f", {count} {reason}" for reason, count in clients["rejected"].items())
+    rows.append(("clients", f"{clients['answered']} of {clients['asked']} gave a good answer{rejected}"))
+    timing = result["timing"]
+    rows.append(
+        (
+            "time",
+            f"{timing['wall_s']:.1f} s: start {timing['startup_s']:.1f}, clients {timing['train_s']:.1f}, "
+            f"server {timing['distill_s']:.1f}",
+        )
+    )
+    rows += [("result", str(folder / "result.json")), ("report", str(page))]
+    terminal.print_table(f"{result['method']} on {result['data']['dataset']}", ("", ""), [list(row) for row in rows])
+    for warning in result["warnings"]:
+        terminal.err.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)
+    for warning in (words for first in guarantees[:1] for words in first["warnings"]):
+        terminal.err.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)
+    if len(guarantees) > 1:
+        terminal.print_guarantees("all guarantees", guarantees)
+        if note := adjacency_note(guarantees):
+            terminal.out.print(escape(note))

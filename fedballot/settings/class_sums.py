@@ -1,0 +1,139 @@
+"""Settings of methods whose clients tell class sums of frozen features, and the noise that follows from them.
+
+Source: ours, after "FedAUXfdp: Differentially private one-shot federated distillation".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fedballot.core.errors import SettingsError
+from fedballot.core.setting import again, setting
+from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.own import SITES
+from fedballot.privacy.mechanism import Composition, Facts
+from fedballot.privacy.mechanisms.class_sums import ClassSums
+from fedballot.privacy.mechanisms.parts import SharedSums
+from fedballot.settings.heads import FrozenSettings
+from fedballot.settings.parts import PrivacyTarget, ServerTraining
+from fedballot.settings.summed import SummedSettings
+from fedballot.wire.secagg import Form
+
+LANDMARKS = 512  # of class sums, where the public pool is large enough
+PER_LANDMARK = 10  # least public records for a landmark
+
+
+@dataclass(frozen=True)
+class ClassSumSettings(ServerTraining, FrozenSettings, PrivacyTarget):
+    """Of methods whose clients tell class counts and sums of embedded features."""
+
+    server_model: str = again(
+        ServerTraining,
+        "server_model",
+        "logistic-regression",
+        help="learner that the server trains on the frozen features",
+    )
+    dimension: int = setting(
+        0, "coordinates of the space of class sums; 0: 512 landmarks, or fewer", low=0, site_limit=(0, 4096)
+    )
+    records: int = setting(
+        0,
+        "about how many records a client holds, public; 0: the mean of the partition",
+        low=0,
+        site_limit=(0, 1_000_000),
+    )
+
+    @property
+    def logistic(self) -> bool:
+        """Whether clients tell logistic heads instead."""
+        return False
+
+    @property
+    def with_landmarks(self) -> bool:
+        """Whether the server sends landmarks, in which class sums are told."""
+        return True
+
+    @property
+    def landmarks(self) -> int:
+        """How many."""
+        return self.dimension or min(LANDMARKS, max(2, self.public_size // PER_LANDMARK))
+
+
+@dataclass(frozen=True)
+class FedauxfdpSumSettings(ClassSumSettings, SummedSettings):
+    """Settings of FedAUXfdp with one noise for all clients."""
+
+    epsilon: float = again(PrivacyTarget, "epsilon", 0.5, help="privacy target of the sum over clients")
+    records: int = again(
+        ClassSumSettings,
+        "records",
+        0,
+        help="most records that a client holds, public; 0: the largest of the partition",
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.dataset == SITES and not self.records:
+            raise SettingsError(
+                "records=0, but sites keep their numbers to themselves, and sums need a largest number: set records to "
+                "the most that a site holds"
+            )
+
+    def composition(self, facts: Facts) -> Composition:
+        noisy = shared_mechanism(self, facts.classes)
+        return Composition(
+            {"sums": SharedSums(noisy)},
+            "class counts and sums of all clients",
+            "record",
+            "replace-one",
+            self.delta,
+            also=(("person", "replace-one"),),
+            trust=self.trust,
+            seeded=self.noise_seed is not None,
+            amplified=self.secure_aggregation,
+            stated=lambda: noisy.guarantees(
+                self.delta,
+                secure=self.secure_aggregation,
+                arrived=facts.arrived if self.secure_aggregation else None,
+                seeded=self.noise_seed is not None,
+                records=facts.all_records,
+                largest=facts.largest_client,
+            ),
+        )
+
+
+@lru_cache(maxsize=4)
+def sums_mechanism(settings: ClassSumSettings, classes: int, dimension: int) -> ClassSums | None:
+    """Noise of the class sums; None: no noise."""
+    if math.isinf(settings.epsilon):
+        return None
+    signed = not settings.with_landmarks
+    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension, signed=signed)
+
+
+@lru_cache(maxsize=4)
+def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
+    """The noisy sum with the least noise that the settings allow."""
+    return ClassSums.solve(
+        settings.epsilon,
+        settings.delta,
+        classes=classes,
+        features=settings.landmarks,
+        signed=False,
+        contributors=settings.min_clients,
+        colluders=settings.colluders,
+    )
+
+
+def sums_form(settings: FedauxfdpSumSettings, data: FederatedData) -> Form:
+    """Form of a client's integers (C, 1 + d), from public numbers."""
+    classes = len(data.classes)
+    noisy = shared_mechanism(settings, classes)
+    return Form((classes, 1 + settings.landmarks), noisy.largest(most_records(settings, data)))
+
+
+def most_records(settings: FedauxfdpSumSettings, data: FederatedData) -> int:
+    """Most records that a client may hold."""
+    return settings.records or max(part.size for part in data.parts)

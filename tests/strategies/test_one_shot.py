@@ -1,0 +1,108 @@
+"""What a run of one round keeps before its server learns, and what becomes of it when the server dies meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.common import Context
+
+from fedballot.clients.pate import PateClient
+from fedballot.core.errors import RunError
+from fedballot.core.files import read_arrays, read_json
+from fedballot.core.setting import build, names_of
+from fedballot.methods.registry import get_method
+from fedballot.runs.engine import make_client
+from fedballot.runs.run_config import client_number
+from fedballot.strategies.one_shot import OneShotStrategy
+from tests.conftest import SMALL
+from tests.inprocess import run_here
+
+FOUR = {**SMALL, "clients": 4, "public_size": 120, "server_epochs": 2}
+MASKED = {"secure_aggregation": True, "min_clients": 3}
+VOTES = {"epsilon": 40.0, "sigma": 4.0}
+LOGITS = {"queries": 50, "epsilon": 1000.0}
+SUMS = {"extractor": "pca", "components": 20, "epsilon": 5.0}
+CASES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "votes": ("pate-fl", VOTES, "total"),
+    "votes under masks": ("pate-fl", VOTES | MASKED, "total"),
+    "logits": ("fedkd", {"queries": 50}, "consensus"),
+    "noisy logits": ("fedkd-dp", LOGITS, "total"),
+    "noisy logits under masks": ("fedkd-dp", LOGITS | MASKED, "total"),
+    "class sums": ("fedauxfdp", SUMS, "soft_labels"),
+    "shares of class sums under masks": ("fedauxfdp-sum", SUMS | MASKED, "total"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDBALLOT_CACHE", str(tmp_path / "cache"))
+
+
+def breaks(*args: Any, **given: Any) -> Any:
+    raise MemoryError("the student")
+
+
+def never(context: Any) -> Any:
+    raise AssertionError("a client was asked again")
+
+
+def of(method: str, given: dict[str, Any]) -> Any:
+    kind = get_method(method).settings
+    common = {name: value for name, value in FOUR.items() if name in names_of(kind)}
+    return build(kind, common, {"noise_seed": 1} | given)
+
+
+def ledgers(out: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(out.glob("clients/*/ledger/ledger.jsonl"))]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_run_that_dies_while_its_student_trains_goes_on_from_what_it_has_kept(
+    case: tuple[str, dict[str, Any], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, given, kept = case
+    settings, out = of(method, given), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(OneShotStrategy, "new_student", breaks)
+        with pytest.raises(MemoryError):
+            run_here(method, settings, out)
+    assert read_json(out / "result.json")["status"] == "failed" and (out / "checkpoint.npz").exists()
+    checkpoint, charged = (out / "checkpoint.npz").read_bytes(), ledgers(out)
+    result = run_here(method, settings, out, resume=True, client=never)
+    assert result["status"] == "done" and result["clients"] == {
+        "asked": 4,
+        "answered": 4,
+        "rejected": {},
+        "first_details": {},
+    }
+    assert (out / "checkpoint.npz").read_bytes() == checkpoint and ledgers(out) == charged
+    # it ends as one that nothing has happened to
+    whole = run_here(method, settings, tmp_path / "whole")
+    same = [read_arrays(path / "checkpoint.npz")[kept] for path in (out, tmp_path / "whole")]
+    assert np.array_equal(*same) and same[0].any()
+    assert result["metrics"] == whole["metrics"] and result["guarantees"] == whole["guarantees"]
+    assert result["rounds"][0]["metrics"] == whole["rounds"][0]["metrics"]
+
+
+class Misnamed(PateClient):
+    """Gives its votes another name than the composition does."""
+
+    def exact(self, question: Any) -> dict[str, Any]:
+        return {"ballots": super().exact(question)["votes"]}
+
+
+def test_a_run_whose_answers_lack_a_part_of_the_composition_ends_in_words(tmp_path: Path) -> None:
+    """Every client answers blank then, which looks like any other answer: the server must not learn from it."""
+    settings, out = of("pate-fl", VOTES), tmp_path / "run"
+
+    def client(context: Context) -> Misnamed:
+        return Misnamed(make_client("pate-fl", settings, out / "clients", client_number(context)).workspace)
+
+    with pytest.raises(RunError, match="the work of 4 clients failed behind their charge"):
+        run_here("pate-fl", settings, out, client=client)
+    words = (out / "clients" / "00000" / "errors.txt").read_text()
+    assert "the composition names a part 'votes', which the answer lacks" in words
+    assert not (out / "checkpoint.npz").exists()
