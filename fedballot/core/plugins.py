@@ -45,14 +45,14 @@ def installed(group: str, builtin: Iterable[str] = ()) -> dict[str, Plugin]:
     SettingsError
         If two packages add the same name, or one adds a name of ``builtin``.
     """
-    found: dict[str, Plugin] = {}
+    out: dict[str, Plugin] = {}
     for plugin in _plugins(group):
-        if plugin.name in found:
-            raise _taken_twice(group, plugin.name, found[plugin.name].origin, plugin.origin)
+        if plugin.name in out:
+            raise _taken_twice(group, plugin.name, out[plugin.name].origin, plugin.origin)
         if plugin.name in builtin:
             raise _taken_twice(group, plugin.name, "fedballot itself", plugin.origin)
-        found[plugin.name] = plugin
-    return found
+        out[plugin.name] = plugin
+    return out
 
 
 def find(name: str, group: str) -> Plugin | None:
@@ -63,10 +63,10 @@ def find(name: str, group: str) -> Plugin | None:
     SettingsError
         If two packages add it.
     """
-    found = [plugin for plugin in _plugins(group) if plugin.name == name]
-    if len(found) > 1:
-        raise _taken_twice(group, name, *(plugin.origin for plugin in found))
-    return found[0] if found else None
+    matches = [plugin for plugin in _plugins(group) if plugin.name == name]
+    if len(matches) > 1:
+        raise _taken_twice(group, name, *(plugin.origin for plugin in matches))
+    return matches[0] if matches else None
 
 
 def check_name(name: str, builtin: Mapping[str, Any], group: str) -> None:
@@ -79,9 +79,9 @@ def check_name(name: str, builtin: Mapping[str, Any], group: str) -> None:
     """
     if name in builtin or ":" in name or find(name, group):
         return
-    known = [*builtin, *installed(group, builtin)]
+    names = [*builtin, *installed(group, builtin)]
     raise SettingsError(
-        f"unknown {_word(group)} {name!r}{did_you_mean(name, known) or '.'} Known: {', '.join(known)}; or give "
+        f"unknown {_word(group)} {name!r}{did_you_mean(name, names) or '.'} Known: {', '.join(names)}; or give "
         "'package.module:NAME'"
     )
 
@@ -133,13 +133,13 @@ def load(path: str, *, group: str, kind: Any = object) -> Any:
     except Exception as error:  # foreign code: whatever it raises, the setting names it
         raise SettingsError(f"{what} cannot be imported: {type(error).__name__}: {error}") from error
     try:
-        found = attrgetter(name)(module)
+        target = attrgetter(name)(module)
     except AttributeError as error:
         near = did_you_mean(name, [word for word in vars(module) if not word.startswith("_")])
         raise SettingsError(f"{what} cannot be imported: module {module_name!r} has no {name!r}{near}") from error
-    if not isinstance(found, kind):
-        raise SettingsError(f"{what} is of type {type(found).__name__}; expected {kind.__name__}")
-    return found
+    if not isinstance(target, kind):
+        raise SettingsError(f"{what} is of type {type(target).__name__}; expected {kind.__name__}")
+    return target
 
 
 def _plugins(group: str) -> list[Plugin]:

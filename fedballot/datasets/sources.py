@@ -58,9 +58,9 @@ def load(name: str) -> Source:
     elif ":" in set_name or plugins.find(set_name, foreign.GROUP):
         source = foreign.load_foreign(set_name)
     else:
-        known = list(names())
+        others = list(names())
         raise DataError(
-            f"dataset: {name!r} is unknown{did_you_mean(name, known)}. Expected {', '.join(known)}, "
+            f"dataset: {name!r} is unknown{did_you_mean(name, others)}. Expected {', '.join(others)}, "
             f"'package.module:NAME', or a {KINDS}"
         )
     return keep_groups(source, tuple(groups.split("+"))) if at else source
@@ -76,9 +76,9 @@ def keep_groups(source: Source, groups: tuple[str, ...]) -> Source:
     """
     wrong = [group for group in groups if group not in source.group_names]
     if wrong or source.train.groups is None or len(set(groups)) < len(groups):
-        known = ", ".join(source.group_names) or "none"
+        groups_there = ", ".join(source.group_names) or "none"
         raise DataError(
-            f"dataset: {source.name!r} has the groups {known}; expected some of them, not {'+'.join(groups)!r}"
+            f"dataset: {source.name!r} has the groups {groups_there}; expected some of them, not {'+'.join(groups)!r}"
         )
     ids = np.array([source.group_names.index(group) for group in groups])
     rows = np.flatnonzero(np.isin(source.train.groups, ids))

@@ -181,9 +181,9 @@ def check_answers(name: str, net: nn.Module, input_shape: tuple[int, ...], n_cla
         raise SettingsError(
             f"learner {name!r} fails on inputs of shape {tuple(inputs.shape)}: {type(error).__name__}: {error}"
         ) from error
-    found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-    if found != (2, n_classes):
-        raise SettingsError(f"learner {name!r} gives {found} for 2 inputs; expected logits of shape (2, {n_classes})")
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if shape != (2, n_classes):
+        raise SettingsError(f"learner {name!r} gives {shape} for 2 inputs; expected logits of shape (2, {n_classes})")
 
 
 def _channels(input_shape: tuple[int, ...]) -> int:

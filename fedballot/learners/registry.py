@@ -40,7 +40,8 @@ class LearnerInfo:
 
 def _make_scikit(kind: Callable[[], Any], parameters: dict[str, Any], name: str, options: LearnerOptions) -> Learner:
     from fedballot.learners.binary_relevance import BinaryRelevance
-    from fedballot.learners.sklearn_learner import ScikitLearner, new_estimator
+    from fedballot.learners.estimators import new_estimator
+    from fedballot.learners.sklearn_learner import ScikitLearner
 
     estimator = new_estimator(name, kind, parameters, options.seed)
     return (BinaryRelevance if options.multi_label else ScikitLearner)(name, options, estimator)
@@ -117,15 +118,15 @@ def get_learner(name: str) -> LearnerInfo:
     SettingsError
         If there is none, or it is nothing of that kind.
     """
-    found: Any = plugins.get(name, LEARNERS, GROUP)
-    if isinstance(found, LearnerInfo):
-        return found
-    if isinstance(found, type) and hasattr(found, "fit") and hasattr(found, "predict"):
-        return LearnerInfo(name, partial(_make_scikit, found, {}))
-    if callable(found):
-        return LearnerInfo(name, partial(_make_torch, found), needs_torch=True)
+    target: Any = plugins.get(name, LEARNERS, GROUP)
+    if isinstance(target, LearnerInfo):
+        return target
+    if isinstance(target, type) and hasattr(target, "fit") and hasattr(target, "predict"):
+        return LearnerInfo(name, partial(_make_scikit, target, {}))
+    if callable(target):
+        return LearnerInfo(name, partial(_make_torch, target), needs_torch=True)
     raise SettingsError(
-        f"learner {name!r} is of type {type(found).__name__}; expected a LearnerInfo, a class with fit and predict, or "
+        f"learner {name!r} is of type {type(target).__name__}; expected a LearnerInfo, a class with fit and predict, or "
         "a function that returns a torch module"
     )
 

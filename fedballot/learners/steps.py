@@ -69,18 +69,18 @@ def get_step(name: str) -> StepInfo:
     """
     if name in STEPS:
         return STEPS[name]
-    found: Any = plugins.get(name, STEPS, GROUP)
-    if not callable(found):
+    target: Any = plugins.get(name, STEPS, GROUP)
+    if not callable(target):
         raise SettingsError(
-            f"extractor {name!r} is of type {type(found).__name__}; expected a function that returns a torch module, "
+            f"extractor {name!r} is of type {type(target).__name__}; expected a function that returns a torch module, "
             "or a class with transform"
         )
     from fedballot.learners import network_steps
 
-    if hasattr(found, "transform"):
-        return StepInfo(name, lambda options: network_steps.transformer(found, options))
+    if hasattr(target, "transform"):
+        return StepInfo(name, lambda options: network_steps.transformer(target, options))
     need_torch(name)
-    return StepInfo(name, lambda options: network_steps.module(found, options))
+    return StepInfo(name, lambda options: network_steps.module(target, options))
 
 
 def split_steps(name: str) -> tuple[str, ...]:
@@ -100,9 +100,9 @@ def split_steps(name: str) -> tuple[str, ...]:
     foreign = ":" in steps[0] or (steps[0] not in STEPS and plugins.find(steps[0], GROUP) is not None)
     for step in steps[1:] if foreign else steps:
         if step not in STEPS:
-            known = [*STEPS, *plugins.installed(GROUP, STEPS)]
+            names = [*STEPS, *plugins.installed(GROUP, STEPS)]
             raise SettingsError(
-                f"unknown extractor step {step!r}{did_you_mean(step, known) or '.'} Known: {', '.join(known)}, joined "
+                f"unknown extractor step {step!r}{did_you_mean(step, names) or '.'} Known: {', '.join(names)}, joined "
                 "by '+', or first 'package.module:NAME', which makes a torch module or a transformer"
             )
     return steps

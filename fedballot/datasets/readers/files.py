@@ -51,10 +51,10 @@ def load_path(name: str) -> Source:
         return _assemble(str(path.resolve()), [path], [read_raw(path)], one_client_each=False)
     if not glob.has_magic(name):
         raise DataError(f"{path}: no such file or folder; expected a {KINDS}")
-    paths = [Path(found) for found in sorted(glob.glob(str(path), recursive=True))]
+    paths = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]
     if not paths:
         raise DataError(f"{path}: no file matches this pattern; expected at least one")
-    return _assemble(str(path), paths, [read_raw(found) for found in paths], one_client_each=True)
+    return _assemble(str(path), paths, [read_raw(each) for each in paths], one_client_each=True)
 
 
 def read_raw(path: Path, person: str = "") -> Raw:
