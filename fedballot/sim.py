@@ -29,7 +29,6 @@ from fedballot.runs.engine import (
     make_client,
     make_server,
     resolve_device,
-    torch_extractors,
     trained_models,
 )
 from fedballot.runs.flower_api import flower_api
@@ -75,7 +74,7 @@ def simulate(
     workers = min(settings.worker_count, nodes)
     side = make_server(method, settings, folder, workers=workers, progress=progress)
     recorder, api = side.recorder, flower_api()
-    device = resolve_device(settings, (*models, *torch_extractors(settings)))
+    device = resolve_device(settings, models)
     gpus = settings.gpu_fraction if device == "cuda" else 0.0
     backend: Any = {
         "init_args": {"num_cpus": workers, "logging_level": logging.ERROR, "log_to_driver": False},

@@ -59,7 +59,6 @@ class FedauxFClient(HeadClient[FedauxFSettings]):
             epochs=settings.epochs,
             batch_size=settings.batch_size,
             lr=settings.lr,
-            role="teacher",
         ).fit(features.private.astype(np.float32), features.own.y)
         if settings.evaluate_clients:
             test = features.prepared(np.asarray(workspace.data.test_x[:EVALUATED])).astype(np.float32)

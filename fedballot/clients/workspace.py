@@ -146,7 +146,6 @@ class Workspace(Generic[S]):
             epochs=epochs,
             batch_size=batch_size,
             lr=lr,
-            role="teacher",
             multi_label=self.data.multi_label,
         )
 

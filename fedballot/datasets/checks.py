@@ -90,6 +90,22 @@ def encode(texts: NDArray[np.str_]) -> tuple[Indices, tuple[str, ...]]:
     return rank[inverse].astype(np.int64), tuple(str(names[i]) for i in order)
 
 
+def checked_numbers(values: Array, end: int, where: str) -> Indices:
+    """Class indices or group ids as int64 (n,).
+
+    Raises
+    ------
+    DataError
+        Not one-dimensional, no integers, or one that is not in [0, end).
+    """
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise DataError(f"{where}: dtype {values.dtype} and shape {values.shape}; expected integers, shape (n,)")
+    wrong = np.flatnonzero((values < 0) | (values >= end))
+    if len(wrong):
+        raise DataError(f"{where}: row {wrong[0]} is {values[wrong[0]]}; expected 0 to {end - 1}")
+    return values.astype(np.int64)
+
+
 def check_lengths(n_rows: int, n_labels: int, where: str) -> None:
     """Raise DataError unless there is one label (or group) per row."""
     if n_rows != n_labels:

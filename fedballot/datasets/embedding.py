@@ -78,8 +78,8 @@ def fit_landmarks(embedding: Embedding, features: Floats, number: int, seed: int
     if not 2 <= number < len(features):
         raise SettingsError(f"dimension={number}: landmarks must be at least 2 and fewer than the public records")
     points = embedding.transform(features)
-    found = MiniBatchKMeans(number, n_init=1, random_state=seed, batch_size=2048, max_iter=30).fit(points)
-    centres = l2_normalised(np.asarray(found.cluster_centers_, dtype=np.float32))
+    clusters = MiniBatchKMeans(number, n_init=1, random_state=seed, batch_size=2048, max_iter=30).fit(points)
+    centres = l2_normalised(np.asarray(clusters.cluster_centers_, dtype=np.float32))
     sample, low, high = points[:2000], 1e-3, 1e3
     for _ in range(30):  # bisection: the mean's norm grows with the width, from near 0 to 1
         width = float(np.sqrt(low * high))

@@ -65,8 +65,8 @@ def load_own(path: Path, public: Source, persons: Persons | None = None) -> OwnR
 def stamp(path: Path) -> tuple[tuple[str, int, int, int], ...]:
     """By which a file, or a folder with all that is in it, is known to be unchanged, without reading it."""
     inside = sorted(path.rglob("*")) if path.is_dir() else []
-    found = [(str(one.relative_to(path)), one.stat()) for one in (path, *inside)]
-    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in found)
+    entries = [(str(one.relative_to(path)), one.stat()) for one in (path, *inside)]
+    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in entries)
 
 
 @lru_cache(maxsize=1)
@@ -115,6 +115,6 @@ def used_rows(hashes: Sequence[bytes], owners: Sequence[str] | None, most: int) 
     """
     order = sorted(range(len(hashes)), key=hashes.__getitem__)
     if owners is not None:
-        seen: Counter[str] = Counter()
-        order = [row for row in order if seen.update([owners[row]]) or seen[owners[row]] <= most]
+        used: Counter[str] = Counter()
+        order = [row for row in order if used.update([owners[row]]) or used[owners[row]] <= most]
     return np.array(order, dtype=np.int64)

@@ -5,8 +5,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from fedballot.core import plugins
 from fedballot.core.errors import DataError, did_you_mean
 from fedballot.datasets.examples import Examples, Source
+from fedballot.datasets.readers import foreign
 from fedballot.datasets.readers.builtin import BUILTIN, load_builtin
 from fedballot.datasets.readers.files import KINDS, load_path, looks_like_path
 
@@ -14,8 +16,16 @@ __all__ = ["Examples", "Source", "load", "names"]
 
 
 def names() -> dict[str, str]:
-    """Built-in data sets: name -> one line of description."""
-    return {name: entry.summary for name, entry in BUILTIN.items()}
+    """Data sets by name: ours, then those that packages add, each with a line that says what it is or whose.
+
+    Raises
+    ------
+    SettingsError
+        If a name is taken twice.
+    """
+    ours = {name: entry.summary for name, entry in BUILTIN.items()}
+    added = plugins.installed(foreign.GROUP, BUILTIN)
+    return ours | {name: f"of {plugin.origin}" for name, plugin in added.items() if not name.startswith(".")}
 
 
 @lru_cache(maxsize=8)
@@ -24,22 +34,36 @@ def load(name: str) -> Source:
 
     Parameters
     ----------
-    name : a name of `names()`, also with `@` and the groups that are wanted (`office-caltech10@amazon+dslr`); or a
-        path: .npz, .csv, .parquet, an image folder, or a pattern such as 'sites/*.csv'
-        whose files are one client each.
+    name : a name of `names()`, or `package.module:NAME` of a function that returns a `Source`; also with `@` and the
+        groups that are wanted (`office-caltech10@amazon+dslr`); or a path: .npz, .csv, .parquet, an image folder, or a
+        pattern such as 'sites/*.csv' whose files are one client each.
 
     Raises
     ------
     DataError
         Unknown name, nothing at the path, or bad content: names the file and the row, column or key.
+    SettingsError
+        If what another package has cannot be imported.
+
+    Examples
+    --------
+    >>> load("digits").train.x.shape
+    (1797, 8, 8)
     """
-    known, at, groups = name.partition("@")
-    if known in BUILTIN:
-        return keep_groups(load_builtin(known), tuple(groups.split("+"))) if at else load_builtin(known)
-    if looks_like_path(name):
+    set_name, at, groups = name.partition("@")
+    if set_name in BUILTIN:
+        source = load_builtin(set_name)
+    elif looks_like_path(name):
         return load_path(name)
-    near = did_you_mean(name, BUILTIN)
-    raise DataError(f"dataset: {name!r} is unknown{near}. Expected {', '.join(BUILTIN)}, or a {KINDS}")
+    elif ":" in set_name or plugins.find(set_name, foreign.GROUP):
+        source = foreign.load_foreign(set_name)
+    else:
+        others = list(names())
+        raise DataError(
+            f"dataset: {name!r} is unknown{did_you_mean(name, others)}. Expected {', '.join(others)}, "
+            f"'package.module:NAME', or a {KINDS}"
+        )
+    return keep_groups(source, tuple(groups.split("+"))) if at else source
 
 
 def keep_groups(source: Source, groups: tuple[str, ...]) -> Source:
@@ -52,9 +76,9 @@ def keep_groups(source: Source, groups: tuple[str, ...]) -> Source:
     """
     wrong = [group for group in groups if group not in source.group_names]
     if wrong or source.train.groups is None or len(set(groups)) < len(groups):
-        known = ", ".join(source.group_names) or "none"
+        groups_there = ", ".join(source.group_names) or "none"
         raise DataError(
-            f"dataset: {source.name!r} has the groups {known}; expected some of them, not {'+'.join(groups)!r}"
+            f"dataset: {source.name!r} has the groups {groups_there}; expected some of them, not {'+'.join(groups)!r}"
         )
     ids = np.array([source.group_names.index(group) for group in groups])
     rows = np.flatnonzero(np.isin(source.train.groups, ids))

@@ -8,6 +8,7 @@ from typing import Literal
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import Settings, setting
 from fedballot.datasets.own import SITES
+from fedballot.datasets.partitions import check_partition
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,12 @@ class FederationSpec(Settings):
         "ignored: any public records will do, models answer for the private classes (needs test_source=private)",
         site_limit=(),
     )
-    partition: Literal["iid", "dirichlet", "classes-per-client", "by-group", "subclass-per-client"] = setting(
-        "iid", "how private records go to clients", reads="server", headline=True
+    partition: str = setting(
+        "iid",
+        "how private records go to clients: iid, dirichlet, classes-per-client, by-group, subclass-per-client, or one "
+        "that another package has (package.module:NAME)",
+        reads="server",
+        headline=True,
     )
     alpha: float = setting(0.5, "concentration of the Dirichlet partition", above=0, reads="server", headline=True)
     classes_per_client: int = setting(
@@ -51,6 +56,7 @@ class FederationSpec(Settings):
 
     def check(self) -> None:
         super().check()
+        check_partition(self.partition)
         if self.public_labels == "ignored" and self.test_source != "private":
             raise SettingsError(
                 "public_labels=ignored needs test_source=private, for the public records then test nothing"

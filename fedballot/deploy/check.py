@@ -129,7 +129,6 @@ def _model(site: Site, public: Source) -> tuple[str, str]:
         epochs=1,
         batch_size=1,
         lr=1e-3,
-        role="teacher",
     )
     return site.model, site.model
 

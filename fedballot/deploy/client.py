@@ -28,7 +28,7 @@ from fedballot.deploy.time_limit import GRACE_S, time_limit
 from fedballot.methods.api import Method
 from fedballot.privacy.ledger import Version
 from fedballot.privacy.ledger.heads import HEAD_KEY, HEADS_KEY, TAG_KEY, heads_for, ledger_tag
-from fedballot.runs.engine import federated_data, needs_torch, prepare_worker, resolve_device, torch_extractors
+from fedballot.runs.engine import federated_data, needs_torch, prepare_worker, resolve_device
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire.messages import Config, Scalar
 
@@ -133,8 +133,8 @@ def make_site_client(site: Site, method: Method, requested: CommonSettings, ledg
         If the site's files cannot be used.
     """
     settings = site_settings(site, requested)
-    models = (site.model, *torch_extractors(settings))
-    prepare_worker(needs_torch(models))
+    models = (site.model,)
+    prepare_worker(needs_torch(settings, models))
     version = own_version(site, ledger)
 
     def read() -> OwnRecords:

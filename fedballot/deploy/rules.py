@@ -16,7 +16,8 @@ from fedballot.core.setting import declaration
 from fedballot.datasets.own import SITES
 from fedballot.deploy.limits import Limit, can_be_limited
 from fedballot.deploy.site_file import Allowed, Site
-from fedballot.learners.extractors import chain_name, network_digest, takes_network
+from fedballot.learners.extractors import network_digest
+from fedballot.learners.steps import chain_name, takes_network
 from fedballot.methods.api import Method
 from fedballot.methods.registry import entry_paths, get_method
 from fedballot.settings.heads import FrozenSettings

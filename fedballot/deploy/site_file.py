@@ -17,7 +17,7 @@ from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.core.files import with_home
 from fedballot.datasets.own import Persons
 from fedballot.deploy.limits import Limit, read_limits
-from fedballot.learners.extractors import chain_name, takes_network
+from fedballot.learners.steps import chain_name, takes_network
 from fedballot.methods.registry import all_methods, load_method
 from fedballot.privacy.accounting import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
@@ -68,7 +68,7 @@ class Allowed:
     Attributes
     ----------
     methods : that this site takes part in: names, or import paths of what is installed here (``package:METHOD``).
-    extractors : chains that it runs, as `fedballot.learners.extractors.chain_name` writes them; with
+    extractors : chains that it runs, as `fedballot.learners.steps.chain_name` writes them; with
         ``@sha256:HEX``, as `network_digest` makes it, a chain with the weights of that digest, sent by the server.
     queries : most public records in one request.
     smallest_epsilon, largest_epsilon : that a single release may cost.

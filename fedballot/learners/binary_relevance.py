@@ -1,5 +1,6 @@
 """Several labels per record for scikit-learn: one classifier of yes and no for each, on the records that know it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +13,9 @@ from fedballot.learners import checks
 from fedballot.learners.base import Loss, Progress
 from fedballot.learners.checks import FloatArray, Inputs, IntArray
 from fedballot.learners.objectives import Objective, name_of
-from fedballot.learners.sklearn_learner import ScikitLearner, WithoutWeights
+from fedballot.learners.options import LearnerOptions
+from fedballot.learners.sklearn_learner import ScikitLearner
+from fedballot.learners.without_weights import WithoutWeights
 
 
 class BinaryRelevance(WithoutWeights):
@@ -20,9 +23,9 @@ class BinaryRelevance(WithoutWeights):
 
     warm_start = False
 
-    def __init__(self, name: str, *, n_classes: int, **kwargs: Any) -> None:
-        self.name, self.n_classes = name, n_classes
-        self._parts = [ScikitLearner(name, n_classes=2, **kwargs) for _ in range(n_classes)]
+    def __init__(self, name: str, options: LearnerOptions, template: Any) -> None:
+        self.name, self.n_classes = name, options.n_classes
+        self._parts = [ScikitLearner(name, replace(options, n_classes=2), template) for _ in range(self.n_classes)]
 
     def fit(
         self,
@@ -37,9 +40,9 @@ class BinaryRelevance(WithoutWeights):
             raise SettingsError(f"a learner of several labels takes no objective, so not {name_of(objective)}")
         checks.check_multi_labels(y, len(x), self.n_classes)
         for part, labels in zip(self._parts, y.T, strict=True):
-            known = labels >= 0
-            if known.any():
-                part.fit(x[known], labels[known].astype(np.int64))
+            rows = np.flatnonzero(labels >= 0)
+            if len(rows):
+                part.fit(x[rows], labels[rows].astype(np.int64))
             else:
                 part.fit(x[:1].repeat(2, axis=0), np.array([0, 1]))
         return self
@@ -81,8 +84,8 @@ class BinaryRelevance(WithoutWeights):
 
     def features(self, x: Inputs) -> FloatArray:
         """See ``Learner.features``: probabilities of all labels, rows of norm 1."""
-        found = np.concatenate([part.features(x) for part in self._parts], axis=1)
-        return np.asarray(found / np.sqrt(self.n_classes), dtype=np.float32)
+        rows = np.concatenate([part.features(x) for part in self._parts], axis=1)
+        return np.asarray(rows / np.sqrt(self.n_classes), dtype=np.float32)
 
     def save(self, path: Path) -> None:
         """See ``Learner.save``: each label's content of skops, in one .npz."""

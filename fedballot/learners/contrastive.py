@@ -34,10 +34,10 @@ def backbone(architecture: str, input_shape: tuple[int, ...]) -> nn.Module:
         If the architecture has no last linear layer to take off, or the images are too small.
     """
     net = nets.builder(architecture, input_shape)(2)
-    found = [(name, module) for name, module in net.named_modules() if isinstance(module, nn.Linear)]
-    if not found:
+    linear = [(name, module) for name, module in net.named_modules() if isinstance(module, nn.Linear)]
+    if not linear:
         raise SettingsError(f"extractor 'simclr-{architecture}': the network has no linear layer at its end")
-    parent, _, child = found[-1][0].rpartition(".")
+    parent, _, child = linear[-1][0].rpartition(".")
     setattr(net.get_submodule(parent), child, nn.Identity())
     return net
 
@@ -120,8 +120,8 @@ def pretrain(
                 if len(batch) < 2:
                     continue  # no other image to tell apart
                 x = data[batch].float().div_(255)
-                told = both(torch.cat([views(x), views(x)]))
-                contrastive_loss(*told.chunk(2)).backward()  # type: ignore[no-untyped-call]
+                projections = both(torch.cat([views(x), views(x)]))
+                contrastive_loss(*projections.chunk(2)).backward()  # type: ignore[no-untyped-call]
                 optimiser.step(LR)
             if progress:
                 progress(epoch + 1, epochs)

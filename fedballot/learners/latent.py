@@ -79,17 +79,17 @@ def last_linear(net: nn.Module, example: Tensor) -> nn.Linear:
         If the network's outputs are not those of its last linear layer, or nothing below it has weights.
     """
     linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
-    seen: list[Tensor] = []
+    outputs: list[Tensor] = []
     training = net.training
     if linear:
-        hook = linear[-1].register_forward_hook(lambda _, args, out: seen.append(out))
+        hook = linear[-1].register_forward_hook(lambda _, args, out: outputs.append(out))
         try:
             with torch.inference_mode():
                 out = net.eval()(example)
         finally:
             hook.remove()
             net.train(training)
-    if len(seen) != 1 or seen[0].shape != out.shape or not torch.equal(seen[0], out):
+    if len(outputs) != 1 or outputs[0].shape != out.shape or not torch.equal(outputs[0], out):
         raise SettingsError(
             "a generator of features needs a network that ends in one linear layer, whose outputs are the logits"
         )
@@ -165,7 +165,7 @@ def train(
     generator = load(vector, len(shares), heads.weight.shape[2], device)
     chances = torch.from_numpy(np.asarray(shares, dtype=np.float32)).to(device)
 
-    def made(n: int) -> tuple[Tensor, Tensor, Tensor]:
+    def sample(n: int) -> tuple[Tensor, Tensor, Tensor]:
         labels = torch.multinomial(chances, n, replacement=True)
         noise = torch.randn(n, NOISE, device=device)
         features = generator(labels, noise)
@@ -174,14 +174,14 @@ def train(
     with seeded(seed, device):
         optimiser = AdamW(generator)
         for _ in range(steps):
-            loss, noise, features = made(batch_size)
+            loss, noise, features = sample(batch_size)
             (loss + DIVERSITY * diversity(noise, features)).backward()  # type: ignore[no-untyped-call]
             optimiser.step(lr)
         with torch.inference_mode():
-            found = float(made(MEASURED)[0])
-    if not np.isfinite(found):
+            last_loss = float(sample(MEASURED)[0])
+    if not np.isfinite(last_loss):
         raise RunError(f"training of the generator diverged with server_lr={lr:g}: use a smaller one")
-    return _vector(generator), found
+    return _vector(generator), last_loss
 
 
 class LatentReplay(Term):

@@ -88,21 +88,21 @@ def _sift(queries: Floats, records: Floats, half_norms: Floats, k: int, record_b
         if start == 0 and stop >= k:
             limits = np.partition(block + slack, k - 1, axis=1)[:, k - 1]
         block -= slack
-        found = np.flatnonzero((block <= limits[:, None]).reshape(-1))
-        if not len(found):
+        candidates = np.flatnonzero((block <= limits[:, None]).reshape(-1))
+        if not len(candidates):
             continue
-        rows = np.concatenate([rows, found // (stop - start)])
-        columns = np.concatenate([columns, start + found % (stop - start)])
-        low = block.reshape(-1)[found]
+        rows = np.concatenate([rows, candidates // (stop - start)])
+        columns = np.concatenate([columns, start + candidates % (stop - start)])
+        low = block.reshape(-1)[candidates]
         least = np.concatenate([least, low])
-        most = np.concatenate([most, low + 2 * slack.reshape(-1)[found]])
+        most = np.concatenate([most, low + 2 * slack.reshape(-1)[candidates]])
         if stop >= k:
             order = np.lexsort((most, rows))
             rows, columns, least, most = rows[order], columns[order], least[order], most[order]
             firsts = np.searchsorted(rows, np.arange(len(queries)))
             limits = most[firsts + k - 1]
-            kept = least <= limits[rows]
-            rows, columns, least, most = rows[kept], columns[kept], least[kept], most[kept]
+            near = least <= limits[rows]
+            rows, columns, least, most = rows[near], columns[near], least[near], most[near]
     return rows, columns
 
 

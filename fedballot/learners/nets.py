@@ -1,6 +1,5 @@
 """The torch networks by name. Inputs are float32 in [0, 1], (n, channels, h, w), or features (n, d)."""
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import cast
@@ -20,17 +19,15 @@ def builder(name: str, input_shape: tuple[int, ...]) -> Builder:
     Raises
     ------
     SettingsError
-        If the input is too small for the network, or ``name`` is an import path that does not lead to one.
+        If the input is too small for the network.
     """
-    if name not in _BUILDERS:
-        return _user_module(name, input_shape)
     smallest = 8 if name.startswith(("cnn", "resnet")) else 16
     if name not in ("mlp-torch", "linear-torch") and min(input_shape[:2]) < smallest:
         raise SettingsError(
             f"learner {name!r} needs images of at least {smallest}x{smallest}, but they are "
             f"{input_shape[0]}x{input_shape[1]}; use mlp-torch or a scikit-learn learner"
         )
-    return lambda n_outputs: _BUILDERS[name](n_outputs, input_shape)
+    return lambda n_outputs: BUILDERS[name](n_outputs, input_shape)
 
 
 def cnn_small(n_outputs: int, input_shape: tuple[int, ...]) -> nn.Module:
@@ -139,7 +136,7 @@ def with_group_norm(net: nn.Module) -> nn.Module:
     return net
 
 
-_BUILDERS: dict[str, Callable[[int, tuple[int, ...]], nn.Module]] = {
+BUILDERS: dict[str, Callable[[int, tuple[int, ...]], nn.Module]] = {
     "cnn-small": cnn_small,
     "cnn": cnn,
     "resnet8": resnet8,
@@ -152,23 +149,22 @@ _BUILDERS: dict[str, Callable[[int, tuple[int, ...]], nn.Module]] = {
 }
 
 
-def _user_module(path: str, input_shape: tuple[int, ...]) -> Builder:
-    module_name, _, attribute = path.partition(":")
-    try:
-        factory = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(
-            f"learner {path!r} cannot be imported: {error}; give 'package.module:factory', where the package is "
-            "installed or its folder in PYTHONPATH"
-        ) from error
+def foreign(name: str, factory: Callable[..., object], input_shape: tuple[int, ...]) -> Builder:
+    """As :func:`builder`, for a network that ``factory(n_classes=, input_shape=)`` returns.
+
+    Raises
+    ------
+    SettingsError
+        When called, if the factory fails or returns no torch module.
+    """
 
     def build(n_outputs: int) -> nn.Module:
         try:
             net = factory(n_classes=n_outputs, input_shape=input_shape)
         except Exception as error:  # foreign code: whatever it raises, the setting names it
-            raise SettingsError(f"learner {path!r} cannot be built: {type(error).__name__}: {error}") from error
+            raise SettingsError(f"learner {name!r} cannot be built: {type(error).__name__}: {error}") from error
         if not isinstance(net, nn.Module):
-            raise SettingsError(f"learner {path!r} returned a {type(net).__name__}, but must return a torch.nn.Module")
+            raise SettingsError(f"learner {name!r} returned a {type(net).__name__}, but must return a torch.nn.Module")
         return net
 
     return build
@@ -185,9 +181,9 @@ def check_answers(name: str, net: nn.Module, input_shape: tuple[int, ...], n_cla
         raise SettingsError(
             f"learner {name!r} fails on inputs of shape {tuple(inputs.shape)}: {type(error).__name__}: {error}"
         ) from error
-    found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-    if found != (2, n_classes):
-        raise SettingsError(f"learner {name!r} gives {found} for 2 inputs; expected logits of shape (2, {n_classes})")
+    outputs = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if outputs != (2, n_classes):
+        raise SettingsError(f"learner {name!r} gives {outputs} for 2 inputs; expected logits of shape (2, {n_classes})")
 
 
 def _channels(input_shape: tuple[int, ...]) -> int:

@@ -1,41 +1,134 @@
-"""The table of learners: name -> what it is; ``make_learner`` builds one."""
+"""The learners by name: ours, those that installed packages add, and any by import path.
 
+A package adds its own by entry points of the group ``fedballot.learners``, see ``fedballot/core/plugins.py``.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import partial
+from typing import Any, Literal
 
-from fedballot.core.errors import SettingsError, did_you_mean
+from fedballot.core import plugins
+from fedballot.core.errors import SettingsError
 from fedballot.learners.base import Learner
+from fedballot.learners.options import LearnerOptions, Role
 
-Role = Literal["teacher", "student"]
+GROUP = "fedballot.learners"
+
 Shapes = Literal["images", "any"]
+Make = Callable[[str, LearnerOptions], Learner]
+Parameters = Callable[[LearnerOptions], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class LearnerInfo:
-    """One line of the table: what the learner is, whether it needs torch, and which inputs it takes."""
+    """What a learner is, and how it is built.
+
+    Attributes
+    ----------
+    summary : one line.
+    make : its name, and the options -> an untrained one.
+    needs_torch : whether the processes that build it may import torch.
+    shapes : which inputs it takes.
+    """
 
     summary: str
-    needs_torch: bool
-    shapes: Shapes
+    make: Make
+    needs_torch: bool = False
+    shapes: Shapes = "any"
+
+
+def _make_scikit(kind: Callable[[], Any], parameters: dict[str, Any], name: str, options: LearnerOptions) -> Learner:
+    from fedballot.learners.binary_relevance import BinaryRelevance
+    from fedballot.learners.estimators import new_estimator
+    from fedballot.learners.sklearn_learner import ScikitLearner
+
+    estimator = new_estimator(name, kind, parameters, options.seed)
+    return (BinaryRelevance if options.multi_label else ScikitLearner)(name, options, estimator)
+
+
+def _make_torch(factory: Callable[..., Any] | None, name: str, options: LearnerOptions) -> Learner:
+    try:
+        from fedballot.learners.torch_learner import TorchLearner
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("torch", "torchvision"):
+            raise
+        without = ", ".join(other for other, info in LEARNERS.items() if not info.needs_torch)
+        raise SettingsError(
+            f"learner {name!r} needs torch: pip install 'fedballot[torch]'. Without torch these work: {without}"
+        ) from error
+    return TorchLearner(name, options, factory)
+
+
+def _torch(summary: str, shapes: Shapes = "images") -> LearnerInfo:
+    return LearnerInfo(summary, partial(_make_torch, None), needs_torch=True, shapes=shapes)
+
+
+def _scikit(summary: str, path: str, parameters: Parameters = lambda options: {}) -> LearnerInfo:
+    def make(name: str, options: LearnerOptions) -> Learner:
+        return _make_scikit(plugins.load(path, group=GROUP), parameters(options), name, options)
+
+    return LearnerInfo(summary, make)
 
 
 LEARNERS: dict[str, LearnerInfo] = {
-    "cnn-small": LearnerInfo("two convolutions and a hidden layer: a quick teacher", True, "images"),
-    "cnn": LearnerInfo("three convolutions, batch norm, dropout: a student for small images", True, "images"),
-    "resnet8": LearnerInfo("ResNet with three residual blocks, for 32x32 images", True, "images"),
-    "cnn-gn": LearnerInfo("cnn with group norm, whose weights can be averaged", True, "images"),
-    "resnet8-gn": LearnerInfo("resnet8 with group norm, whose weights can be averaged", True, "images"),
-    "shufflenet-v2": LearnerInfo("torchvision's ShuffleNet-V2 x0.5 with a stride-1 stem", True, "images"),
-    "mobilenet-v2": LearnerInfo("torchvision's MobileNet-V2 with a stride-1 stem", True, "images"),
-    "mlp-torch": LearnerInfo("one hidden layer of 128, for feature vectors", True, "any"),
-    "linear-torch": LearnerInfo("one linear layer: few weights, so little noise on them", True, "any"),
-    "logistic-regression": LearnerInfo("scikit-learn's LogisticRegression", False, "any"),
-    "random-forest": LearnerInfo("scikit-learn's RandomForestClassifier, 100 trees", False, "any"),
-    "gradient-boosting": LearnerInfo("scikit-learn's HistGradientBoostingClassifier", False, "any"),
-    "mlp": LearnerInfo("scikit-learn's MLPClassifier, one hidden layer of 100", False, "any"),
-    "knn": LearnerInfo("scikit-learn's KNeighborsClassifier, 5 neighbours", False, "any"),
+    "cnn-small": _torch("two convolutions and a hidden layer: quick to train"),
+    "cnn": _torch("three convolutions, batch norm, dropout: a student for small images"),
+    "resnet8": _torch("ResNet with three residual blocks, for 32x32 images"),
+    "cnn-gn": _torch("cnn with group norm, whose weights can be averaged"),
+    "resnet8-gn": _torch("resnet8 with group norm, whose weights can be averaged"),
+    "shufflenet-v2": _torch("torchvision's ShuffleNet-V2 x0.5 with a stride-1 stem"),
+    "mobilenet-v2": _torch("torchvision's MobileNet-V2 with a stride-1 stem"),
+    "mlp-torch": _torch("one hidden layer of 128, for feature vectors", "any"),
+    "linear-torch": _torch("one linear layer: few weights, so little noise on them", "any"),
+    "logistic-regression": _scikit(
+        "scikit-learn's LogisticRegression",
+        "sklearn.linear_model:LogisticRegression",
+        lambda options: {"max_iter": 200},
+    ),
+    "random-forest": _scikit(
+        "scikit-learn's RandomForestClassifier, 100 trees", "sklearn.ensemble:RandomForestClassifier"
+    ),
+    "gradient-boosting": _scikit(
+        "scikit-learn's HistGradientBoostingClassifier",
+        "sklearn.ensemble:HistGradientBoostingClassifier",
+        lambda options: {"early_stopping": False},
+    ),
+    "mlp": _scikit(
+        "scikit-learn's MLPClassifier, one hidden layer of 100",
+        "sklearn.neural_network:MLPClassifier",
+        lambda options: {
+            "max_iter": max(1, options.epochs),
+            "batch_size": options.batch_size,
+            "learning_rate_init": options.lr,
+        },
+    ),
+    "knn": _scikit("scikit-learn's KNeighborsClassifier, 5 neighbours", "sklearn.neighbors:KNeighborsClassifier"),
 }
-"""Learners by name. ``sklearn.module:Class`` and ``package.module:factory`` (a torch module) work as well."""
+
+
+def get_learner(name: str) -> LearnerInfo:
+    """The learner of this name: ours, one that a package adds, or what stands at ``package.module:NAME``.
+
+    That may be a `LearnerInfo`; a class with ``fit`` and ``predict`` in the manner of scikit-learn; or a function that
+    returns a torch module, see `make_learner`.
+
+    Raises
+    ------
+    SettingsError
+        If there is none, or it is nothing of that kind.
+    """
+    target: Any = plugins.get(name, LEARNERS, GROUP)
+    if isinstance(target, LearnerInfo):
+        return target
+    if isinstance(target, type) and hasattr(target, "fit") and hasattr(target, "predict"):
+        return LearnerInfo(name, partial(_make_scikit, target, {}))
+    if callable(target):
+        return LearnerInfo(name, partial(_make_torch, target), needs_torch=True)
+    raise SettingsError(
+        f"learner {name!r} is of type {type(target).__name__}; expected a LearnerInfo, a class with fit and predict, "
+        "or a function that returns a torch module"
+    )
 
 
 def make_learner(
@@ -48,7 +141,7 @@ def make_learner(
     epochs: int,
     batch_size: int,
     lr: float,
-    role: Role,
+    role: Role = "client",
     multi_label: bool = False,
 ) -> Learner:
     """Build an untrained learner.
@@ -56,97 +149,28 @@ def make_learner(
     Parameters
     ----------
     name
-        A key of ``LEARNERS``, ``sklearn.module:Class`` for any scikit-learn classifier, or
-        ``package.module:factory`` for a function that returns a torch module when called with ``n_classes``
-        and ``input_shape``. The module gets float32 images (n, channels, h, w) in [0, 1], or features (n, d),
-        and returns logits (n, n_classes).
-    n_classes
-        Size of the global label set, at least 2.
-    input_shape
-        (h, w), (h, w, 3) or (d,).
-    seed
-        Of initialisation, batch order and augmentation. The same seed gives the same bytes on CPU.
-    device
-        "cpu", "cuda" or "cuda:1"; only torch learners use it.
-    epochs, batch_size, lr
-        Of each fit; scikit-learn's MLP uses them too, other scikit-learn learners do not. 0 epochs leaves the
-        initial weights.
-    role
-        A "student" is the average of its weights over training and sees stronger augmentation.
-    multi_label
-        Whether records have several labels, see ``Learner``.
+        A key of ``LEARNERS``, a name that a package adds, or ``package.module:NAME``: any scikit-learn classifier's
+        class; or a function that returns a torch module when called with ``n_classes`` and ``input_shape``. The module
+        gets float32 images (n, channels, h, w) in [0, 1], or features (n, d), and returns logits (n, n_classes).
+    n_classes, input_shape, seed, device, epochs, batch_size, lr, role, multi_label
+        See `LearnerOptions`.
 
     Raises
     ------
     SettingsError
-        For an unknown name, a value out of range, an input shape that the learner cannot take, or missing
-        torch.
+        For an unknown name, a value out of range, an input shape that the learner cannot take, or missing torch.
+
+    Examples
+    --------
+    >>> forest = make_learner("random-forest", n_classes=10, input_shape=(8, 8), seed=0, epochs=1, batch_size=8, lr=0.1)
+    >>> forest.fit(x, y).predict_logits(x).shape  # doctest: +SKIP
+    (1797, 10)
     """
-    _check_settings(n_classes, input_shape, epochs, batch_size, lr, role)
-    if ":" not in name:
-        _check_known(name, input_shape)
-    if name.startswith("sklearn.") or (name in LEARNERS and not LEARNERS[name].needs_torch):
-        from fedballot.learners.binary_relevance import BinaryRelevance
-        from fedballot.learners.sklearn_learner import ScikitLearner
-
-        kind: type[BinaryRelevance] | type[ScikitLearner] = BinaryRelevance if multi_label else ScikitLearner
-        return kind(
-            name,
-            n_classes=n_classes,
-            input_shape=input_shape,
-            seed=seed,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-        )
-    try:
-        from fedballot.learners.torch_learner import TorchLearner
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("torch", "torchvision"):
-            raise
-        without = ", ".join(other for other, info in LEARNERS.items() if not info.needs_torch)
-        raise SettingsError(
-            f"learner {name!r} needs torch: pip install 'fedballot[torch]'. Without torch these work: {without}"
-        ) from error
-    return TorchLearner(
-        name,
-        n_classes=n_classes,
-        input_shape=input_shape,
-        seed=seed,
-        device=device,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        role=role,
-    )
-
-
-def _check_settings(
-    n_classes: int, input_shape: tuple[int, ...], epochs: int, batch_size: int, lr: float, role: str
-) -> None:
-    if n_classes < 2:
-        raise SettingsError(f"n_classes is {n_classes}, but a classifier needs at least 2")
-    image = len(input_shape) == 2 or (len(input_shape) == 3 and input_shape[2] == 3)
-    if not (image or len(input_shape) == 1) or min(input_shape) < 1:
-        raise SettingsError(f"input_shape is {input_shape}, but must be (h, w), (h, w, 3) or (d,)")
-    if epochs < 0:
-        raise SettingsError(f"epochs is {epochs}, but must be at least 0")
-    if batch_size < 1:
-        raise SettingsError(f"batch_size is {batch_size}, but must be at least 1")
-    if not 0 < lr < float("inf"):
-        raise SettingsError(f"lr is {lr}, but must be a finite number above 0")
-    if role not in get_args(Role):
-        raise SettingsError(f"role is {role!r}, but must be one of {', '.join(get_args(Role))}")
-
-
-def _check_known(name: str, input_shape: tuple[int, ...]) -> None:
-    if name not in LEARNERS:
-        raise SettingsError(
-            f"unknown learner {name!r}{did_you_mean(name, LEARNERS)}. Known: {', '.join(LEARNERS)}, "
-            "any 'sklearn.module:Class', or 'package.module:factory' for a torch module"
-        )
-    if LEARNERS[name].shapes == "images" and len(input_shape) == 1:
-        fitting = ", ".join(other for other, info in LEARNERS.items() if info.shapes == "any")
+    options = LearnerOptions(n_classes, input_shape, seed, epochs, batch_size, lr, device, role, multi_label)
+    info = get_learner(name)
+    if info.shapes == "images" and len(input_shape) == 1:
+        fitting = ", ".join(other for other, entry in LEARNERS.items() if entry.shapes == "any")
         raise SettingsError(
             f"learner {name!r} takes images, but the data are vectors of {input_shape[0]} features; use {fitting}"
         )
+    return info.make(name, options)

@@ -1,9 +1,6 @@
 """Any scikit-learn classifier behind the Learner protocol."""
 
-import importlib
 import math
-import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,15 +9,17 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
 
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import write_atomic
 from fedballot.learners import checks, skops_io, storage
-from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD, WEIGHT_LEARNERS, Combine, Loss, Progress
+from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD, Loss, Progress
 from fedballot.learners.checks import FloatArray, Inputs, IntArray
+from fedballot.learners.estimators import fit_estimator
 from fedballot.learners.objectives import Objective, name_of
+from fedballot.learners.options import LearnerOptions
+from fedballot.learners.without_weights import WithoutWeights
 
 _FLOOR = 1e-12
 _FOLDS = 3
@@ -34,36 +33,8 @@ _TRUSTED = [
 ]
 
 
-class WithoutWeights:
-    """The part of a learner that shares weights, for those that have none to share."""
-
-    name: str
-
-    def sgd_steps(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
-        """Refuse; see ``Learner.sgd_steps``."""
-        raise self._no_weights()
-
-    def get_weights(self) -> list[FloatArray]:
-        """Refuse; see ``Learner.get_weights``."""
-        raise self._no_weights()
-
-    def set_weights(self, weights: list[FloatArray]) -> Self:
-        """Refuse; see ``Learner.set_weights``."""
-        raise self._no_weights()
-
-    def head(self) -> tuple[FloatArray, FloatArray]:
-        """Refuse; see ``Learner.head``."""
-        raise self._no_weights()
-
-    def _no_weights(self) -> SettingsError:
-        return SettingsError(
-            f"learner {self.name!r} is scikit-learn's and shares no weights: use one of "
-            f"{', '.join(WEIGHT_LEARNERS)}, or a torch module by import path"
-        )
-
-
 class ScikitLearner(WithoutWeights):
-    """A scikit-learn classifier. Build it with ``registry.make_learner``.
+    """A scikit-learn classifier, of which ``template`` is an unfitted one. Build it with ``registry.make_learner``.
 
     Each training starts anew: ``fit`` after ``distill`` forgets the distilled knowledge. Images are flattened
     and scaled to [0, 1]; feature vectors are taken as they are.
@@ -74,21 +45,14 @@ class ScikitLearner(WithoutWeights):
     def __init__(
         self,
         name: str,
-        *,
-        n_classes: int,
-        input_shape: tuple[int, ...],
-        seed: int,
-        epochs: int,
-        batch_size: int,
-        lr: float,
+        options: LearnerOptions,
+        template: Any,
     ) -> None:
         self.name = name
-        self.n_classes = n_classes
-        self.input_shape = input_shape
-        self._template = _estimator(name, seed, epochs, batch_size, lr)
-        self._seed = seed
-        self._weighted = has_fit_parameter(self._template, "sample_weight")
-        self._outputs = n_classes
+        self.n_classes, self.input_shape, self._seed = options.n_classes, options.input_shape, options.seed
+        self._template = template
+        self._weighted = has_fit_parameter(template, "sample_weight")
+        self._outputs = options.n_classes
         self._estimator: Any = None
 
     def fit(
@@ -112,10 +76,10 @@ class ScikitLearner(WithoutWeights):
         for part in objective.records(self.n_classes) if objective else ():
             pool = self._flat(part.x, what="an objective's x")
             checks.check_labels(part.y, len(pool), self.n_classes + 1, what="an objective's y")
-            drawn = np.random.default_rng(self._seed).permutation(len(pool))[: len(x)]
-            flat = np.concatenate([flat, pool[drawn]])
-            y = np.concatenate([y, part.y[drawn]])
-            weights = np.concatenate([weights, np.full(len(drawn), part.weight)])
+            rows = np.random.default_rng(self._seed).permutation(len(pool))[: len(x)]
+            flat = np.concatenate([flat, pool[rows]])
+            y = np.concatenate([y, part.y[rows]])
+            weights = np.concatenate([weights, np.full(len(rows), part.weight)])
             self._outputs = max(self._outputs, int(part.y.max()) + 1)
         self._estimator = self._fitted(flat, y, weights)
         return self
@@ -167,20 +131,20 @@ class ScikitLearner(WithoutWeights):
         """
         flat = self._flat(x)
         checks.check_labels(labels, len(x), self.n_classes, what="labels")
-        believed = checks.most_confident(confidence, len(x))
+        confident = checks.most_confident(confidence, len(x))
         labels = labels.astype(np.int64)
-        rounds = _REFITS if self_train and believed.sum() >= 2 * _FOLDS else 0
+        rounds = _REFITS if self_train and confident.sum() >= 2 * _FOLDS else 0
         self._outputs = self.n_classes
         for done in range(rounds):
-            p = self._out_of_fold(flat, labels, believed)
+            p = self._out_of_fold(flat, labels, confident)
             p /= np.maximum(p.mean(axis=0), 1e-6)
             p /= p.sum(axis=1, keepdims=True)
             sure = p.max(axis=1) >= PSEUDO_LABEL_THRESHOLD
             labels = np.where(sure, p.argmax(axis=1), labels)
-            believed = believed | sure
+            confident = confident | sure
             if progress:
                 progress(done + 1, rounds + 1)
-        self._estimator = self._fitted(flat[believed], labels[believed], np.ones(int(believed.sum())))
+        self._estimator = self._fitted(flat[confident], labels[confident], np.ones(int(confident.sum())))
         if progress:
             progress(rounds + 1, rounds + 1)
         return self
@@ -211,7 +175,7 @@ class ScikitLearner(WithoutWeights):
             If the estimator holds types beyond the trusted list, so that it could not be loaded safely again.
         """
         content: bytes = skops_io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
-        foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(_TRUSTED))
+        foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(self._trusted(content)))
         if foreign:
             raise SettingsError(f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}")
         return content
@@ -223,7 +187,7 @@ class ScikitLearner(WithoutWeights):
     def loads(self, content: bytes, path: Path) -> Self:
         """Take up what :meth:`dumps` gave; ``path`` is for the error's words."""
         try:
-            state = skops_io.loads(content, trusted=_TRUSTED)
+            state = skops_io.loads(content, trusted=self._trusted(content))
         except Exception as error:  # skops raises whatever zip, JSON or numpy raise
             raise DataError(
                 f"{path}: not a skops file, a damaged one, or one with untrusted types ({error})"
@@ -235,6 +199,12 @@ class ScikitLearner(WithoutWeights):
             raise DataError(f"{path}: holds no fitted classifier")
         self._outputs, self._estimator = state["outputs"], state["estimator"]
         return self
+
+    def _trusted(self, content: bytes) -> list[str]:
+        """Types that may be loaded: of an estimator of another package its own as well, for that runs here anyway."""
+        home = type(self._template).__module__.partition(".")[0]
+        own = [] if home == "sklearn" else skops_io.get_untrusted_types(data=content)
+        return [*_TRUSTED, *(name for name in own if name.startswith(f"{home}."))]
 
     def _identity(self) -> dict[str, Any]:
         shape = "x".join(str(size) for size in self.input_shape)
@@ -248,13 +218,13 @@ class ScikitLearner(WithoutWeights):
     def _fitted(self, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64]) -> Any:
         # most estimators refuse a single class, which a client may well have
         estimator = DummyClassifier() if len(np.unique(y)) == 1 else clone(self._template)
-        return _fit(estimator, flat, y, weights if self._weighted and (weights != 1).any() else None)
+        return fit_estimator(estimator, flat, y, weights if self._weighted and (weights != 1).any() else None)
 
-    def _out_of_fold(self, flat: NDArray[Any], labels: IntArray, believed: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _out_of_fold(self, flat: NDArray[Any], labels: IntArray, confident: NDArray[np.bool_]) -> NDArray[np.float64]:
         fold = np.random.default_rng(self._seed).permutation(len(flat)) % _FOLDS
         p = np.zeros((len(flat), self.n_classes))
         for number in range(_FOLDS):
-            train, test = (fold != number) & believed, fold == number
+            train, test = (fold != number) & confident, fold == number
             p[test] = self._probabilities(
                 self._fitted(flat[train], labels[train], np.ones(int(train.sum()))), flat[test]
             )
@@ -285,40 +255,3 @@ class ScikitLearner(WithoutWeights):
         if x.dtype == np.uint8:
             return x.reshape(len(x), math.prod(self.input_shape)).astype(np.float32) / 255
         return np.asarray(x)
-
-
-def _fit(estimator: Any, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64] | None) -> Any:
-    """Fit with parameters that suit few examples, and without the warning that the epochs asked for are few."""
-    for parameter in ("n_neighbors", "batch_size"):
-        value = getattr(estimator, parameter, None)  # scikit-learn's own may be "auto"
-        if isinstance(value, int) and value > len(flat):
-            estimator.set_params(**{parameter: len(flat)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return estimator.fit(flat, y) if weights is None else estimator.fit(flat, y, sample_weight=weights)
-
-
-def _estimator(name: str, seed: int, epochs: int, batch_size: int, lr: float) -> Any:
-    """The unfitted estimator of a name or import path, on one thread."""
-    paths: dict[str, tuple[str, dict[str, Any]]] = {
-        "logistic-regression": ("sklearn.linear_model:LogisticRegression", {"max_iter": 200}),
-        "random-forest": ("sklearn.ensemble:RandomForestClassifier", {}),
-        "gradient-boosting": ("sklearn.ensemble:HistGradientBoostingClassifier", {"early_stopping": False}),
-        "mlp": (
-            "sklearn.neural_network:MLPClassifier",
-            {"max_iter": max(1, epochs), "batch_size": batch_size, "learning_rate_init": lr},
-        ),
-        "knn": ("sklearn.neighbors:KNeighborsClassifier", {}),
-    }
-    path, parameters = paths.get(name, (name, {}))
-    module, _, attribute = path.partition(":")
-    try:
-        estimator = getattr(importlib.import_module(module), attribute)()
-        fitting = is_classifier(estimator)  # which some that wrap another estimator cannot say
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise SettingsError(f"learner {name!r} cannot be made: {error}; give 'sklearn.module:Class'") from error
-    if not fitting:
-        raise SettingsError(f"learner {name!r} is no classifier; give a scikit-learn class with fit and predict")
-    if "random_state" in estimator.get_params():
-        parameters["random_state"] = seed % 2**32
-    return estimator.set_params(**parameters)

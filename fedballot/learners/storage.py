@@ -28,7 +28,7 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"{path}: cannot read the saved learner ({error.strerror or error})") from error
 
 
-def check_owner(path: Path, found: Mapping[str, object], expected: Mapping[str, str]) -> None:
+def check_owner(path: Path, description: Mapping[str, object], expected: Mapping[str, str]) -> None:
     """Refuse a file that another kind of learner has written; both mappings describe a learner.
 
     Raises
@@ -37,9 +37,9 @@ def check_owner(path: Path, found: Mapping[str, object], expected: Mapping[str, 
         For the first key whose values differ.
     """
     for key, value in expected.items():
-        if found.get(key) != value:
+        if description.get(key) != value:
             raise DataError(
-                f"{path}: saved by a learner whose {key} is {found.get(key, 'missing')}, but this one has {value}"
+                f"{path}: saved by a learner whose {key} is {description.get(key, 'missing')}, but this one has {value}"
             )
 
 

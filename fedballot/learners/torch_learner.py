@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from fedballot.core.errors import DataError, RunError, SettingsError
-from fedballot.core.files import write_atomic
-from fedballot.learners import augment, checks, latent, nets, storage, training
-from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD, WEIGHT_LEARNERS, Combine, Loss, Progress
+from fedballot.learners import checks, latent, nets, shared_weights, storage, torch_files, training
+from fedballot.learners.base import Combine, Loss, Progress
 from fedballot.learners.checks import FloatArray, Inputs, IntArray
 from fedballot.learners.objectives import Objective, Records, name_of
+from fedballot.learners.options import LearnerOptions
+from fedballot.learners.tensors import Tensors, floats
 from fedballot.learners.terms import Model
 
 _PREDICT_BATCH = {"cpu": 256, "cuda": 4096}  # on CPU twice as fast as 1024: activations stay in the cache
@@ -27,41 +25,31 @@ _LABEL_SHARE = 0.3
 
 
 class TorchLearner:
-    """A torch network behind the Learner protocol. Build it with ``registry.make_learner``."""
+    """A torch network behind the Learner protocol. Build it with ``registry.make_learner``.
+
+    ``factory`` makes the network of another package, see ``nets.foreign``; without one, ``name`` is one of ours.
+    """
 
     warm_start = True
 
     def __init__(
         self,
         name: str,
-        *,
-        n_classes: int,
-        input_shape: tuple[int, ...],
-        seed: int,
-        device: str,
-        epochs: int,
-        batch_size: int,
-        lr: float,
-        role: str,
+        options: LearnerOptions,
+        factory: Callable[..., object] | None = None,
     ) -> None:
-        self.name = name
-        self.n_classes = n_classes
-        self.input_shape = input_shape
-        self.device = _device(device)
-        self._seed, self._epochs, self._batch_size, self._lr = seed, epochs, batch_size, lr
-        self._student = role == "student"
-        self._build = nets.builder(name, input_shape)
-        if ":" in name:
-            with training.seeded(seed, self.device):  # foreign code: fail before the run, not in it
+        self.name, self.options = name, options
+        self.n_classes, self.input_shape = n_classes, input_shape = options.n_classes, options.input_shape
+        self._student = options.role == "student"
+        self._tensors = Tensors(input_shape, options.device, elastic=self._student)
+        self.device = self._tensors.device
+        self._build = nets.foreign(name, factory, input_shape) if factory else nets.builder(name, input_shape)
+        if factory:
+            with training.seeded(options.seed, self.device):  # foreign code: fail before the run, not in it
                 nets.check_answers(name, self._build(n_classes), input_shape, n_classes)
         self._net: nn.Module | None = None
         self._outputs = n_classes
         self._fits = 0
-        self._augmenter: augment.Augmenter | None = None
-        if len(input_shape) > 1:
-            grey = augment.GREY_ELASTIC if self._student else augment.GREY
-            kind = augment.COLOUR if len(input_shape) == 3 else grey
-            self._augmenter = augment.Augmenter(kind, input_shape[0], input_shape[1], self.device)
 
     def fit(
         self,
@@ -77,7 +65,8 @@ class TorchLearner:
             checks.check_multi_labels(y, len(x), self.n_classes)
             if objective is not None:
                 raise SettingsError(f"a learner of several labels takes no objective, so not {name_of(objective)}")
-            return self._train_on(self._data(x), self._tensor(y.astype(np.float32)), epochs, loss="binary")
+            every = training.always(self._tensors.tensor(y.astype(np.float32)))
+            return self._train(self._tensors.data(x), every, self.n_classes, epochs=epochs, loss="binary")
         checks.check_labels(y, len(x), self.n_classes)
         parts = [Records(x, y), *(objective.records(self.n_classes) if objective else ())]
         for part in parts[1:]:
@@ -85,7 +74,7 @@ class TorchLearner:
             checks.check_labels(part.y, len(part.x), self.n_classes + 1, what="an objective's y")
         outputs = max(self.n_classes, *(int(part.y.max()) + 1 for part in parts))
         targets = torch.cat(
-            [F.one_hot(self._tensor(part.y.astype(np.int64)), outputs).float() * part.weight for part in parts]
+            [F.one_hot(self._tensors.tensor(part.y.astype(np.int64)), outputs).float() * part.weight for part in parts]
         )
         starts = np.cumsum([len(part.x) for part in parts[:-1]], dtype=int)
 
@@ -93,10 +82,10 @@ class TorchLearner:
             rows = [torch.arange(len(x), device=self.device)]
             for start, part in zip(starts, parts[1:], strict=True):
                 rows.append(int(start) + torch.randperm(len(part.x), device=self.device)[: len(x)])
-            drawn = torch.cat(rows)
-            return training.Epoch(drawn, targets[drawn])
+            every = torch.cat(rows)
+            return training.Epoch(every, targets[every])
 
-        data = torch.cat([self._data(part.x) for part in parts])
+        data = torch.cat([self._tensors.data(part.x) for part in parts])
         return self._train(data, plan, outputs, epochs=epochs, objective=objective)
 
     def distill(
@@ -112,18 +101,24 @@ class TorchLearner:
     ) -> Self:
         """See ``Learner.distill``."""
         checks.check_inputs(x, self.input_shape)
-        if loss != "cross-entropy":
-            if weights is not None:
-                raise SettingsError(f"weights go with the loss cross-entropy only, not with {loss}")
+        if loss == "cross-entropy":
+            weighted = checks.check_targets(targets, len(x), self.n_classes, weights)
+            soft = (weighted if weights is None else weighted / weights.mean()).astype(np.float32)
+        elif weights is not None:
+            raise SettingsError(f"weights go with the loss cross-entropy only, not with {loss}")
+        else:
             check = checks.check_probabilities if loss == "binary" else checks.check_logits
             check(targets, len(x), self.n_classes)
-            soft = self._tensor(targets.astype(np.float32))
-            return self._train_on(self._data(x), soft, epochs, batch_size, loss, temperature)
-        weighted = checks.check_targets(targets, len(x), self.n_classes, weights)
-        if weights is not None:
-            weighted = weighted / weights.mean()
-        soft = self._tensor(weighted.astype(np.float32))
-        return self._train_on(self._data(x), soft, epochs, batch_size, temperature=temperature)
+            soft = targets.astype(np.float32)
+        return self._train(
+            self._tensors.data(x),
+            training.always(self._tensors.tensor(soft)),
+            self.n_classes,
+            epochs=epochs,
+            batch_size=batch_size,
+            loss=loss,
+            temperature=temperature,
+        )
 
     def semi_supervise(
         self,
@@ -142,15 +137,15 @@ class TorchLearner:
         """
         checks.check_inputs(x, self.input_shape)
         checks.check_labels(labels, len(x), self.n_classes, what="labels")
-        believed = self._tensor(checks.most_confident(confidence, len(x)))
-        data = self._data(x)
-        given = F.one_hot(self._tensor(labels.astype(np.int64)), self.n_classes).float() * believed[:, None]
-        warm_up = self._epochs // 3 if self_train else self._epochs
+        confident = self._tensors.tensor(checks.most_confident(confidence, len(x)))
+        data = self._tensors.data(x)
+        one_hot = F.one_hot(self._tensors.tensor(labels.astype(np.int64)), self.n_classes).float() * confident[:, None]
+        warm_up = self.options.epochs // 3 if self_train else self.options.epochs
 
         def plan(epoch: int, best: nn.Module) -> training.Epoch:
-            targets = given
+            targets = one_hot
             if epoch >= warm_up:
-                targets = _LABEL_SHARE * given + _pseudo_labels(self._logits(best, data))
+                targets = _LABEL_SHARE * one_hot + training.pseudo_labels(self._logits(best, data))
             rows = torch.nonzero(targets.sum(1)).squeeze(1)
             return training.Epoch(rows, targets[rows])
 
@@ -159,7 +154,7 @@ class TorchLearner:
     def predict_logits(self, x: Inputs) -> FloatArray:
         """See ``Learner.predict_logits``."""
         checks.check_inputs(x, self.input_shape)
-        logits = self._logits(self._trained(), self._data(x))
+        logits = self._logits(self._trained(), self._tensors.data(x))
         return logits.cpu().numpy()
 
     def features(self, x: Inputs) -> FloatArray:
@@ -167,42 +162,32 @@ class TorchLearner:
         checks.check_inputs(x, self.input_shape)
         net = self._trained()
         linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
-        seen: list[Tensor] = []
-        hook = linear[-1].register_forward_pre_hook(lambda _, args: seen.append(args[0])) if linear else None
+        inputs: list[Tensor] = []
+        hook = linear[-1].register_forward_pre_hook(lambda _, args: inputs.append(args[0])) if linear else None
         try:
-            logits = self._logits(net, self._data(x))
+            logits = self._logits(net, self._tensors.data(x))
         finally:
             if hook:
                 hook.remove()
-        return F.normalize(torch.cat(seen) if seen else logits).cpu().numpy()
+        return F.normalize(torch.cat(inputs) if inputs else logits).cpu().numpy()
 
     def sgd_steps(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
         """See ``Learner.sgd_steps``."""
         checks.check_inputs(x, self.input_shape)
         checks.check_labels(y, len(x), self.n_classes)
-        net, data, labels = self._shareable(), self._data(x), self._tensor(y.astype(np.int64))
-        self._check_each_alone(net, tuple(data.shape[1:]))
-        training.sgd_steps(net, _floats, data, labels, map(self._tensor, batches), combine, lr=self._lr)
+        net, data, labels = self._shareable(), self._tensors.data(x), self._tensors.tensor(y.astype(np.int64))
+        shared_weights.check_each_alone(self.name, net, tuple(data.shape[1:]), self.device)
+        training.sgd_steps(net, floats, data, labels, map(self._tensors.tensor, batches), combine, lr=self.options.lr)
         self._fits += 1
         return self
 
     def get_weights(self) -> list[FloatArray]:
         """See ``Learner.get_weights``."""
-        net = self._shareable()
-        return [np.array(p.detach().cpu().numpy(), dtype=np.float32) for p in net.parameters()]
+        return shared_weights.weights_of(self._shareable())
 
     def set_weights(self, weights: list[FloatArray]) -> Self:
         """See ``Learner.set_weights``."""
-        net = self._shareable()
-        parameters = list(net.parameters())
-        found, expected = [w.shape for w in weights], [tuple(p.shape) for p in parameters]
-        if found != expected:
-            raise DataError(f"weights of {self.name!r} have shapes {expected}, but these have {found}")
-        if not all(np.isfinite(w).all() for w in weights):
-            raise DataError(f"weights for {self.name!r} hold NaN or infinity")
-        with torch.no_grad():
-            for p, w in zip(parameters, weights, strict=True):
-                p.copy_(self._tensor(w))
+        shared_weights.put_weights(self.name, self._shareable(), weights)
         return self
 
     def head(self) -> tuple[FloatArray, FloatArray]:
@@ -213,19 +198,12 @@ class TorchLearner:
 
     def save(self, path: Path) -> None:
         """Write safetensors. See ``Learner.save``."""
-        state = {key: value.detach().cpu().contiguous() for key, value in self._trained().state_dict().items()}
         metadata = self._identity() | {"outputs": str(self._outputs), "fits": str(self._fits)}
-        write_atomic(path, lambda file: file.write(safetensors.torch.save(state, metadata)))
+        torch_files.write(path, self._trained(), metadata)
 
     def load(self, path: Path) -> Self:
         """Read safetensors. See ``Learner.load``."""
-        content = storage.read_bytes(path)
-        try:
-            state = safetensors.torch.load(content)
-            with safetensors.safe_open(path, "pt") as file:
-                metadata = file.metadata() or {}
-        except (SafetensorError, OSError) as error:
-            raise DataError(f"{path}: not a safetensors file, or a damaged one ({error})") from error
+        state, metadata = torch_files.read(path)
         storage.check_owner(path, metadata, self._identity())
         try:
             self._outputs, self._fits = int(metadata["outputs"]), int(metadata["fits"])
@@ -251,53 +229,19 @@ class TorchLearner:
         if self._net is None:
             with training.seeded(self._stream(), self.device):
                 self._net = self._build(self._outputs).to(self.device).eval()
-        extra = sorted(set(self._net.state_dict()) - {name for name, _ in self._net.named_parameters()})
-        if extra:
-            raise SettingsError(
-                f"learner {self.name!r} keeps statistics of its data beside its weights ({extra[0]}), as batch norm "
-                f"does; averaging them is unsound, and they are private: use one of {', '.join(WEIGHT_LEARNERS)}"
-            )
+        shared_weights.check_shareable(self.name, self._net)
         return self._net
 
-    def _check_each_alone(self, net: nn.Module, shape: tuple[int, ...]) -> None:
-        """Refuse a network in which records meet: clipping bounds a record only if the others do not move with it."""
-        joint = [type(m).__name__ for m in net.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-        if joint or training.remembers(net.eval(), shape, self.device):
-            why = f"{joint[0]} is about a whole batch" if joint else "it keeps a state, or draws at random"
-            raise SettingsError(
-                f"learner {self.name!r}: a record's gradient depends on other records ({why}), so that clipping it "
-                f"bounds nothing: use one of {', '.join(WEIGHT_LEARNERS)}"
-            )
-
     def _last_linear(self, net: nn.Module) -> nn.Linear:
-        blank = np.zeros((1, *self.input_shape), dtype=np.uint8 if len(self.input_shape) > 1 else np.float32)
         try:
-            return latent.last_linear(net, _floats(self._data(blank)))
+            return latent.last_linear(net, self._tensors.blank())
         except SettingsError as error:
             raise SettingsError(f"learner {self.name!r} has no last layer to generate for: {error}") from error
 
     def _stream(self) -> int:
         """Seed of the next fit: each has a stream of its own, also after a save and a load."""
-        return int.from_bytes(hashlib.sha256(f"{self._seed}/{self._fits}".encode()).digest()[:8], "big", signed=True)
-
-    def _train_on(
-        self,
-        data: Tensor,
-        targets: Tensor,
-        epochs: int | None,
-        batch_size: int | None = None,
-        loss: Loss = "cross-entropy",
-        temperature: float = 1.0,
-    ) -> Self:
-        epoch = training.Epoch(torch.arange(len(data), device=self.device), targets)
-        return self._train(
-            data,
-            lambda number, best: epoch,
-            self.n_classes,
-            epochs=epochs,
-            batch_size=batch_size,
-            loss=loss,
-            temperature=temperature,
+        return int.from_bytes(
+            hashlib.sha256(f"{self.options.seed}/{self._fits}".encode()).digest()[:8], "big", signed=True
         )
 
     def _train(
@@ -318,15 +262,15 @@ class TorchLearner:
                 self._net = self._build(outputs).to(self.device)
             self._outputs = outputs
             net = self._net
-            model = Model(net, self._sampler, partial(self._last_linear, net))
+            model = Model(net, self._tensors.sampler, partial(self._last_linear, net))
             terms = objective.terms(model) if objective else ()
             self._net = training.train(
                 net,
-                lambda rows: self._inputs(data[rows]),
+                lambda rows: self._tensors.augmented(data[rows]),
                 plan,
-                epochs=self._epochs if epochs is None else epochs,
-                batch_size=self._batch_size if batch_size is None else batch_size,
-                lr=self._lr,
+                epochs=self.options.epochs if epochs is None else epochs,
+                batch_size=self.options.batch_size if batch_size is None else batch_size,
+                lr=self.options.lr,
                 average=self._student,
                 loss=loss,
                 temperature=temperature,
@@ -336,64 +280,17 @@ class TorchLearner:
             for term in terms:
                 term.close()
         if not all(bool(value.isfinite().all()) for value in self._net.state_dict().values()):
-            raise RunError(f"training of {self.name!r} diverged with lr = {self._lr:g}; use a smaller one")
+            raise RunError(f"training of {self.name!r} diverged with lr = {self.options.lr:g}; use a smaller one")
         self._fits += 1
         return self
-
-    def _inputs(self, data: Tensor) -> Tensor:
-        """Augmented float inputs; each depends on its own record only."""
-        x = _floats(data)
-        return self._augmenter(x) if self._augmenter else x
-
-    def _sampler(self, x: Inputs) -> Callable[[int], Tensor]:
-        """n -> augmented inputs of ``n`` random rows of ``x``."""
-        checks.check_inputs(x, self.input_shape, what="an objective's x")
-        data = self._data(x)
-        return lambda n: self._inputs(data[torch.randint(len(data), (n,), device=self.device)])
 
     def _logits(self, net: nn.Module, data: Tensor) -> Tensor:
         net.eval()
         with torch.inference_mode():
-            parts = [net(_floats(part)) for part in torch.split(data, _PREDICT_BATCH[self.device.type])]
+            parts = [net(floats(part)) for part in torch.split(data, _PREDICT_BATCH[self.device.type])]
             return torch.cat(parts) if parts else torch.zeros(0, self._outputs, device=self.device)
 
     def _trained(self) -> nn.Module:
         if self._net is None:
             raise RunError(f"learner {self.name!r} has not been trained: call fit, distill, semi_supervise or load")
         return self._net
-
-    def _data(self, x: Inputs) -> Tensor:
-        """Images stay uint8 until a batch needs them: a quarter of the memory."""
-        tensor = self._tensor(x if x.dtype == np.uint8 else x.astype(np.float32, copy=False))
-        if len(self.input_shape) == 2:
-            return tensor.unsqueeze(1)
-        return tensor.permute(0, 3, 1, 2) if len(self.input_shape) == 3 else tensor
-
-    def _tensor(self, array: Inputs) -> Tensor:
-        # a copy: torch refuses to share read-only memory maps quietly
-        return torch.from_numpy(np.array(array)).to(self.device)
-
-
-def _floats(data: Tensor) -> Tensor:
-    return data.float().div_(255) if data.dtype == torch.uint8 else data
-
-
-def _pseudo_labels(logits: Tensor) -> Tensor:
-    """One-hot rows (n, C) where the aligned probabilities reach the threshold, zero rows elsewhere."""
-    p = logits.softmax(1)
-    p = p / p.mean(0).clamp_min(1e-6)
-    p = p / p.sum(1, keepdim=True)
-    top, label = p.max(1)
-    return F.one_hot(label, p.shape[1]).float() * (top >= PSEUDO_LABEL_THRESHOLD)[:, None]
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise SettingsError(f"device is {name!r}, but must be cpu, cuda or cuda:N") from error
-    if device.type not in ("cpu", "cuda"):
-        raise SettingsError(f"device is {name!r}, but must be cpu, cuda or cuda:N")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise SettingsError(f"device is {name!r}, but torch sees {torch.cuda.device_count()} CUDA devices; use cpu")
-    return device

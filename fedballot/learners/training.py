@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD
 from fedballot.learners.terms import Step, Term
 
 AVERAGING = 0.99
@@ -29,11 +30,26 @@ class Epoch(NamedTuple):
 Plan = Callable[[int, nn.Module], Epoch]
 
 
+def always(targets: Tensor) -> Plan:
+    """Every epoch on all rows."""
+    epoch = Epoch(torch.arange(len(targets), device=targets.device), targets)
+    return lambda number, best: epoch
+
+
+def pseudo_labels(logits: Tensor) -> Tensor:
+    """One-hot rows (n, C) where the aligned probabilities reach the threshold, zero rows elsewhere."""
+    p = logits.softmax(1)
+    p = p / p.mean(0).clamp_min(1e-6)
+    p = p / p.sum(1, keepdim=True)
+    top, label = p.max(1)
+    return F.one_hot(label, p.shape[1]).float() * (top >= PSEUDO_LABEL_THRESHOLD)[:, None]
+
+
 def binary(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean cross-entropy of each label by itself; targets below 0 are unknown and do not count."""
-    known = (targets >= 0).float()
+    mask = (targets >= 0).float()
     losses = F.binary_cross_entropy_with_logits(logits, targets.clamp_min(0), reduction="none")
-    return (losses * known).sum() / known.sum().clamp_min(1)
+    return (losses * mask).sum() / mask.sum().clamp_min(1)
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -160,18 +176,16 @@ def gradients(net: nn.Module, x: Tensor, labels: Tensor) -> Tensor:
     """
     weights = list(net.parameters())
     trained = [w for w in weights if w.requires_grad]
-    found = torch.zeros(len(x), sum(w.numel() for w in weights), device=x.device)
+    out = torch.zeros(len(x), sum(w.numel() for w in weights), device=x.device)
     one = torch.empty(1, *x.shape[1:], dtype=x.dtype, device=x.device)
     with torch.backends.cudnn.flags(enabled=True, deterministic=True):
         for row in range(len(x)):
             one.copy_(x[row : row + 1])
             loss = F.cross_entropy(net(one), labels[row : row + 1])
             parts = iter(torch.autograd.grad(loss, trained, materialize_grads=True))
-            torch.cat(
-                [(next(parts) if w.requires_grad else w.detach() * 0).reshape(-1) for w in weights], out=found[row]
-            )
-    found[~found.isfinite().all(dim=1)] = 0
-    return found
+            torch.cat([(next(parts) if w.requires_grad else w.detach() * 0).reshape(-1) for w in weights], out=out[row])
+    out[~out.isfinite().all(dim=1)] = 0
+    return out
 
 
 def remembers(net: nn.Module, shape: tuple[int, ...], device: torch.device) -> bool:
@@ -180,8 +194,8 @@ def remembers(net: nn.Module, shape: tuple[int, ...], device: torch.device) -> b
     Tried on made-up inputs of that shape, the same for everybody, so that the answer tells nothing of private ones.
     """
     one, other = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0)).to(device)
-    found = gradients(net, torch.stack([one, other, one]), torch.zeros(3, dtype=torch.int64, device=device))
-    return not torch.equal(found[0], found[2])
+    three = gradients(net, torch.stack([one, other, one]), torch.zeros(3, dtype=torch.int64, device=device))
+    return not torch.equal(three[0], three[2])
 
 
 def sgd_steps(
@@ -203,8 +217,8 @@ def sgd_steps(
     """
     net.eval()
     for rows in batches:
-        found = gradients(net, inputs(data[rows]), labels[rows])
-        step = torch.from_numpy(np.asarray(combine(found.cpu().numpy()), dtype=np.float32)).to(data.device)
+        per_record = gradients(net, inputs(data[rows]), labels[rows])
+        step = torch.from_numpy(np.asarray(combine(per_record.cpu().numpy()), dtype=np.float32)).to(data.device)
         with torch.no_grad():
             nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(net.parameters()) - lr * step, net.parameters())
 

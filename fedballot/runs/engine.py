@@ -18,8 +18,8 @@ from fedballot.core.setting import names_of
 from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.own import SITES
 from fedballot.datasets.spec import FederationSpec
-from fedballot.learners.extractors import SIMCLR
-from fedballot.learners.registry import LEARNERS, make_learner
+from fedballot.learners import steps
+from fedballot.learners.registry import get_learner, make_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.runs.recorder import Recorder
@@ -37,9 +37,11 @@ def federated_data(settings: CommonSettings) -> FederatedData:
     return build(federation_spec(settings))
 
 
-def needs_torch(names: Sequence[str]) -> bool:
-    """Whether any of these learners is a torch one."""
-    return any(LEARNERS[name].needs_torch if name in LEARNERS else not name.startswith("sklearn.") for name in names)
+def needs_torch(settings: CommonSettings, names: Sequence[str]) -> bool:
+    """Whether any of these learners, or an extractor of the settings, is torch's."""
+    return any(get_learner(name).needs_torch for name in names) or any(
+        steps.needs_torch(chain) for chain in settings.of_kind("extractor") if chain
+    )
 
 
 def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
@@ -60,20 +62,19 @@ def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
             epochs=1,
             batch_size=1,
             lr=1e-3,
-            role="teacher",
             multi_label=data.multi_label,
         )
 
 
 def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
-    """``cpu`` or ``cuda``: what `device` means on this machine for these learners; torch is imported only for its own.
+    """``cpu`` or ``cuda``: what `device` means here for these learners; torch is imported only for its own.
 
     Raises
     ------
     SettingsError
         If cuda is asked for and there is none.
     """
-    if settings.device == "cpu" or not needs_torch(names) or importlib.util.find_spec("torch") is None:
+    if settings.device == "cpu" or not needs_torch(settings, names) or importlib.util.find_spec("torch") is None:
         return "cpu"
     import torch
 
@@ -89,12 +90,6 @@ def trained_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
     return server_models(settings) if method.single_client else client_models(settings)
 
 
-def torch_extractors(settings: CommonSettings) -> tuple[str, ...]:
-    """Feature extractors named by the settings that need torch: modules by import path, and pretrained ones."""
-    firsts = (chain.partition("+")[0] for chain in settings.of_kind("extractor"))
-    return tuple(first for first in firsts if ":" in first or first.startswith(SIMCLR))
-
-
 @lru_cache(maxsize=1)
 def prepare_worker(with_torch: bool) -> None:
     """Once per worker process: one torch thread, since the workers share the cores."""
@@ -107,8 +102,8 @@ def prepare_worker(with_torch: bool) -> None:
 def make_client(method_name: str, settings: CommonSettings, clients_root: Path, client_id: int) -> BallotClient[Any]:
     """The client of this number in an experiment on one machine."""
     method = get_method(method_name)
-    models = (*trained_models(method, settings), *torch_extractors(settings))
-    prepare_worker(needs_torch(models))
+    models = trained_models(method, settings)
+    prepare_worker(needs_torch(settings, models))
     workspace = Workspace(
         client_id=client_id,
         settings=settings,
@@ -159,7 +154,7 @@ def make_server(
     strategy = method.strategy(
         settings,
         data=data,
-        device=resolve_device(settings, (*server_models(settings), *torch_extractors(settings))),
+        device=resolve_device(settings, server_models(settings)),
         nodes=method.nodes(settings),
         fingerprint=data.public_fingerprint,
         request_id=folder.request,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
-from fedballot.learners.extractors import split_steps
+from fedballot.learners.steps import split_steps
 from fedballot.privacy.accounting import papers
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism
 from fedballot.privacy.mechanisms.heads import Head, PrivateHead

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
-from fedballot.learners.extractors import split_steps
+from fedballot.learners.steps import split_steps
 from fedballot.privacy.guarantee import ADJACENCY, Guarantee
 from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes

@@ -20,8 +20,8 @@ from fedballot.clients.frozen import PublicFeatures, new_extractor, public_featu
 from fedballot.clients.weights import Floats
 from fedballot.distillation.aggregation import weighted_average
 from fedballot.distillation.certainty import score
-from fedballot.learners.extractors import SIMCLR
 from fedballot.learners.flat import flatten
+from fedballot.learners.steps import SIMCLR
 from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer, Arrays

@@ -88,7 +88,6 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
             seed=seed_of(settings.seed, Stream.SHARED_MODEL, stream),
             device=self.device,
             **self.training,
-            role="teacher",
         )
 
     @property

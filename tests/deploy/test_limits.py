@@ -37,6 +37,7 @@ from fedballot.settings.parts import CommonSettings, LocalTraining
 from fedballot.settings.voting import KnnSettings, PateSettings
 from fedballot.settings.weights_private import DpFedavgSettings
 from tests.deploy.harness import edit, write_data
+from tests.packages import install
 
 READERS = {"client", "server", "machine", "site"}
 OWN = {"dataset", "public_dataset", "clients", "client_models"}  # what a site's file says itself
@@ -113,6 +114,7 @@ def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone()
         ("public_dataset", None, "site"),
         ("client_models", None, "site"),
         ("server_model", None, "server"),
+        ("partition", None, "server"),
         ("graph_features", "extractor", "server"),
         ("server_features", "extractor", "server"),
         ("private_classes", (), "client"),
@@ -261,6 +263,40 @@ def test_a_module_that_is_listed_is_imported(tmp_path: Path, planted: str) -> No
     assert "this site allows planted_module:factory only" in ask_knn(site, values, extractor="auto")["detail"]
 
 
+@pytest.fixture
+def named(tmp_path: Path, planted: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same under a name that an installed package adds."""
+    entries = f"[fedballot.extractors]\ntheirs = {planted}\n[fedballot.partitions]\ntheirs = {planted}\n"
+    install(tmp_path / "installed", {}, entries, patch=monkeypatch)
+    return "theirs"
+
+
+def test_a_name_that_a_package_adds_is_imported_only_if_the_site_s_file_lists_it(tmp_path: Path, named: str) -> None:
+    site, values = knn_site(tmp_path)
+    assert "extractor='theirs'; this site allows auto, none" in ask_knn(site, values, extractor=named)["detail"]
+    assert not (tmp_path / "imported").exists()
+    edit(site.path, extractors=["theirs+l2"])
+    assert "this site allows theirs+l2 only" in ask_knn(site, values, extractor=named)["detail"]
+    assert not (tmp_path / "imported").exists()
+    pytest.importorskip("torch")
+    assert ask_knn(site, values, extractor="theirs + l2")["refused"] == ""
+    assert (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize("partition", ["theirs", "planted_module:factory", "no_such_package:deal"])
+def test_a_partition_that_the_server_names_is_never_imported_at_a_site(
+    tmp_path: Path, named: str, partition: str
+) -> None:
+    site, values = knn_site(tmp_path)
+    assert ask_knn(site, values, extractor="none", partition=partition)["refused"] == ""
+    assert not (tmp_path / "imported").exists()
+
+
+def test_what_is_listed_but_not_installed_is_refused_when_the_site_s_file_is_read(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"allowed\.extractors holds 'theirs': unknown extractor step 'theirs'"):
+        knn_site(tmp_path, extractors=["theirs"])
+
+
 def test_the_order_and_the_blanks_of_steps_are_no_way_round(tmp_path: Path) -> None:
     site = new_site(tmp_path / "site", extractors=["hog + pca", "simclr-resnet8"])
     assert site.allowed.extractors == ("hog+pca", "simclr-resnet8")
@@ -271,7 +307,7 @@ def test_the_order_and_the_blanks_of_steps_are_no_way_round(tmp_path: Path) -> N
 @pytest.mark.parametrize("method", **METHOD)
 def test_no_other_name_that_the_server_sets_reaches_the_site(site: Site, method: Method) -> None:
     """What the server and its machine read stands at its default; model and source are the site's own."""
-    names = {"client_models", "server_model", "graph_features", "server_features"}
+    names = {"client_models", "server_model", "graph_features", "server_features", "partition"}
     own = {field.name for field in dataclasses.fields(method.settings)}
     hostile: dict[str, Any] = dict.fromkeys(names & own, "planted_module:factory")
     hostile |= {"alpha": 7, "device": "cuda", "workers": 9}

@@ -46,7 +46,7 @@ def train(name: str) -> None:
     x = np.random.default_rng(0).random((100_000, 20), dtype=np.float32)
     y = np.arange(100_000) % 3
     learner = make_learner(
-        name, n_classes=3, input_shape=(20,), seed=0, epochs=10**9, batch_size=32, lr=1e-9, role="teacher"
+        name, n_classes=3, input_shape=(20,), seed=0, epochs=10**9, batch_size=32, lr=1e-9, role="client"
     )
     learner.fit(x, y)
 
@@ -64,7 +64,7 @@ def swallow() -> None:
 def test_a_training_that_takes_too_long_ends(where: Callable[..., None], name: str) -> None:
     if name == "mlp-torch":
         pytest.importorskip("torch")
-        make_learner(name, n_classes=3, input_shape=(20,), seed=0, epochs=1, batch_size=1, lr=1, role="teacher")
+        make_learner(name, n_classes=3, input_shape=(20,), seed=0, epochs=1, batch_size=1, lr=1)
 
     def work() -> None:
         with time_limit(0.5):

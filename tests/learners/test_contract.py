@@ -25,7 +25,7 @@ PAIR = [name for name in ("cnn-small", "random-forest") if name in NAMES]
 
 def make(name, **changes):
     settings = {"n_classes": 10, "input_shape": (16, 16), "seed": 1, "epochs": 1, "batch_size": 32, "lr": 5e-3}
-    return make_learner(name, **settings | {"role": "teacher"} | changes)
+    return make_learner(name, **settings | changes)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -133,10 +133,15 @@ def test_modules_that_cannot_be_used_are_named(module, attribute, words):
         make_extractor(f"{module}:{attribute}", input_shape=(6, 6))
 
 
-def test_missing_torch_is_said(monkeypatch):
+def test_missing_torch_is_said(tmp_path, monkeypatch):
+    (tmp_path / "torchless.py").write_text("import torch\n")
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(SettingsError, match=r"fedballot\[torch\].*hog"):
-        make_extractor("own:factory", input_shape=(6, 6))
+    for name in ("math:sqrt", "simclr-resnet8"):
+        with pytest.raises(SettingsError, match=r"fedballot\[torch\].*hog"):
+            make_extractor(name, input_shape=(8, 8))
+    with pytest.raises(SettingsError, match=r"needs 'torch', which is missing: pip install 'fedballot\[torch\]'"):
+        make_extractor("torchless:factory", input_shape=(6, 6))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +152,7 @@ def test_missing_torch_is_said(monkeypatch):
         ("deskew", (5,), "grey images"),
         ("hog", (5,), "takes images"),
         ("pca+hog", (8, 8), "must come first"),
-        ("pca+own:factory", (8, 8), "first 'package.module:factory'"),
+        ("pca+own:factory", (8, 8), "first 'package.module:NAME'"),
         ("", (8, 8), "unknown extractor step"),
     ],
 )

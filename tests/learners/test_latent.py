@@ -18,7 +18,7 @@ from fedballot.learners.terms import Step
 
 def learner(name="mlp-torch", **over):
     asked = {"n_classes": 3, "input_shape": (8, 8), "seed": 0, "epochs": 3, "batch_size": 16, "lr": 3e-3}
-    return make_learner(name, **{**asked, "role": "teacher", **over})
+    return make_learner(name, **{**asked, **over})
 
 
 def data(n=60, classes=3):

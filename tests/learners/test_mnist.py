@@ -42,11 +42,11 @@ def test_student_outgrows_wrong_labels_by_self_training(digits):
 
 
 @pytest.mark.slow
-def test_teacher_abstains_on_digits_that_it_does_not_hold(digits):
+def test_a_client_abstains_on_digits_that_it_does_not_hold(digits):
     x, y = digits
     held = np.flatnonzero(y < 6)[:600]
-    teacher = make("cnn-small", "teacher", 12).fit(x[held], y[held], objective=Abstain(x[3000:4000]))
-    logits = teacher.predict_logits(x[4000:])
+    client = make("cnn-small", "client", 12).fit(x[held], y[held], objective=Abstain(x[3000:4000]))
+    logits = client.predict_logits(x[4000:])
     abstains, truth = logits.argmax(1) == 10, y[4000:]
     assert abstains[truth >= 6].mean() > 0.8
     assert abstains[truth < 6].mean() < 0.5

@@ -20,7 +20,7 @@ NAMES = ["logistic-regression", *(["mlp-torch", "linear-torch"] if find_spec("to
 
 def make(name, **changes):
     known = {"n_classes": 5, "input_shape": (20,), "seed": 1, "epochs": 40, "batch_size": 32, "lr": 5e-3}
-    return make_learner(name, **known | {"role": "teacher", "multi_label": True} | changes)
+    return make_learner(name, **known | {"multi_label": True} | changes)
 
 
 def auc(learner) -> float:

@@ -81,7 +81,7 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def learner(name: str = "mlp-torch", **over: Any) -> Learner:
     options = {"n_classes": 3, "input_shape": (8, 8), "seed": 0, "epochs": 10, "batch_size": 16, "lr": 3e-3}
-    return make_learner(name, **{**options, "role": "teacher", **over})
+    return make_learner(name, **{**options, **over})
 
 
 def data(n: int = 90) -> tuple[np.ndarray, IntArray]:

@@ -11,7 +11,7 @@ from fedballot.learners.registry import LEARNERS, make_learner
 
 pytest.importorskip("torch")
 
-GOOD = {"n_classes": 3, "input_shape": (28, 28), "seed": 0, "epochs": 1, "batch_size": 8, "lr": 1e-3, "role": "teacher"}
+GOOD = {"n_classes": 3, "input_shape": (28, 28), "seed": 0, "epochs": 1, "batch_size": 8, "lr": 1e-3}
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ GOOD = {"n_classes": 3, "input_shape": (28, 28), "seed": 0, "epochs": 1, "batch_
         ({"batch_size": 0}, "batch_size is 0"),
         ({"lr": 0.0}, "lr is 0"),
         ({"lr": float("nan")}, "lr is nan"),
-        ({"role": "judge"}, "teacher, student"),
+        ({"role": "judge"}, "client, student"),
         ({"input_shape": (20,)}, "20 features"),
         ({"device": "abacus"}, "cpu, cuda"),
         ({"device": "meta"}, "cpu, cuda"),
@@ -47,13 +47,15 @@ def test_too_small_images_are_refused_before_training():
     [
         ("cn-small", "did you mean 'cnn-small'"),
         ("xyz", "Known: cnn-small"),
-        ("sklearn.nowhere:Thing", "cannot be made"),
+        ("sklearn.nowhere:Thing", "there is no module 'sklearn.nowhere'"),
         ("sklearn.linear_model:Ridge", "no classifier"),
         ("sklearn.ensemble:VotingClassifier", "cannot be made"),
         ("sklearn.semi_supervised:SelfTrainingClassifier", "cannot be made"),
         ("no_such_package:net", "cannot be imported.*PYTHONPATH"),
         ("json:no_such_name", "cannot be imported"),
         ("math:sqrt", "cannot be built"),
+        ("math:pi", "is of type float; expected a LearnerInfo, a class with fit and predict, or a function"),
+        ("sklearn:linear model", "expected 'package.module:NAME'"),
         ("builtins:dict", "must return a torch.nn.Module"),
     ],
 )

@@ -22,7 +22,7 @@ from fedballot.privacy.noise.samplers import grid_sensitivity
 
 
 def learner(name="mlp-torch", shape=(8, 8), **over):
-    asked = {"n_classes": 4, "seed": 0, "epochs": 3, "batch_size": 16, "lr": 3e-3, "role": "teacher", **over}
+    asked = {"n_classes": 4, "seed": 0, "epochs": 3, "batch_size": 16, "lr": 3e-3, **over}
     return make_learner(name, input_shape=shape, **asked)
 
 

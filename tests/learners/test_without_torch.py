@@ -9,8 +9,7 @@ from pathlib import Path
 from fedballot.datasets.sources import load
 from fedballot.learners.registry import make_learner
 digits = load("digits").train
-learner = make_learner("random-forest", n_classes=10, input_shape=(8, 8), seed=0, epochs=1, batch_size=8, lr=.1,
-                       role="teacher")
+learner = make_learner("random-forest", n_classes=10, input_shape=(8, 8), seed=0, epochs=1, batch_size=8, lr=.1)
 learner.fit(digits.x[:200], digits.y[:200])
 learner.save(Path(sys.argv[1]))
 learner.load(Path(sys.argv[1]))

@@ -13,7 +13,7 @@ from PIL import Image
 
 from fedballot.core.errors import DataError
 from fedballot.datasets import cache
-from fedballot.datasets.checks import check_lengths, checked_x
+from fedballot.datasets.checks import check_lengths, checked_numbers, checked_x
 from fedballot.datasets.examples import Array, Examples, Source
 from fedballot.datasets.multilabel import checked_labels, is_multi_label, read_yeast
 from fedballot.datasets.readers import chest, torchvision_sets
@@ -87,13 +87,8 @@ def _labels(arrays: dict[str, Array], part: str, classes: tuple[str, ...], name:
     if is_multi_label(y) and y.shape[1] == len(classes):
         check_lengths(len(arrays[f"x_{part}"]), len(y), where)
         return checked_labels(y, where)
-    if y.ndim != 1 or y.dtype.kind not in "iu":
-        raise DataError(f"{where}: dtype {y.dtype} and shape {y.shape}; expected integers, shape (n,)")
     check_lengths(len(arrays[f"x_{part}"]), len(y), where)
-    bad = np.flatnonzero((y < 0) | (y >= len(classes)))
-    if len(bad):
-        raise DataError(f"{where}: row {bad[0]} is {y[bad[0]]}; expected 0 to {len(classes) - 1}")
-    return y.astype(np.int64)
+    return checked_numbers(y, len(classes), where)
 
 
 def _sklearn_digits() -> dict[str, Array]:

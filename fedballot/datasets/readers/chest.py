@@ -41,8 +41,8 @@ def read_nih(path: Path) -> dict[str, Array]:
     images = {image.name: image for image in path.parent.rglob("*.png")}
 
     def labels(row: dict[str, str]) -> list[int]:
-        found = row["Finding Labels"].split("|")
-        return [int(name in found) if name in NIH else -1 for name in FINDINGS]
+        findings = row["Finding Labels"].split("|")
+        return [int(name in findings) if name in NIH else -1 for name in FINDINGS]
 
     return _read(path, "Image Index", ("Finding Labels",), lambda name: images.get(name, path.parent / name), labels)
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from fedballot.core import plugins
 from fedballot.core.errors import DataError, FedballotError
 from fedballot.core.files import with_home
 from fedballot.datasets.checks import encode
 from fedballot.datasets.examples import Examples, Indices, Source
+from fedballot.datasets.readers import foreign
 from fedballot.datasets.readers.folders import read_folder
 from fedballot.datasets.readers.leaf import read_leaf
 from fedballot.datasets.readers.npz import read_npz
@@ -29,7 +31,9 @@ KINDS = f"{', '.join(READERS)} file, image folder, folder of LEAF's JSON files, 
 def looks_like_path(name: str) -> bool:
     """True if `name` is meant as a path or pattern rather than as a built-in name."""
     path = with_home(name)
-    return bool(name) and (len(path.parts) > 1 or path.suffix in READERS or glob.has_magic(name) or path.exists())
+    if not name or len(path.parts) > 1 or path.suffix in READERS or glob.has_magic(name) or path.exists():
+        return bool(name)
+    return ":" not in name and path.suffix != "" and plugins.find(path.suffix, foreign.GROUP) is not None
 
 
 def load_path(name: str) -> Source:
@@ -47,10 +51,10 @@ def load_path(name: str) -> Source:
         return _assemble(str(path.resolve()), [path], [read_raw(path)], one_client_each=False)
     if not glob.has_magic(name):
         raise DataError(f"{path}: no such file or folder; expected a {KINDS}")
-    paths = [Path(found) for found in sorted(glob.glob(str(path), recursive=True))]
+    paths = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]
     if not paths:
         raise DataError(f"{path}: no file matches this pattern; expected at least one")
-    return _assemble(str(path), paths, [read_raw(found) for found in paths], one_client_each=True)
+    return _assemble(str(path), paths, [read_raw(each) for each in paths], one_client_each=True)
 
 
 def read_raw(path: Path, person: str = "") -> Raw:
@@ -77,9 +81,10 @@ def _read(path: Path, person: str) -> Raw:
         return _WITH_PERSONS[path.suffix.lower()](path, person)
     if path.is_dir():
         return read_leaf(path) if any(path.glob("*.json")) else read_folder(path)
-    if path.suffix.lower() not in READERS:
+    read = READERS.get(path.suffix.lower()) or foreign.reader_of(path.suffix.lower())
+    if read is None:
         raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected a {KINDS}")
-    return READERS[path.suffix.lower()](path)
+    return read(path)
 
 
 def _assemble(name: str, paths: list[Path], raws: list[Raw], one_client_each: bool) -> Source:

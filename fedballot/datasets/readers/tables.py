@@ -67,8 +67,10 @@ def _parse(reader: Any, path: Path, person: str) -> Raw:
 
 def _feature_columns(header: Sequence[str], path: Path, person: str) -> tuple[str, ...]:
     if "label" not in header:
-        found = ", ".join(header[:8]) or "nothing"
-        raise DataError(f"{path}: no column 'label' in the header ({found}); expected a comma-separated header with it")
+        columns = ", ".join(header[:8]) or "nothing"
+        raise DataError(
+            f"{path}: no column 'label' in the header ({columns}); expected a comma-separated header with it"
+        )
     if person and person not in header:
         raise DataError(f"{path}: no column {person!r} with the persons in the header ({', '.join(header[:8])})")
     for name in header:

@@ -22,7 +22,7 @@ def test_every_scheme_deals_everything_out_and_follows_the_seed(scheme: str) -> 
 @pytest.mark.parametrize(
     ("scheme", "n_clients", "changed", "message"),
     [
-        ("IID", 4, {}, "partition: 'IID'; expected one of iid"),
+        ("IID", 4, {}, "unknown partition 'IID'. Known: iid, dirichlet"),
         ("iid", 0, {}, "clients: 0"),
         ("iid", 4, {"min_size": -1}, "min_size: -1"),
         ("iid", 4, {"min_size": 51}, "client 0 has 50 of 200 .*min_size=51"),
