@@ -144,7 +144,7 @@ def _print_plan(plan: "Plan", title: str, clients: int, *, budgeted: bool) -> No
     full = "votes" if noisy.k is None else f"full votes of {noisy.k} neighbours"
     colluding = f", {noisy.colluders} of which may collude" if noisy.colluders else ""
     rows = [
-        ["clients", f"{numbers.count(clients)}; at least {numbers.count(noisy.contributors)} must answer{colluding}"],
+        ["clients", f"{numbers.count(clients)}; at least {numbers.count(noisy.min_clients)} must answer{colluding}"],
         [
             "votes",
             f"at most {numbers.count(noisy.max_votes)} of each client, on {numbers.count(noisy.queries)} queries",

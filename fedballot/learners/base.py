@@ -16,7 +16,6 @@ Progress = Callable[[int, int], None]
 Combine = Callable[[NDArray[np.float32]], NDArray[np.floating]]
 Loss = Literal["cross-entropy", "mae", "l2", "binary"]
 
-PSEUDO_LABEL_THRESHOLD = 0.8
 WEIGHT_LEARNERS = (
     "cnn-small",
     "cnn-gn",

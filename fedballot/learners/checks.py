@@ -12,6 +12,7 @@ IntArray = NDArray[np.int64]
 Inputs = NDArray[Any]
 
 CONFIDENT_SHARE = 0.8
+PSEUDO_LABEL_THRESHOLD = 0.8
 
 
 def check_inputs(x: Inputs, input_shape: tuple[int, ...], *, what: str = "x") -> None:

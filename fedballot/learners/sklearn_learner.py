@@ -14,8 +14,8 @@ from sklearn.utils.validation import has_fit_parameter
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import write_atomic
 from fedballot.learners import checks, skops_io, storage
-from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD, Loss, Progress
-from fedballot.learners.checks import FloatArray, Inputs, IntArray
+from fedballot.learners.base import Loss, Progress
+from fedballot.learners.checks import PSEUDO_LABEL_THRESHOLD, FloatArray, Inputs, IntArray
 from fedballot.learners.estimators import fit_estimator
 from fedballot.learners.objectives import Objective, name_of
 from fedballot.learners.options import LearnerOptions

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedballot.learners.base import PSEUDO_LABEL_THRESHOLD
+from fedballot.learners.checks import PSEUDO_LABEL_THRESHOLD
 from fedballot.learners.terms import Step, Term
 
 AVERAGING = 0.99

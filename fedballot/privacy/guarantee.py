@@ -43,30 +43,31 @@ class Trust:
     Parameters
     ----------
     kind : {"self", "trusted aggregator", "secure aggregation"}
-    m_min : int, optional
+    min_clients : int, optional
         Secure aggregation only: contributions below which the sum is not opened.
-    t : int
-        Secure aggregation only: contributors that may collude with the server.
+    colluders : int
+        Secure aggregation only: clients that may collude with the server.
     """
 
     kind: TrustKind
-    m_min: int | None = None
-    t: int = 0
+    min_clients: int | None = None
+    colluders: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(TrustKind):
             raise SettingsError(f"trust = {self.kind!r}: allowed are {', '.join(get_args(TrustKind))}.")
         if self.kind == "secure aggregation":
-            if self.m_min is None or not 0 <= self.t < self.m_min:
+            if self.min_clients is None or not 0 <= self.colluders < self.min_clients:
                 raise SettingsError(
-                    f"trust: secure aggregation needs 0 <= t < m_min, got m_min = {self.m_min}, t = {self.t}."
+                    f"trust: secure aggregation needs 0 <= colluders < min_clients, got colluders = {self.colluders}, "
+                    f"min_clients = {self.min_clients}."
                 )
-        elif self.m_min is not None or self.t:
-            raise SettingsError(f"trust = {self.kind!r} takes no m_min and no t; leave them out.")
+        elif self.min_clients is not None or self.colluders:
+            raise SettingsError(f"trust = {self.kind!r} takes no min_clients and no colluders; leave them out.")
 
     def __str__(self) -> str:
         if self.kind == "secure aggregation":
-            return f"secure aggregation (m_min={self.m_min}, t={self.t})"
+            return f"secure aggregation (min_clients={self.min_clients}, colluders={self.colluders})"
         return self.kind
 
 
@@ -74,9 +75,9 @@ SELF = Trust("self")
 TRUSTED_AGGREGATOR = Trust("trusted aggregator")
 
 
-def secure_aggregation(m_min: int, t: int = 0) -> Trust:
-    """Trust in secure aggregation with at least `m_min` contributors, at most `t` of them colluding."""
-    return Trust("secure aggregation", m_min, t)
+def secure_aggregation(min_clients: int, colluders: int = 0) -> Trust:
+    """Trust in secure aggregation in which at least `min_clients` answer, at most `colluders` of them colluding."""
+    return Trust("secure aggregation", min_clients, colluders)
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class Guarantee:
             "self": "nobody but the client itself has to be trusted",
             "trusted aggregator": "the aggregator must be trusted to add up the answers and show only the sum",
             "secure aggregation": "the answers are added under encryption, with at least "
-            f"{self.trust.m_min} arriving and at most {self.trust.t} of their senders colluding",
+            f"{self.trust.min_clients} arriving and at most {self.trust.colluders} of their senders colluding",
         }[self.trust.kind]
         many = self.unit == "person"
         worlds = _WORLDS[self.adjacency].format(

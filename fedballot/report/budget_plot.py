@@ -26,7 +26,7 @@ def planning_figure(plan: Plan) -> Figure:
     """
     noisy = plan.noisy
     ours, paper = plan.row(plan.unit, "exact"), plan.row(plan.unit, "mironov")
-    scale = noisy.contributors / noisy.sigma  # with noise in proportion to the clients, their number follows sigma
+    scale = noisy.min_clients / noisy.sigma  # with noise in proportion to the clients, their number follows sigma
     less = numbers.percent(paper.saved, 0)
     panels = (
         (

@@ -122,7 +122,7 @@ def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
         classes=classes,
         features=settings.landmarks,
         signed=False,
-        contributors=settings.min_clients,
+        min_clients=settings.min_clients,
         colluders=settings.colluders,
     )
 

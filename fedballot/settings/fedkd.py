@@ -130,7 +130,7 @@ def mechanism(settings: FedkdDpSettings, n_classes: int) -> NoisyLogits:
         queries=settings.query_count,
         classes=n_classes,
         bound=settings.logit_bound,
-        contributors=settings.min_clients,
+        min_clients=settings.min_clients,
         colluders=settings.colluders,
     )
 

@@ -219,7 +219,7 @@ def mechanism(settings: VotingSettings) -> NoisyVotes | None:
         NoisyVotes if settings.sigma else NoisyVotes.solve,
         queries=settings.query_count,
         max_votes=settings.max_votes,
-        contributors=settings.min_clients,
+        min_clients=settings.min_clients,
         colluders=settings.colluders,
         k=settings.votes_per_query,
     )

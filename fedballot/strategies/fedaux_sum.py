@@ -28,6 +28,6 @@ class FedauxfdpSumStrategy(SummedStrategy[FedauxfdpSumSettings], SumsStrategy[Fe
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
         """Soft labels from the sum, every share that came having its noise in it; then a student."""
         noisy = self.noisy
-        more = arrived / (noisy.contributors - noisy.colluders)
+        more = arrived / (noisy.min_clients - noisy.colluders)
         sums = noisy.read(total)[None]
         return self.distill(self.weighed(sums, more * noisy.count_variance, more * noisy.variance))

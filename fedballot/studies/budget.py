@@ -106,7 +106,7 @@ class Plan:
         return {
             "queries": noisy.queries,
             "max_votes": noisy.max_votes,
-            "contributors": noisy.contributors,
+            "min_clients": noisy.min_clients,
             "colluders": noisy.colluders,
             "delta": self.delta,
             "unit": self.unit,
@@ -165,7 +165,7 @@ def largest_rho(target: float, delta: float, route: Route) -> float:
 def _row(noisy: NoisyVotes, delta: float, unit: Unit, route: Route, target: float) -> Row:
     shape = {"queries": noisy.queries, "max_votes": noisy.max_votes}
     least = NoisyVotes.solve(
-        target, delta, **shape, contributors=noisy.contributors, colluders=noisy.colluders, k=noisy.k, unit=unit
+        target, delta, **shape, min_clients=noisy.min_clients, colluders=noisy.colluders, k=noisy.k, unit=unit
     ).sigma
     if route == "exact":
         sigma = least
@@ -227,17 +227,17 @@ def votes_curve(plan: Plan) -> Curve:
 def clients_curve(plan: Plan) -> Curve:
     """Return epsilon against the number of clients, with noise in proportion to it: the tally is equally clear."""
     noisy = plan.noisy
-    counts = np.unique(np.geomspace(max(1.0, noisy.contributors / _SPAN), noisy.contributors * _SPAN, _POINTS).round())
+    counts = np.unique(np.geomspace(max(1.0, noisy.min_clients / _SPAN), noisy.min_clients * _SPAN, _POINTS).round())
     many = [
         _try(
             noisy,
-            sigma=noisy.sigma * float(count) / noisy.contributors,
-            contributors=int(count),
-            colluders=noisy.colluders * int(count) // noisy.contributors,
+            sigma=noisy.sigma * float(count) / noisy.min_clients,
+            min_clients=int(count),
+            colluders=noisy.colluders * int(count) // noisy.min_clients,
         )
         for count in counts
     ]
-    return _curve(plan, noisy.contributors, counts, many)
+    return _curve(plan, noisy.min_clients, counts, many)
 
 
 def _try(noisy: NoisyVotes, **changes: Any) -> NoisyVotes | None:

@@ -220,7 +220,7 @@ def _printed(guarantees, capsys) -> tuple[str, str]:
 
 
 def test_a_result_is_told_with_the_worlds_and_warnings_of_its_guarantees(capsys):
-    votes = NoisyVotes(queries=500, max_votes=275, sigma=25.0, contributors=100)
+    votes = NoisyVotes(queries=500, max_votes=275, sigma=25.0, min_clients=100)
     out, err = _printed(votes.guarantees(1e-3, clients=100, records=3500, largest=35)[1::-1], capsys)
     assert "changes the probability of any event" in out and "plus 0.001 (delta)" in out
     assert "(replace-one)" in out and "(zero-out)" in out and "nobody" not in out
@@ -229,7 +229,7 @@ def test_a_result_is_told_with_the_worlds_and_warnings_of_its_guarantees(capsys)
 
 
 def test_a_result_without_a_guarantee_is_told_to_protect_nobody(capsys):
-    votes = NoisyVotes(queries=500, max_votes=275, sigma=25.0, contributors=100)
+    votes = NoisyVotes(queries=500, max_votes=275, sigma=25.0, min_clients=100)
     bare = [replace(one, status="none", epsilon=math.inf) for one in votes.guarantees(1e-3)[:2]]
     out, err = _printed(bare, capsys)
     assert out.count("nobody") == 2 and "(zero-out)" not in out and "put in another" not in out

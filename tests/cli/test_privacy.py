@@ -94,7 +94,7 @@ def test_budget_solves_the_noise_of_a_preset(call, tmp_path) -> None:
     code, out, _ = call("budget", "pate-fl", "--preset", "pate-mnist-noniid", "--json", "--out", picture)
     found = json.loads(out)
     assert code == 0 and found["fits"]
-    assert (found["queries"], found["max_votes"], found["contributors"]) == (3000, 1650, 100)
+    assert (found["queries"], found["max_votes"], found["min_clients"]) == (3000, 1650, 100)
     assert found["sigma"] == pytest.approx(31.565, abs=0.001)
     saved = {(row["unit"], row["route"]): row["saved"] for row in found["rows"]}
     assert saved["client", "mironov"] == pytest.approx(0.209, abs=0.001)
@@ -123,7 +123,7 @@ def test_budget_says_when_noise_and_epsilon_do_not_fit(call) -> None:
 def test_budget_follows_options_before_presets(call) -> None:
     words = ["--preset", "demo", *sets(clients=50, unit="record", epsilon=1, queries=4000, colluders=5)]
     found = json.loads(call("budget", "pate-fl", *words, "--json")[1])
-    assert (found["clients"], found["contributors"], found["colluders"]) == (50, 45, 5)
+    assert (found["clients"], found["min_clients"], found["colluders"]) == (50, 45, 5)
     assert (found["unit"], found["queries"], found["target_epsilon"]) == ("record", 4000, 1.0)
 
 

@@ -118,7 +118,7 @@ def test_three_supernodes_on_loopback(federation: Any) -> None:
     assert done.returncode == 0, done.stderr
     result = federation.result("masked")
     assert result["settings"]["secure_aggregation"] and result["clients"]["answered"] == 3
-    assert result["guarantees"][0]["trust"] == "secure aggregation (m_min=2, t=0)"
+    assert result["guarantees"][0]["trust"] == "secure aggregation (min_clients=2, colluders=0)"
     assert result["communication"]["messages"] == 30
     assert len(Heads(federation.server.heads).read()) >= 3, "each site has shown a head"
     histogram = np.load(federation.folder / "masked" / "release.npz")["histogram"]

@@ -19,7 +19,7 @@ from fedballot.learners.extractors import make_extractor
 from fedballot.learners.registry import get_learner, make_learner
 from fedballot.learners.steps import chain_name, needs_torch, split_steps
 from fedballot.settings.voting import KnnSettings, PateSettings
-from tests.conftest import SMALL
+from tests.conftest import SMALL, fitting
 from tests.inprocess import run_here
 from tests.packages import install
 
@@ -206,7 +206,7 @@ def test_runs_with_learners_and_extractors_of_a_package(package: Path, tmp_path:
     result = run_here("pate-fl", build(PateSettings, SMALL, {"epsilon": "inf"}, models), tmp_path / "pate")
     assert result["metrics"]["server_accuracy"] > 0.7
     features = {"epsilon": "inf", "k": 7, "extractor": "rows-and-columns"}
-    result = run_here("private-knn-fl", build(KnnSettings, SMALL, features), tmp_path / "knn")
+    result = run_here("private-knn-fl", build(KnnSettings, fitting(KnnSettings, SMALL), features), tmp_path / "knn")
     assert result["metrics"]["server_accuracy"] > 0.7
 
 

@@ -85,7 +85,7 @@ def test_a_scikit_learn_class_by_path():
 
 
 def test_a_torch_module_by_path(tmp_path, monkeypatch):
-    (tmp_path / "their_models.py").write_text(
+    (tmp_path / "their_nets.py").write_text(
         "from torch import nn\n"
         "def tiny(n_classes, input_shape):\n"
         "    h, w = input_shape\n"
@@ -93,10 +93,10 @@ def test_a_torch_module_by_path(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     x = np.random.default_rng(0).integers(0, 256, (12, 28, 28)).astype(np.uint8)
-    learner = make_learner("their_models:tiny", **GOOD).fit(x, np.arange(12) % 3, objective=Abstain(x))
+    learner = make_learner("their_nets:tiny", **GOOD).fit(x, np.arange(12) % 3, objective=Abstain(x))
     assert learner.predict_logits(x).shape == (12, 4)
     learner.save(tmp_path / "model")
-    loaded = make_learner("their_models:tiny", **GOOD).load(tmp_path / "model")
+    loaded = make_learner("their_nets:tiny", **GOOD).load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_logits(x), learner.predict_logits(x))
 
 

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 from fedballot.learners import training  # noqa: E402
 from fedballot.learners.augment import COLOUR, GREY, Augmentation, Augmenter  # noqa: E402
-from fedballot.learners.torch_learner import _pseudo_labels  # noqa: E402
+from fedballot.learners.training import pseudo_labels  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -115,7 +115,7 @@ def test_augmented_images_stay_near_and_in_range(kind):
 def test_pseudo_labels_are_aligned_and_thresholded():
     # class 0 is favoured everywhere: alignment takes the favour off, and rows without an opinion get no label
     logits = torch.tensor([[5.0, 1, 0], [3, 6, 0], [4, 0, 7], [3, 0.9, 0.8]])
-    kept = _pseudo_labels(logits)
+    kept = pseudo_labels(logits)
     assert kept[:3].argmax(1).tolist() == [0, 1, 2]
     assert kept[:3].sum(1).tolist() == [1, 1, 1]
     assert kept[3].sum() == 0

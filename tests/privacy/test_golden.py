@@ -225,7 +225,7 @@ def test_the_vote_mechanism_itself_reports_at_least_the_exact_value(entry: dict[
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e["id"].startswith("fedkd.sound.")], ids=lambda e: e["id"])
 def test_the_logit_mechanism_itself_needs_barely_more_noise(entry: dict[str, Any]) -> None:
     p = entry["parameters"]
-    shape = {"queries": p["Q"], "classes": 10, "bound": 2.0, "contributors": 20}
+    shape = {"queries": p["Q"], "classes": 10, "bound": 2.0, "min_clients": 20}
     sigma = NoisyLogits.solve(p["eps"], p["delta"], **shape).sigma / 2.0
     assert entry["expected"] <= sigma <= entry["expected"] * 1.002
 

@@ -215,7 +215,7 @@ def test_warnings(change: dict[str, object], word: str) -> None:
 def test_dict_is_plain_json() -> None:
     plain = replace(CLIENT, epsilon=math.inf, trust=secure_aggregation(70, 10)).to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert plain["epsilon"] is None and plain["trust"] == "secure aggregation (m_min=70, t=10)"
+    assert plain["epsilon"] is None and plain["trust"] == "secure aggregation (min_clients=70, colluders=10)"
 
 
 def test_like_guarantees_add_up() -> None:

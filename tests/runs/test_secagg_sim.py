@@ -88,7 +88,7 @@ def test_the_tally_is_the_plain_sum_of_those_who_are_in_it(run) -> None:
     assert result["status"] == "done" and result["aggregation"]["secure"]
     clients = result["clients"]
     assert (clients["asked"], clients["answered"], clients["rejected"]) == (6, 5, {"no answer": 1})
-    assert result["guarantees"][0]["trust"] == "secure aggregation (m_min=5, t=0)"
+    assert result["guarantees"][0]["trust"] == "secure aggregation (min_clients=5, colluders=0)"
     print("FIGURES", result["timing"], result["communication"])
 
 

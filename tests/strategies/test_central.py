@@ -48,7 +48,7 @@ class CentralSettings(PateSettings):
     """PATE-FL whose clients trust the server."""
 
     def composition(self, facts: Facts) -> Composition:
-        noisy = NoisyVotes(self.query_count, self.max_votes, self.sigma, contributors=1)
+        noisy = NoisyVotes(self.query_count, self.max_votes, self.sigma, min_clients=1)
         return Composition(
             {"votes": CentralVotes(noisy)},
             "votes, with noise by the server",

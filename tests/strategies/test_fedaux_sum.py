@@ -34,7 +34,7 @@ def test_shares_add_up_to_the_noise_of_one_release():
     rng = np.random.default_rng(0)
     z, y = np.abs(rng.normal(size=(60, 30))), rng.integers(4, size=60)
     z /= np.linalg.norm(z, axis=1, keepdims=True)
-    noisy = ClassSums.solve(0.5, 1e-5, classes=4, features=30, signed=False, contributors=5)
+    noisy = ClassSums.solve(0.5, 1e-5, classes=4, features=30, signed=False, min_clients=5)
     off = [
         noisy.read(sum(noisy.steps(z[i::5], y[i::5], os_noise()) for i in range(5))) - class_sums(z, y, 4)
         for _ in range(20)
@@ -65,7 +65,7 @@ def test_the_server_learns_from_the_sum(secure, tmp_path):
     assert told[0]["epsilon"] == pytest.approx(1.0, rel=1e-2) and told[0]["epsilon"] <= 1.0
     assert [(g["unit"], g["adjacency"], g["status"]) for g in told] == [("record", "replace-one", "proved")] * len(told)
     if secure:
-        assert [g["view"] for g in told] == ["server's view"] and "m_min=4" in str(told[0]["trust"])
+        assert [g["view"] for g in told] == ["server's view"] and "min_clients=4" in str(told[0]["trust"])
     else:  # whoever sees one share by itself knows more
         assert [g["view"] for g in told] == ["output only", "server's view"] and told[1]["epsilon"] > 1.8
     ledger = Ledger(tmp_path / "run" / "clients" / "00000" / "ledger")

@@ -248,7 +248,10 @@ def test_under_masks_the_server_learns_from_the_sum_of_what_the_ledgers_hold(tmp
         np.array_equal(array, kept[node.client_id]) for node in nodes for sent in node.replies for array in sent
     )
     (guarantee,) = server.guarantees()
-    assert (guarantee.view, str(guarantee.trust)) == ("server's view", "secure aggregation (m_min=4, t=0)")
+    assert (guarantee.view, str(guarantee.trust)) == (
+        "server's view",
+        "secure aggregation (min_clients=4, colluders=0)",
+    )
     assert server.outcome()["metrics"]["server_accuracy"] > 0.6  # .75 to .85 seen
     folder = RunFolder.open(tmp_path / "run", "fedkd-dp", settings, resume=False)
     folder.save()

@@ -133,7 +133,7 @@ def test_the_tally_is_the_plain_sum_and_the_trust_is_stated(world: World) -> Non
     done = world.run()
     assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
     first = told(done)[0]
-    assert (first["trust"], first["view"]) == ("secure aggregation (m_min=4, t=0)", "server's view")
+    assert (first["trust"], first["view"]) == ("secure aggregation (min_clients=4, colluders=0)", "server's view")
     # the noise of six came, that of four was agreed and charged
     noisy = mechanism(world.settings)
     assert first["epsilon"] < noisy.epsilon(1e-3, "client") <= 40
@@ -147,7 +147,7 @@ def test_neighbours_are_counted_under_masks_too(world: World) -> None:
     world.settings, world.client = build(KnnSettings, given, {"k": 3, "unit": "record", "epsilon": 40}), KnnClient
     done = world.run()
     assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
-    assert told(done)[0]["trust"] == "secure aggregation (m_min=4, t=0)"
+    assert told(done)[0]["trust"] == "secure aggregation (min_clients=4, colluders=0)"
 
 
 def test_in_the_clear_the_trust_is_another(world: World) -> None:

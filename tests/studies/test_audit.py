@@ -144,7 +144,7 @@ def one_of_two_without_noise(patch: Patch) -> None:
 
 def colluders_forgotten(patch: Patch) -> None:
     def noisy(self, steps, noise):
-        variance = representable_variance(self.sigma / np.sqrt(self.contributors) / self.grid)
+        variance = representable_variance(self.sigma / np.sqrt(self.min_clients) / self.grid)
         return steps + discrete_gaussian(variance, steps.size, noise).reshape(steps.shape)
 
     patch.setattr(NoisyVector, "noisy", noisy)
@@ -152,10 +152,10 @@ def colluders_forgotten(patch: Patch) -> None:
 
 def colluders_forgotten_by_shares_and_costs(patch: Patch) -> None:
     """Noise and accounting agree with each other, and neither with the truth."""
-    share = property(lambda self: representable_variance(self.sigma / np.sqrt(self.contributors) / self.grid))
+    share = property(lambda self: representable_variance(self.sigma / np.sqrt(self.min_clients) / self.grid))
     cost = NoisyVector.cost
     patch.setattr(NoisyVector, "share_variance", share)
-    patch.setattr(NoisyVector, "cost", lambda self: replace(cost(self), shares=self.contributors))
+    patch.setattr(NoisyVector, "cost", lambda self: replace(cost(self), shares=self.min_clients))
 
 
 def half_in_heads(patch: Patch) -> None:

@@ -25,7 +25,7 @@ from fedballot.studies.budget import (
     votes_curve,
 )
 
-MNIST = NoisyVotes.solve(4.3, 1e-3, queries=3000, max_votes=1650, contributors=100)
+MNIST = NoisyVotes.solve(4.3, 1e-3, queries=3000, max_votes=1650, min_clients=100)
 
 
 def test_the_paper_s_mnist_row_needs_a_fifth_less_noise() -> None:
@@ -59,7 +59,7 @@ def test_known_figures_of_one_hundred_clients() -> None:
 )
 def test_every_figure_is_what_the_mechanism_says(target, queries, share, clients, unit) -> None:
     votes = max(1, int(share * queries))
-    noisy = NoisyVotes.solve(target, 1e-4, queries=queries, max_votes=votes, contributors=clients, unit=unit)
+    noisy = NoisyVotes.solve(target, 1e-4, queries=queries, max_votes=votes, min_clients=clients, unit=unit)
     plan = make_plan(noisy, 1e-4, unit, target)
     assert plan.fits
     for row in plan.rows:
@@ -99,7 +99,7 @@ def test_a_target_that_is_missed_says_by_how_much() -> None:
 
 
 def test_integer_shares_have_a_smallest_size() -> None:
-    noisy = NoisyVotes.solve(50.0, 1e-3, queries=100, max_votes=10, contributors=400)
+    noisy = NoisyVotes.solve(50.0, 1e-3, queries=100, max_votes=10, min_clients=400)
     plan = make_plan(noisy, 1e-3, "client", 50.0)
     assert plan.at_smallest_noise and noisy.share_sigma == pytest.approx(2.0)
     assert all(row.sigma >= noisy.sigma * (1 - 1e-9) for row in plan.rows)

@@ -45,11 +45,11 @@ def check_share(share_sigma: float, shares: int) -> None:
     if shares > 1 and share_sigma < SMALLEST_SHARE * (1 - 1e-9):
         raise SettingsError(
             f"noise share of each contributor: sigma = {share_sigma:.4g} is below {SMALLEST_SHARE:g}, where integer "
-            "noise no longer adds up to the noise that is accounted for; use more noise or fewer contributors."
+            "noise no longer adds up to the noise that is accounted for; use more noise or fewer clients."
         )
 
 
-def shares_that_came(arrived: int | None, contributors: int, colluders: int) -> int:
+def shares_that_came(arrived: int | None, min_clients: int, colluders: int) -> int:
     """Return how many secret noise shares are in a sum of `arrived` clients (None: those agreed on).
 
     Raises
@@ -57,9 +57,9 @@ def shares_that_came(arrived: int | None, contributors: int, colluders: int) -> 
     SettingsError
         If fewer arrived than were agreed on.
     """
-    if arrived is not None and arrived < contributors:
-        raise SettingsError(f"arrived = {arrived}: a sum of fewer than {contributors} clients must not be opened.")
-    return (arrived or contributors) - colluders
+    if arrived is not None and arrived < min_clients:
+        raise SettingsError(f"arrived = {arrived}: a sum of fewer than {min_clients} clients must not be opened.")
+    return (arrived or min_clients) - colluders
 
 
 def epsilon_unit_shifts(delta: float, coordinates: int, share_sigma: float, shares: int = 1) -> float:

@@ -39,6 +39,26 @@ def smallest(fits: Callable[[float], bool], low: float, high: float, rel: float 
     return high
 
 
+def smallest_from(fits: Callable[[float], bool], low: float, rel: float = 1e-9) -> float:
+    """Return the smallest x >= low with fits(x), for a predicate that stays true once true, where low is nearly right.
+
+    Examples
+    --------
+    >>> f"{smallest_from(lambda x: x * x >= 2, 1.41):.6f}"
+    '1.414214'
+    """
+    if fits(low):
+        return low
+    step = 1e-7
+    while not fits(low * (1 + step)):
+        step *= 4
+    high, low = low * (1 + step), low * (1 + step / 4) if step > 1e-7 else low
+    while high > low * (1 + rel):
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
 def crossing(value: Callable[[float], float], target: float, low: float, high: float, rel: float = 1e-3) -> float:
     """Return x in [low, high] with target * (1 - rel) <= value(x) <= target, for a `value` that falls with x.
 

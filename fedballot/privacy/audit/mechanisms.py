@@ -127,7 +127,7 @@ def audit_logits(noisy: NoisyLogits, delta: float, noise: NoiseSource, runs: int
     def seen(answered: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Sums of the first logit; one client answers with all of the bound there, or leaves the query blank."""
         release = replace(many, queries=len(answered))
-        answers = np.zeros((noisy.contributors - noisy.colluders, len(answered), 2))
+        answers = np.zeros((noisy.min_clients - noisy.colluders, len(answered), 2))
         answers[0, answered, 0] = noisy.bound
         steps = np.sum([release.release(one, noise) for one in answers], axis=0)
         return np.asarray(steps[:, 0] * release.mechanism.grid, dtype=np.float64)
@@ -149,7 +149,7 @@ def audit_class_sums(noisy: ClassSums, delta: float, noise: NoiseSource, runs: i
     def seen(labels: NDArray[np.integer]) -> NDArray[np.float64]:
         """Half the difference of both classes' sums along each record: 1/2 for label 1, -1/2 for label 0, and noise."""
         steps = many.steps(records, labels, noise)
-        for _ in range(many.contributors - many.colluders - 1):
+        for _ in range(many.min_clients - many.colluders - 1):
             steps = steps + many.steps(nobody, labels[:0], noise)
         sums = many.read(steps)[:, 1:]
         return np.asarray((sums[1] - sums[0]) / 2, dtype=np.float64)
@@ -197,7 +197,7 @@ def _coins(count: int, noise: NoiseSource) -> NDArray[np.bool_]:
 
 
 def _with_queries(noisy: NoisyVotes, queries: int) -> NoisyVotes:
-    return NoisyVotes(queries, queries, noisy.ballot * noisy.sigma, noisy.contributors, noisy.colluders)
+    return NoisyVotes(queries, queries, noisy.ballot * noisy.sigma, noisy.min_clients, noisy.colluders)
 
 
 def _sum_of_shares(noisy: NoisyVotes, votes: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Ballots of a client from its scores: at most so many, its most confident ones."""
+"""Ballots of a client: at most so many, its most confident ones; and what a row of votes may hold."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,3 +41,39 @@ def limit_votes(scores: NDArray[np.floating], max_votes: int, n_classes: int) ->
     votes = np.zeros((len(scores), n_classes), dtype=np.int8)
     votes[kept, best[kept]] = 1
     return votes
+
+
+def check_votes(votes: NDArray[np.integer], queries: int, max_votes: int, k: int | None) -> None:
+    """Refuse what is no client's answer to `queries` public queries.
+
+    Parameters
+    ----------
+    votes : ndarray of int, shape (queries, C)
+        One-hot rows and blank rows; for kNN, counts that add up to k in every row, or to the same fewer.
+    queries, max_votes : int
+    k : int or None
+        Number of neighbours, for kNN.
+
+    Raises
+    ------
+    DataError
+        If a row is neither blank nor a ballot, or there are more than `max_votes` ballots.
+    """
+    if votes.ndim != 2 or len(votes) != queries or not np.issubdtype(votes.dtype, np.integer):
+        raise DataError(f"votes: expected integers of shape ({queries}, classes), got {votes.dtype} {votes.shape}.")
+    totals = votes.sum(axis=1, dtype=np.int64)
+    fits = (totals == 0) | (totals == 1) if k is None else (totals == totals[0]) & (totals <= k)
+    bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~fits)
+    if len(bad):
+        sums = (
+            "1, or to 0 for no answer."
+            if k is None
+            else f"{k}, or all rows to the same number below; to 0 for a client without records."
+        )
+        raise DataError(
+            f"votes: row {bad[0]} adds up to {totals[bad[0]]}; "
+            f"a row must hold non-negative counts that add up to {sums}"
+        )
+    cast = int(np.count_nonzero(totals))
+    if cast > max_votes:
+        raise DataError(f"votes: {cast} rows are answered, max_votes allows {max_votes}; see limit_votes.")

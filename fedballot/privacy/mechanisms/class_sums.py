@@ -48,8 +48,8 @@ class ClassSums:
         Noise on each coordinate of the release, in units of a record's vector.
     signed : bool
         Whether embeddings may have negative coordinates.
-    contributors, colluders : int
-        As in `NoisyVector`, where only the sum over clients is opened: contributors - colluders shares of the noise
+    min_clients, colluders : int
+        As in `NoisyVector`, where only the sum over clients is opened: min_clients - colluders shares of the noise
         are sure to be in it and secret. With 1 and 0 a client's release has all its noise itself.
     """
 
@@ -57,7 +57,7 @@ class ClassSums:
     features: int
     sigma: float
     signed: bool = True
-    contributors: int = 1
+    min_clients: int = 1
     colluders: int = 0
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class ClassSums:
         classes: int,
         features: int,
         signed: bool = True,
-        contributors: int = 1,
+        min_clients: int = 1,
         colluders: int = 0,
     ) -> "ClassSums":
         """Return the mechanism with the smallest sigma whose epsilon is at most the target."""
@@ -83,16 +83,16 @@ class ClassSums:
             delta,
             sensitivity=SENSITIVITY,
             coordinates=classes * (1 + features),
-            contributors=contributors,
+            min_clients=min_clients,
             colluders=colluders,
         )
-        return cls(classes, features, found.sigma, signed, contributors, colluders)
+        return cls(classes, features, found.sigma, signed, min_clients, colluders)
 
     @property
     def mechanism(self) -> NoisyVector:
         """The noisy release of all blocks."""
         coordinates = self.classes * (1 + self.features)
-        return NoisyVector(SENSITIVITY, coordinates, self.sigma, self.contributors, self.colluders)
+        return NoisyVector(SENSITIVITY, coordinates, self.sigma, self.min_clients, self.colluders)
 
     @property
     def share(self) -> float:
@@ -189,7 +189,7 @@ class ClassSums:
         `arrived`: how many shares of noise are in the opened sum. `records`, `largest`: how many records all clients
         hold, and the largest of them. None where that is not known.
         """
-        came = shares_that_came(arrived, self.contributors, self.colluders)
+        came = shares_that_came(arrived, self.min_clients, self.colluders)
         found = Guarantee(
             mechanism="class counts and sums of all clients, with Gaussian noise of which each adds a share",
             unit="record",
@@ -197,7 +197,7 @@ class ClassSums:
             epsilon=replace(self.cost(), shares=came).epsilon(delta),
             delta=delta,
             view="server's view" if secure else "output only",
-            trust=secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR,
+            trust=secure_aggregation(self.min_clients, self.colluders) if secure else TRUSTED_AGGREGATOR,
             status="seeded" if seeded else "proved",
             accountant="exact (sum of discrete Gaussians)",
             n=records,

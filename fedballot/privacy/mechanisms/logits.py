@@ -39,7 +39,7 @@ class NoisyLogits(Mechanism):
         B, public.
     sigma : float
         Standard deviation of the noise on the sum, in logits.
-    contributors, colluders : int
+    min_clients, colluders : int
         As in `NoisyVotes`.
     """
 
@@ -47,7 +47,7 @@ class NoisyLogits(Mechanism):
     classes: int
     bound: float
     sigma: float
-    contributors: int
+    min_clients: int
     colluders: int = 0
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class NoisyLogits(Mechanism):
     def mechanism(self) -> NoisyVector:
         """The noisy vector that is released."""
         cells = self.queries * self.classes
-        return NoisyVector(self.sensitivity, cells, self.sigma, self.contributors, self.colluders)
+        return NoisyVector(self.sensitivity, cells, self.sigma, self.min_clients, self.colluders)
 
     @property
     def sensitivity(self) -> float:
@@ -95,8 +95,8 @@ class NoisyLogits(Mechanism):
             protected as its client is: nothing bounds how far one training record moves a logit.
         """
         status: Status = "seeded" if seeded else "proved"
-        came = shares_that_came(arrived, self.contributors, self.colluders)
-        more = f", with the noise of {arrived} clients" if came > self.contributors - self.colluders else ""
+        came = shares_that_came(arrived, self.min_clients, self.colluders)
+        more = f", with the noise of {arrived} clients" if came > self.min_clients - self.colluders else ""
         found = [
             Guarantee(
                 mechanism=f"noisy sum of logits, each row cut to norm {self.bound:g}",
@@ -105,7 +105,7 @@ class NoisyLogits(Mechanism):
                 epsilon=replace(self.cost(), shares=came).epsilon(delta),
                 delta=delta,
                 view="server's view" if secure else "output only",
-                trust=secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR,
+                trust=secure_aggregation(self.min_clients, self.colluders) if secure else TRUSTED_AGGREGATOR,
                 status=status,
                 accountant="exact (sum of discrete Gaussians)",
                 n=clients,
@@ -142,7 +142,7 @@ class NoisyLogits(Mechanism):
         queries: int,
         classes: int,
         bound: float,
-        contributors: int,
+        min_clients: int,
         colluders: int = 0,
     ) -> "NoisyLogits":
         """Return the mechanism with the smallest sigma whose epsilon is at most the target."""
@@ -151,10 +151,10 @@ class NoisyLogits(Mechanism):
             delta,
             sensitivity=bound * math.sqrt(queries),
             coordinates=queries * classes,
-            contributors=contributors,
+            min_clients=min_clients,
             colluders=colluders,
         )
-        return cls(queries, classes, bound, found.sigma, contributors, colluders)
+        return cls(queries, classes, bound, found.sigma, min_clients, colluders)
 
     def release(self, logits: NDArray[np.floating], noise: NoiseSource) -> NDArray[np.int64]:
         """Clip one client's logits, shape (Q, C), and add its noise share; in steps of `mechanism.grid`."""

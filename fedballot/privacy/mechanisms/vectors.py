@@ -37,8 +37,8 @@ class NoisyVector:
     coordinates : int
     sigma : float
         Standard deviation of the noise on the sum, in the units of the values.
-    contributors, colluders : int
-        As in `NoisyVotes`: contributors - colluders shares are sure to be in the sum and secret.
+    min_clients, colluders : int
+        As in `NoisyVotes`: min_clients - colluders shares are sure to be in the sum and secret.
 
     Raises
     ------
@@ -49,7 +49,7 @@ class NoisyVector:
     sensitivity: float
     coordinates: int
     sigma: float
-    contributors: int = 1
+    min_clients: int = 1
     colluders: int = 0
 
     def __post_init__(self) -> None:
@@ -57,11 +57,11 @@ class NoisyVector:
         gaussian.check_positive("sigma", self.sigma)
         if self.coordinates < 1:
             raise SettingsError(f"coordinates = {self.coordinates}: must be at least 1.")
-        if not 0 <= self.colluders < self.contributors:
+        if not 0 <= self.colluders < self.min_clients:
             raise SettingsError(
-                f"colluders = {self.colluders}: must be at least 0 and below contributors, {self.contributors}."
+                f"colluders = {self.colluders}: must be at least 0 and below min_clients, {self.min_clients}."
             )
-        discrete.check_share(math.sqrt(self.share_variance), self.contributors - self.colluders)
+        discrete.check_share(math.sqrt(self.share_variance), self.min_clients - self.colluders)
 
     @property
     def grid(self) -> float:
@@ -71,7 +71,7 @@ class NoisyVector:
     @property
     def share_variance(self) -> Fraction:
         """Parameter of each contributor's discrete Gaussian, in squared grid steps."""
-        return representable_variance(self.sigma / math.sqrt(self.contributors - self.colluders) / self.grid)
+        return representable_variance(self.sigma / math.sqrt(self.min_clients - self.colluders) / self.grid)
 
     @property
     def largest(self) -> int:
@@ -90,7 +90,7 @@ class NoisyVector:
             sensitivity=grid_sensitivity(self.sensitivity if reach is None else reach, self.grid, self.coordinates),
             coordinates=self.coordinates,
             share_sigma=math.sqrt(self.share_variance),
-            shares=self.contributors - self.colluders,
+            shares=self.min_clients - self.colluders,
         )
 
     def epsilon(self, delta: float) -> float:
@@ -105,14 +105,14 @@ class NoisyVector:
         *,
         sensitivity: float,
         coordinates: int,
-        contributors: int = 1,
+        min_clients: int = 1,
         colluders: int = 0,
     ) -> "NoisyVector":
         """Return the mechanism with the smallest sigma whose epsilon is at most the target."""
         gaussian.check_positive("epsilon", epsilon)
 
         def at(sigma: float) -> "NoisyVector":
-            return cls(sensitivity, coordinates, sigma, contributors, colluders)
+            return cls(sensitivity, coordinates, sigma, min_clients, colluders)
 
         low = gaussian.sigma(sensitivity, epsilon, delta)
         return at(accounting.smallest(lambda sigma: at(sigma).epsilon(delta) <= epsilon, low, 2 * low))
@@ -129,7 +129,7 @@ class NoisyVector:
         Returns
         -------
         ndarray of int64, same shape
-            Grid steps: add up the contributors' arrays, then multiply by `grid`.
+            Grid steps: add up the clients' arrays, then multiply by `grid`.
         """
         values = np.asarray(values)
         if values.size != self.coordinates:

@@ -11,9 +11,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fedballot.core.errors import DataError, SettingsError
+from fedballot.core.errors import SettingsError
 from fedballot.privacy.accounting import IntegerCost, check_records, discrete, gaussian, shares_that_came
 from fedballot.privacy.accounting.papers import votes_rho
+from fedballot.privacy.accounting.search import smallest_from
 from fedballot.privacy.guarantee import (
     SELF,
     TRUSTED_AGGREGATOR,
@@ -24,6 +25,7 @@ from fedballot.privacy.guarantee import (
     secure_aggregation,
 )
 from fedballot.privacy.mechanism import Mechanism
+from fedballot.privacy.mechanisms.ballots import check_votes
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.privacy.noise.samplers import discrete_gaussian, largest_draw, representable_variance
 
@@ -41,10 +43,10 @@ class NoisyVotes(Mechanism):
     sigma : float
         Standard deviation of the noise on the *sum*, per query and class, in ballots (one ballot = one client's full
         vote on one query; for kNN, k neighbours make one ballot).
-    contributors : int
+    min_clients : int
         Clients whose answers are guaranteed to be in the sum; a run with fewer must be aborted.
     colluders : int
-        Contributors that may take their own noise off again.
+        Clients that may take their own noise off again.
     k : int, optional
         Private-kNN-FL: public number of neighbours of each client; votes are then counts that add up to k for every
         query, or to n for a client with n < k records, so that replacing a record moves one count by one at most
@@ -59,7 +61,7 @@ class NoisyVotes(Mechanism):
     queries: int
     max_votes: int
     sigma: float
-    contributors: int
+    min_clients: int
     colluders: int = 0
     k: int | None = None
 
@@ -68,9 +70,9 @@ class NoisyVotes(Mechanism):
             raise SettingsError(
                 f"max_votes = {self.max_votes}: must lie between 1 and the number of queries, {self.queries}."
             )
-        if not 0 <= self.colluders < self.contributors:
+        if not 0 <= self.colluders < self.min_clients:
             raise SettingsError(
-                f"colluders = {self.colluders}: must be at least 0 and below contributors, {self.contributors}."
+                f"colluders = {self.colluders}: must be at least 0 and below min_clients, {self.min_clients}."
             )
         if self.k is not None and not (self.k >= 1 and self.max_votes == self.queries):
             raise SettingsError(
@@ -83,7 +85,7 @@ class NoisyVotes(Mechanism):
     @property
     def honest(self) -> int:
         """Number of noise shares that are sure to be in the sum and unknown to the adversary."""
-        return self.contributors - self.colluders
+        return self.min_clients - self.colluders
 
     @property
     def ballot(self) -> int:
@@ -178,7 +180,7 @@ class NoisyVotes(Mechanism):
         secure : bool
             Whether the sum is formed by secure aggregation, so that the server sees nothing but the sum.
         arrived : int, optional
-            Clients whose noise is in the sum: at least `contributors`, and with more the epsilon of the sum is smaller.
+            Clients whose noise is in the sum: at least `min_clients`, and with more the epsilon of the sum is smaller.
         seeded : bool
             Whether any noise came from a seed.
         clients, records, largest : int, optional
@@ -196,10 +198,10 @@ class NoisyVotes(Mechanism):
         claim: Status = "seeded" if seeded else "paper's claim"
         name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
         releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each client"
-        came = shares_that_came(arrived, self.contributors, self.colluders)
+        came = shares_that_came(arrived, self.min_clients, self.colluders)
         if came > self.honest:
             releases += f", with the noise of {arrived} clients"
-        trust = secure_aggregation(self.contributors, self.colluders) if secure else TRUSTED_AGGREGATOR
+        trust = secure_aggregation(self.min_clients, self.colluders) if secure else TRUSTED_AGGREGATOR
         client = Guarantee(
             mechanism=name,
             unit="client",
@@ -220,49 +222,26 @@ class NoisyVotes(Mechanism):
             epsilon=replace(self.cost("record"), shares=came).epsilon(delta),
             n=records,
         )
-        found = [client, record]
+        mine = "one client's own noisy votes"
+        alone = replace(client, adjacency="replace-one", view="server's view", trust=SELF, mechanism=mine)
+        statements = [client, record]
         if not secure:
-            found.append(
-                replace(
-                    client,
-                    adjacency="replace-one",
-                    epsilon=self.cost_alone().epsilon(delta),
-                    view="server's view",
-                    trust=SELF,
-                    mechanism="one client's own noisy votes",
-                )
-            )
+            statements.append(replace(alone, epsilon=self.cost_alone().epsilon(delta)))
             if self.k is not None:
-                found.append(
-                    replace(found[-1], unit="record", epsilon=self.cost_alone("record").epsilon(delta), n=largest)
-                )
+                epsilon = self.cost_alone("record").epsilon(delta)
+                statements.append(replace(alone, unit="record", epsilon=epsilon, n=largest))
         for exact in (client, record):
             rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
-            found.append(
-                replace(
-                    exact,
-                    epsilon=gaussian.epsilon_rdp(rho, delta),
-                    status=claim,
-                    accountant="Renyi DP, Theorem 3 of the paper, improved conversion",
-                )
-            )
+            epsilon, paper = gaussian.epsilon_rdp(rho, delta), "Renyi DP, Theorem 3 of the paper, improved conversion"
+            statements.append(replace(exact, epsilon=epsilon, status=claim, accountant=paper))
         if records_per_person is not None:
             words = f"{releases}; {all_records(records_per_person)}"
-            theirs = replace(self.cost("person", records_per_person), shares=came)
-            person = replace(record, unit="person", n=None, composition=words, epsilon=theirs.epsilon(delta))
-            found.append(person)
+            epsilon = replace(self.cost("person", records_per_person), shares=came).epsilon(delta)
+            statements.append(replace(record, unit="person", n=None, composition=words, epsilon=epsilon))
             if not secure:
-                alone = self.cost_alone("person", records_per_person)
-                found.append(
-                    replace(
-                        person,
-                        epsilon=alone.epsilon(delta),
-                        view="server's view",
-                        trust=SELF,
-                        mechanism="one client's own noisy votes",
-                    )
-                )
-        return found
+                epsilon = self.cost_alone("person", records_per_person).epsilon(delta)
+                statements.append(replace(alone, unit="person", n=None, composition=words, epsilon=epsilon))
+        return statements
 
     @classmethod
     def solve(
@@ -272,7 +251,7 @@ class NoisyVotes(Mechanism):
         *,
         queries: int,
         max_votes: int,
-        contributors: int,
+        min_clients: int,
         colluders: int = 0,
         k: int | None = None,
         unit: Unit = "client",
@@ -287,7 +266,7 @@ class NoisyVotes(Mechanism):
             is taken, and epsilon comes out smaller than asked.
         """
         gaussian.check_positive("epsilon", epsilon)
-        start = cls(queries, max_votes, 1e6 * math.sqrt(contributors), contributors, colluders, k)
+        start = cls(queries, max_votes, 1e6 * math.sqrt(min_clients), min_clients, colluders, k)
         low = gaussian.sigma(start.sensitivity(unit, records_per_person), epsilon, delta)
         if start.honest > 1:
             low = max(low, discrete.SMALLEST_SHARE * math.sqrt(start.honest) / start.ballot)
@@ -295,16 +274,7 @@ class NoisyVotes(Mechanism):
         def fits(sigma: float) -> bool:
             return replace(start, sigma=sigma).epsilon(delta, unit, records_per_person) <= epsilon
 
-        if fits(low):
-            return replace(start, sigma=low)
-        step = 1e-7
-        while not fits(low * (1 + step)):
-            step *= 4
-        high, low = low * (1 + step), low * (1 + step / 4) if step > 1e-7 else low
-        while high > low * (1 + 1e-9):
-            middle = (low + high) / 2
-            low, high = (low, middle) if fits(middle) else (middle, high)
-        return replace(start, sigma=high)
+        return replace(start, sigma=smallest_from(fits, low))
 
     def release(self, votes: NDArray[np.integer], noise: NoiseSource) -> NDArray[np.int32]:
         """Add one client's noise share to its votes.
@@ -325,27 +295,6 @@ class NoisyVotes(Mechanism):
             If a row is neither blank nor a ballot, or there are more than `max_votes` ballots.
         """
         votes = np.asarray(votes)
-        if votes.ndim != 2 or len(votes) != self.queries or not np.issubdtype(votes.dtype, np.integer):
-            raise DataError(
-                f"votes: expected integers of shape ({self.queries}, classes), got {votes.dtype} {votes.shape}."
-            )
-        totals = votes.sum(axis=1, dtype=np.int64)
-        if self.k is None:
-            fits = (totals == 0) | (totals == 1)
-        else:
-            fits = (totals == totals[0]) & (totals <= self.k)
-        bad = np.flatnonzero((votes.min(axis=1, initial=0) < 0) | ~fits)
-        if len(bad):
-            raise DataError(
-                f"votes: row {bad[0]} adds up to {totals[bad[0]]}; a row must hold non-negative counts that add up to "
-                + (
-                    "1, or to 0 for no answer."
-                    if self.k is None
-                    else f"{self.k}, or all rows to the same number below; to 0 for a client without records."
-                )
-            )
-        cast = int(np.count_nonzero(totals))
-        if cast > self.max_votes:
-            raise DataError(f"votes: {cast} rows are answered, max_votes allows {self.max_votes}; see limit_votes.")
+        check_votes(votes, self.queries, self.max_votes, self.k)
         share = discrete_gaussian(self.share_variance, votes.size, noise)
         return (votes + share.reshape(votes.shape)).astype(np.int32)

@@ -70,7 +70,7 @@ def _class_sums(desk: Desk, part: str, claim: float, clients: int) -> list[Findi
     def scores(side: int) -> Floats:
         """One release: how far each record's pair of classes leans to the second of them; 1 apart between the sides."""
         total, data = np.zeros(shape), made_up([world(side), *others], pool, classes)
-        for client_id in range(vector.contributors - vector.colluders):
+        for client_id in range(vector.min_clients - vector.colluders):
             answer = desk.ask(settings, data, [points], client_id)
             if summed:
                 total += noisy.read(Integers(shape).read(answer).astype(np.int64)) * noisy.scale

@@ -28,7 +28,7 @@ def logits(desk: Desk, part: str, claim: float) -> list[Finding]:
     """One client's logits on a query, far beyond the bound, in the sum of all, or none; a colluder's share is known."""
     bound, classes = 0.02, 3
     one = NoisyLogits.solve(
-        claim, DELTA, queries=1, classes=classes, bound=bound, contributors=CLIENTS, colluders=COLLUDERS
+        claim, DELTA, queries=1, classes=classes, bound=bound, min_clients=CLIENTS, colluders=COLLUDERS
     )
     settings = desk.settings(
         clients=CLIENTS,

@@ -26,7 +26,7 @@ from fedballot.wire.codec import Integers
 @client_audit(NoisyVotes, "votes")
 def votes(desk: Desk, part: str, claim: float) -> list[Finding]:
     """One client's vote on a query in the tally, or none; a colluder's share is known."""
-    one = NoisyVotes.solve(claim, DELTA, queries=1, max_votes=1, contributors=CLIENTS, colluders=COLLUDERS)
+    one = NoisyVotes.solve(claim, DELTA, queries=1, max_votes=1, min_clients=CLIENTS, colluders=COLLUDERS)
     settings = desk.settings(
         clients=CLIENTS,
         min_clients=CLIENTS,

@@ -169,7 +169,7 @@ def test_the_crossing_of_a_costly_value(value, exact, calls):
 
 
 def test_integer_noise_on_any_shifts_adds_up_to_one_release_that_moves_further() -> None:
-    vector = NoisyVector(1.0, 50, 3.0, contributors=4)
+    vector = NoisyVector(1.0, 50, 3.0, min_clients=4)
     twice = epsilon([vector.cost()] * 2, 1e-5)
     assert twice == pytest.approx(gaussian.epsilon(math.sqrt(2) / 3, 1e-5), rel=3e-3) and twice > vector.epsilon(1e-5)
 

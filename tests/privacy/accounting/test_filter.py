@@ -106,12 +106,12 @@ def test_one_sample_costs_what_it_says_to_the_last_digit(mass: float) -> None:
 
 
 def test_a_first_release_may_use_the_whole_budget_by_its_own_formula_and_nothing_after_it() -> None:
-    votes = NoisyVotes.solve(2.0, DELTA, queries=50, max_votes=50, contributors=5)
+    votes = NoisyVotes.solve(2.0, DELTA, queries=50, max_votes=50, min_clients=5)
     rule = Filter(2.0, DELTA, "exact")
     assert rule.fits([votes.cost()]) and rule.spent([votes.cost()]) == votes.epsilon(DELTA)
     tiny = GaussianCost(1e-9)
     assert not rule.fits([votes.cost(), tiny]) and not rule.fits([tiny, votes.cost()])
-    half = NoisyVotes.solve(1.0, DELTA, queries=50, max_votes=50, contributors=5).cost()
+    half = NoisyVotes.solve(1.0, DELTA, queries=50, max_votes=50, min_clients=5).cost()
     assert rule.fits([half, tiny]) and rule.spent([half, tiny]) >= rule.spent([half])
 
 

@@ -16,7 +16,7 @@ from fedballot.privacy.noise.randomness import seeded_noise
 from tests.faults import each_fault
 
 DELTA = 1e-5
-VOTES = votes.NoisyVotes.solve(1.0, DELTA, queries=1, max_votes=1, contributors=3)
+VOTES = votes.NoisyVotes.solve(1.0, DELTA, queries=1, max_votes=1, min_clients=3)
 HEAD = PrivateHead.solve(1.0, DELTA, records=2000, features=2, classes=2, lam=0.01)
 
 
@@ -43,13 +43,13 @@ def test_faulty_votes_are_caught(monkeypatch: pytest.MonkeyPatch, fault, caught:
 
 SUMS = {
     "logits": lambda noise: audit_logits(
-        NoisyLogits.solve(1.0, DELTA, queries=1, classes=2, bound=2.0, contributors=3), DELTA, noise, 8000
+        NoisyLogits.solve(1.0, DELTA, queries=1, classes=2, bound=2.0, min_clients=3), DELTA, noise, 8000
     ),
     "class sums": lambda noise: audit_class_sums(
         ClassSums.solve(1.0, DELTA, classes=2, features=400), DELTA, noise, 8000
     ),
     "class sums of three": lambda noise: audit_class_sums(
-        ClassSums.solve(1.0, DELTA, classes=2, features=400, signed=False, contributors=3), DELTA, noise, 8000
+        ClassSums.solve(1.0, DELTA, classes=2, features=400, signed=False, min_clients=3), DELTA, noise, 8000
     ),
 }
 

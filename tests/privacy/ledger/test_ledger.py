@@ -139,7 +139,7 @@ def test_overspending_is_refused_before_anything_is_drawn(ledger: Ledger) -> Non
 
 
 def test_a_release_solved_for_the_budget_fits_it_exactly(tmp_path: Path) -> None:
-    noisy = NoisyVotes.solve(4.3, 1e-3, queries=300, max_votes=165, contributors=100)
+    noisy = NoisyVotes.solve(4.3, 1e-3, queries=300, max_votes=165, min_clients=100)
     ledger = Ledger(tmp_path, Account("a", "d", "client", "zero-out", 4.3, 1e-3))
     votes = np.zeros((300, 10), int)
     ledger.release(

@@ -134,7 +134,7 @@ def test_a_record_that_rounding_has_made_longer_than_1_counts_as_one_of_norm_1()
 def test_the_shares_that_are_sure_and_secret_make_up_the_whole_noise():
     rng = np.random.default_rng(3)
     z, y = unit(rng, 40, 30), rng.integers(50, size=40)
-    mechanism = ClassSums(50, 30, 0.7, contributors=6, colluders=3)
+    mechanism = ClassSums(50, 30, 0.7, min_clients=6, colluders=3)
     assert mechanism.cost().shares == 3
     off = sum(mechanism.steps(z, y, os_noise()) for _ in range(3)) * mechanism.mechanism.grid
     off -= 3 * class_sums(z, y, 50) * scale(30, True)
@@ -144,7 +144,7 @@ def test_the_shares_that_are_sure_and_secret_make_up_the_whole_noise():
 
 
 def test_the_statements_count_secret_shares_only():
-    mechanism = ClassSums(5, 30, 20.0, contributors=6, colluders=2)
+    mechanism = ClassSums(5, 30, 20.0, min_clients=6, colluders=2)
     total, alone = mechanism.guarantees(1e-5, secure=False)
     assert total.epsilon == mechanism.cost().epsilon(1e-5)
     assert alone.epsilon == replace(mechanism.cost(), shares=1).epsilon(1e-5) > 1.9 * total.epsilon

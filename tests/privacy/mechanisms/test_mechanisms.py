@@ -102,14 +102,14 @@ def test_nfdp_refuses(bad: tuple[int, int, bool]) -> None:
 
 @pytest.mark.parametrize("target", [0.1, 1.0, 8.0])
 def test_vector_noise_is_barely_above_the_continuous_optimum(target: float) -> None:
-    found = NoisyVector.solve(target, 1e-5, sensitivity=3.0, coordinates=2000, contributors=20, colluders=5)
+    found = NoisyVector.solve(target, 1e-5, sensitivity=3.0, coordinates=2000, min_clients=20, colluders=5)
     assert found.epsilon(1e-5) <= target
     best = gaussian.sigma(3.0, target, 1e-5)
     assert best <= found.sigma <= best * 1.002
 
 
 def test_vector_release_has_the_declared_noise() -> None:
-    mechanism = NoisyVector(1.0, 5000, 0.7, contributors=4)
+    mechanism = NoisyVector(1.0, 5000, 0.7, min_clients=4)
     values = np.random.default_rng(0).normal(size=(50, 100))
     released = sum(mechanism.release(values, os_noise()) for _ in range(4)) * mechanism.grid
     assert variance_p_value(released - 4 * values, 0.49) > 1e-8
@@ -134,7 +134,7 @@ def test_no_client_moves_the_logit_sum_further_than_its_sensitivity(seed: int) -
 
 
 def test_logits_release_and_solve() -> None:
-    mechanism = NoisyLogits.solve(8.0, 1e-5, queries=1000, classes=10, bound=1.5, contributors=20)
+    mechanism = NoisyLogits.solve(8.0, 1e-5, queries=1000, classes=10, bound=1.5, min_clients=20)
     assert mechanism.sigma / 1.5 == pytest.approx(18.98, rel=2e-3)
     released = mechanism.release(np.zeros((1000, 10)), os_noise()) * mechanism.mechanism.grid
     assert variance_p_value(released, mechanism.sigma**2 / 20) > 1e-8
@@ -179,7 +179,7 @@ def test_subsampled_release() -> None:
 
 
 def test_the_shares_that_are_sure_and_secret_make_up_the_whole_noise_of_a_vector() -> None:
-    mechanism = NoisyVector(1.0, 3000, 0.7, contributors=6, colluders=3)
+    mechanism = NoisyVector(1.0, 3000, 0.7, min_clients=6, colluders=3)
     cost = mechanism.cost()
     assert cost.shares == 3 and cost.share_sigma**2 * 3 * mechanism.grid**2 == pytest.approx(0.49, rel=1e-6)
     assert cost.share_sigma**2 * 3 * mechanism.grid**2 >= 0.49 * (1 - 1e-12)

@@ -62,7 +62,7 @@ def test_votes_of_a_person_cost_what_those_of_a_record_do_unless_neighbours_vote
     values = [knn.epsilon(DELTA, "person", b) for b in (1, 2, 4, 5, 6)]
     assert values == sorted(values) and values[3] == values[4]
     solved = NoisyVotes.solve(
-        2.0, DELTA, queries=30, max_votes=30, contributors=4, k=5, unit="person", records_per_person=3
+        2.0, DELTA, queries=30, max_votes=30, min_clients=4, k=5, unit="person", records_per_person=3
     )
     assert 1.99 < solved.epsilon(DELTA, "person", 3) <= 2.0 < solved.epsilon(DELTA, "person", 4)
 
@@ -206,7 +206,7 @@ def test_logits_of_a_person_are_those_of_the_client_turned_round() -> None:
 @pytest.mark.parametrize("secure", [True, False])
 def test_guarantees_for_a_person_come_last_and_say_how_many_records(secure: bool) -> None:
     votes = NoisyVotes(30, 30, 9.0, 4, k=5)
-    for mechanism in (votes, NoisyLogits(10, 4, 1.0, 20.0, 5), ClassSums(3, 2, 5.0, contributors=4)):
+    for mechanism in (votes, NoisyLogits(10, 4, 1.0, 20.0, 5), ClassSums(3, 2, 5.0, min_clients=4)):
         without = mechanism.guarantees(DELTA, secure=secure)
         rows: list[Guarantee] = mechanism.guarantees(DELTA, secure=secure, records_per_person=3)
         added = rows[len(without) :]

@@ -18,13 +18,13 @@ from fedballot.privacy.mechanisms.ballots import limit_votes
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 from fedballot.privacy.noise.randomness import os_noise, seeded_noise
 
-PAPER = NoisyVotes(queries=500, max_votes=500, sigma=25, contributors=100)
+PAPER = NoisyVotes(queries=500, max_votes=500, sigma=25, min_clients=100)
 
 
 @pytest.mark.parametrize("epsilon", [4.3, 1.0, 0.5, 0.25])
 @pytest.mark.parametrize("unit", ["client", "record"])
 def test_solve_takes_the_smallest_noise_that_fits(epsilon: float, unit: str) -> None:
-    shape = {"queries": 3000, "max_votes": 1650, "contributors": 100}
+    shape = {"queries": 3000, "max_votes": 1650, "min_clients": 100}
     found = NoisyVotes.solve(epsilon, 1e-3, unit=unit, **shape)
     assert found.epsilon(1e-3, unit) <= epsilon
     assert replace(found, sigma=found.sigma * (1 - 1e-5)).epsilon(1e-3, unit) > epsilon
@@ -32,7 +32,7 @@ def test_solve_takes_the_smallest_noise_that_fits(epsilon: float, unit: str) -> 
 
 
 def test_solve_stops_at_the_smallest_share() -> None:
-    found = NoisyVotes.solve(1e3, 1e-3, queries=10, max_votes=10, contributors=1000)
+    found = NoisyVotes.solve(1e3, 1e-3, queries=10, max_votes=10, min_clients=1000)
     assert found.share_sigma == pytest.approx(2.0) and found.epsilon(1e-3) < 1
 
 
@@ -48,7 +48,7 @@ def test_no_two_clients_or_records_are_further_apart_than_the_sensitivity(querie
 
 
 def test_shares_add_up_to_sigma_for_the_guaranteed_honest() -> None:
-    noisy = NoisyVotes(500, 500, 25, contributors=70, colluders=20)
+    noisy = NoisyVotes(500, 500, 25, min_clients=70, colluders=20)
     assert noisy.share_sigma * math.sqrt(50) == pytest.approx(25, rel=1e-6)
     assert noisy.epsilon(1e-5) == pytest.approx(PAPER.epsilon(1e-5), rel=1e-4)
 
@@ -68,7 +68,7 @@ def test_every_statement_is_made() -> None:
 def test_secure_aggregation_narrows_what_the_server_sees() -> None:
     found = NoisyVotes(500, 500, 25, 70, 10).guarantees(1e-5, secure=True)
     assert {g.view for g in found} == {"server's view"} and len(found) == 4
-    assert str(found[0].trust) == "secure aggregation (m_min=70, t=10)"
+    assert str(found[0].trust) == "secure aggregation (min_clients=70, colluders=10)"
 
 
 def test_seeded_noise_is_stamped() -> None:
@@ -76,7 +76,7 @@ def test_seeded_noise_is_stamped() -> None:
 
 
 def test_neighbours_protect_records_more_than_clients() -> None:
-    noisy = NoisyVotes(206, 206, 15, contributors=3, k=5)
+    noisy = NoisyVotes(206, 206, 15, min_clients=3, k=5)
     assert noisy.epsilon(1e-4, "record") < noisy.epsilon(1e-4, "client")
     assert noisy.epsilon(1e-4, "record") == pytest.approx(
         gaussian.epsilon(math.sqrt(2 * 206) / (5 * 15), 1e-4), rel=1e-4
@@ -87,7 +87,7 @@ def test_neighbours_protect_records_more_than_clients() -> None:
 
 @pytest.mark.parametrize("k", [None, 5])
 def test_released_noise_has_the_declared_variance(k: int | None) -> None:
-    noisy = NoisyVotes(2000, 2000, 40.0, contributors=25, k=k)
+    noisy = NoisyVotes(2000, 2000, 40.0, min_clients=25, k=k)
     votes = np.zeros((2000, 10), dtype=np.int64)
     votes[:, 3] = k or 1
     residual = noisy.release(votes, os_noise()) - votes
@@ -170,14 +170,17 @@ def test_limit_votes_refuses_bad_scores() -> None:
 
 def test_more_noise_than_agreed_makes_epsilon_smaller_and_less_is_refused() -> None:
     """Golden: N=100, sigma=25, Q=500, delta=1e-5; 70 agreed on, then 70 or 100 in the sum."""
-    votes = NoisyVotes(queries=500, max_votes=500, sigma=25.0, contributors=70)
+    votes = NoisyVotes(queries=500, max_votes=500, sigma=25.0, min_clients=70)
     agreed, more = (votes.guarantees(1e-5, secure=True, arrived=arrived)[0] for arrived in (70, 100))
     assert agreed.epsilon == votes.epsilon(1e-5, "client") == pytest.approx(3.85, rel=0.01)
-    whole = NoisyVotes(queries=500, max_votes=500, sigma=25.0 * math.sqrt(100 / 70), contributors=100)
+    whole = NoisyVotes(queries=500, max_votes=500, sigma=25.0 * math.sqrt(100 / 70), min_clients=100)
     assert more.epsilon == pytest.approx(whole.epsilon(1e-5, "client"), rel=1e-4) and more.epsilon < agreed.epsilon
-    assert str(more.trust) == "secure aggregation (m_min=70, t=0)" and "noise of 100 clients" in more.composition
+    assert (
+        str(more.trust) == "secure aggregation (min_clients=70, colluders=0)"
+        and "noise of 100 clients" in more.composition
+    )
     # calibrated for 100 of whom 70 came: what the golden table warns of
-    short = NoisyVotes(queries=500, max_votes=500, sigma=25.0, contributors=100)
+    short = NoisyVotes(queries=500, max_votes=500, sigma=25.0, min_clients=100)
     assert short.cost().epsilon(1e-5) < 4.7 < dataclasses.replace(short.cost(), shares=70).epsilon(1e-5) < 4.8
     with pytest.raises(SettingsError, match="a sum of fewer than 100 clients must not be opened"):
         short.guarantees(1e-5, secure=True, arrived=70)
@@ -216,7 +219,7 @@ def test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds(queries, cap, k
 
 @pytest.mark.parametrize("k", [None, 2])
 def test_every_cell_has_noise_of_its_own_also_where_nobody_voted(k: int | None) -> None:
-    noisy = NoisyVotes(2000, 2000, 40.0, contributors=25, k=k)
+    noisy = NoisyVotes(2000, 2000, 40.0, min_clients=25, k=k)
     votes = np.zeros((2000, 6), dtype=np.int64)
     votes[:, 2] = k or np.arange(2000) % 2
     off = noisy.release(votes, os_noise()) - votes

@@ -26,8 +26,8 @@ def test_no_mutant_is_there_twice() -> None:
 HARMLESS = Mutant(
     "privacy/mechanisms/votes.py",
     "NoisyVotes.honest",
-    "return self.contributors - self.colluders",
-    "return -self.colluders + self.contributors",
+    "return self.min_clients - self.colluders",
+    "return -self.colluders + self.min_clients",
     "nothing",
     ("privacy/mechanisms/test_votes.py::test_solve_stops_at_the_smallest_share",),
 )
@@ -53,7 +53,7 @@ def test_dying_of_anything_but_an_assertion_does_not_count(
 
 
 @pytest.mark.parametrize(
-    "change", [{"line": "return self.contributors"}, {"within": "NoisyVotes.honesty"}, {"change": HARMLESS.line}]
+    "change", [{"line": "return self.min_clients"}, {"within": "NoisyVotes.honesty"}, {"change": HARMLESS.line}]
 )
 def test_a_line_that_is_gone_is_an_error(change: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"renew the table|changes nothing"):
