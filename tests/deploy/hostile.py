@@ -219,7 +219,7 @@ def arrays_of(question: Question, settings: Any) -> list[np.ndarray]:
         case "others":
             rows = rows + (POOL - count)
     if question.method.startswith(("fedaux", "fedd", "fedavg")):
-        landmarked = question.method.startswith("fedauxfdp") and settings.head == "class-sums"
+        landmarked = question.method.startswith("fedauxfdp") and getattr(settings, "head", "class-sums") == "class-sums"
         if not landmarked:
             return []
         axes = min(AXES, POOL_AXES)
