@@ -1,39 +1,37 @@
-"""One experiment on this machine: hundreds of virtual clients on Flower's Ray-backed virtual client engine."""
+"""One experiment on this machine: hundreds of virtual clients, in worker processes or on Flower's Ray-backed engine."""
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # read by Flower when it is imported
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
-from flwr.common import Context
-from flwr.simulation import run_simulation
-
-from fedballot.clients.base import BallotClient
 from fedballot.core.errors import FedballotError, RunError
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Progress
+from fedballot.learners.registry import get_learner
+from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
-from fedballot.runs.engine import (
-    check_learners,
-    make_client,
-    make_server,
-    resolve_device,
-    trained_models,
-)
-from fedballot.runs.flower_api import flower_api
-from fedballot.runs.run_config import client_number
-from fedballot.settings.parts import CommonSettings, server_models
+from fedballot.runs import workers as processes
+from fedballot.settings.parts import CommonSettings, client_models, server_models
+
+if TYPE_CHECKING:
+    from flwr.common import Context
+
+    from fedballot.clients.base import BallotClient
+    from fedballot.runs.engine import ServerSide
 
 
 def simulate(
@@ -46,7 +44,8 @@ def simulate(
     method_name
         A name from the table of methods.
     settings
-        Resolved settings of that method.
+        Resolved settings of that method. With ``engine=auto`` clients work in processes of this machine, or on Ray
+        where they share a GPU or ``ray_address`` names a cluster; the numbers are the same.
     out
         The run's folder.
     resume
@@ -65,47 +64,119 @@ def simulate(
         If settings or folder cannot work.
     RunError
         If the run started and failed.
+    KeyboardInterrupt
+        If it was stopped, by SIGTERM too; ``resume`` takes it up.
     """
     method = get_method(method_name)
+    nodes = method.nodes(settings)
+    count = min(settings.worker_count, nodes)
+    if settings.engine != "ray" and count > 1:
+        processes.prepare(worker_modules(method, settings))
+    progress.start("reading settings and data", 1)
+    from fedballot.runs.engine import check_learners, make_server, resolve_device, trained_models
+
     models = trained_models(method, settings)
     check_learners(settings, (*models, *server_models(settings)))
-    folder = RunFolder.open(out, method_name, settings, resume=resume)
-    nodes = method.nodes(settings)
-    workers = min(settings.worker_count, nodes)
-    side = make_server(method, settings, folder, workers=workers, progress=progress)
-    recorder, api = side.recorder, flower_api()
     device = resolve_device(settings, models)
-    gpus = settings.gpu_fraction if device == "cuda" else 0.0
-    backend: Any = {
-        "init_args": {"num_cpus": workers, "logging_level": logging.ERROR, "log_to_driver": False},
-        "client_resources": {"num_cpus": 1, "num_gpus": gpus},
-    }
+    on_ray = settings.engine == "ray" or (settings.engine == "auto" and (device == "cuda" or settings.ray_address))
+    folder = RunFolder.open(out, method_name, settings, resume=resume)
+    side = make_server(method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local")
     try:
-        with _logs_in(folder.log), warnings.catch_warnings():
+        with _logs_in(folder.log), warnings.catch_warnings(), stoppable():
             warnings.simplefilter("ignore")
-            run_simulation(
-                server_app=api.server_app(lambda context: side),
-                client_app=api.client_app(partial(_client, method_name, settings, folder.path / "clients")),
-                num_supernodes=nodes,
-                backend_config=backend,
-            )
+            if on_ray:
+                _run_on_ray(side, method_name, settings, folder, nodes, count, device)
+            else:
+                _run_here(side, method_name, settings, folder, count)
     except FedballotError:
         raise
     except KeyboardInterrupt as error:
-        recorder.failed(error)
+        side.recorder.failed(error)
         raise
     except Exception as error:
-        recorder.failed(error)
+        side.recorder.failed(error)
         raise RunError(f"the simulation broke off: {type(error).__name__}: {error}; see {folder.log}") from error
     finally:
         progress.stop()
-    if recorder.result["status"] != "done":
+    if side.recorder.result["status"] != "done":
         raise RunError(f"the simulation ended without a result; see {folder.log}")
-    return recorder.result
+    return side.recorder.result
+
+
+def worker_modules(method: Method, settings: CommonSettings) -> list[str]:
+    """What clients import before they work."""
+    names = server_models(settings) if method.single_client else client_models(settings)
+    kinds = {"torch_learner" if get_learner(name).needs_torch else "sklearn_learner" for name in names}
+    learners = [f"fedballot.learners.{kind}" for kind in sorted(kinds)]
+    return ["fedballot.runs.engine", method.client.__module__, *learners]
+
+
+def _run_here(side: ServerSide, method_name: str, settings: CommonSettings, folder: RunFolder, count: int) -> None:
+    from fedballot.runs.engine import make_client
+    from fedballot.runs.local import run_rounds
+
+    job = processes.Job(partial(make_client, method_name, settings, folder.path / "clients"), folder.log)
+    with processes.Workers(count) if count > 1 else processes.Here() as workers:
+        if count > 1:
+            side.progress.start(f"starting {count} workers", count)
+            workers.start(side.progress.advance)
+        run_rounds(side, job, workers)
+
+
+def _run_on_ray(
+    side: ServerSide,
+    method_name: str,
+    settings: CommonSettings,
+    folder: RunFolder,
+    nodes: int,
+    count: int,
+    device: str,
+) -> None:
+    side.progress.start("starting Ray", 1)
+    from flwr.simulation import run_simulation
+
+    from fedballot.runs.flower_api import flower_api
+
+    # "local": another Ray on this machine is none of ours, unless it is asked for
+    where: dict[str, Any] = {"address": settings.ray_address or "local"}
+    if not settings.ray_address:
+        where["num_cpus"] = count
+    gpus = settings.gpu_fraction if device == "cuda" else 0.0
+    backend: Any = {
+        "init_args": {**where, "logging_level": logging.ERROR, "log_to_driver": False},
+        "client_resources": {"num_cpus": 1, "num_gpus": gpus},
+    }
+    api = flower_api()
+    run_simulation(
+        server_app=api.server_app(lambda context: side),
+        client_app=api.client_app(partial(_client, method_name, settings, folder.path / "clients")),
+        num_supernodes=nodes,
+        backend_config=backend,
+    )
 
 
 def _client(method_name: str, settings: CommonSettings, clients_root: Path, context: Context) -> BallotClient[Any]:
+    from fedballot.runs.engine import make_client
+    from fedballot.runs.run_config import client_number
+
     return make_client(method_name, settings, clients_root, client_number(context))
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: what is done stays, and the record says so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class LogFile(logging.FileHandler):
@@ -121,12 +192,12 @@ def _logs_in(path: Path) -> Iterator[None]:
     handler = LogFile(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     names = ("flwr", "ray", "fedballot")
-    kept = {name: list(logging.getLogger(name).handlers) for name in names}
+    before = {name: list(logging.getLogger(name).handlers) for name in names}
     try:
         for name in names:
             logging.getLogger(name).handlers = [handler]
         yield
     finally:
-        for name, handlers in kept.items():
+        for name, handlers in before.items():
             logging.getLogger(name).handlers = handlers
         handler.close()

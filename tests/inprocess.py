@@ -1,4 +1,4 @@
-"""A whole run in this process, for what is a method's own affair: real server, strategy and clients, but no Ray."""
+"""A whole run in this process, for what is a method's own affair."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from flwr.server.client_proxy import ClientProxy
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import get_method
+from fedballot.runs import workers
 from fedballot.runs.engine import check_learners, make_client, make_server, trained_models
-from fedballot.runs.legacy_api import BallotServer
-from fedballot.runs.run_config import client_number
+from fedballot.runs.local import run_rounds
+from fedballot.runs.workers import Job
 from fedballot.settings.parts import CommonSettings, server_models
 
 
@@ -41,12 +42,11 @@ class Here(ClientProxy):
 
     def __init__(self, number: int, client_fn: Callable[[Context], NumPyClient]) -> None:
         super().__init__(str(number))
-        self._node, self._client_fn = {"partition-id": number}, client_fn
+        self._number, self._client_fn = number, client_fn
 
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
         with self.turn:
-            context = Context(run_id=1, node_id=1, node_config=self._node, state=RecordDict(), run_config={})
-            return self._client_fn(context).to_client().fit(ins)
+            return self._client_fn(context_of(self._number)).to_client().fit(ins)
 
     def _never(self, *_: Any) -> Any:
         raise NotImplementedError("clients are only ever asked to fit")
@@ -57,18 +57,21 @@ class Here(ClientProxy):
 def run_here(
     method_name: str, settings: CommonSettings, out: Path, *, resume: bool = False, client: Any = None
 ) -> dict[str, Any]:
-    """As :func:`fedballot.sim.simulate`, in a tenth of the time; ``client(context)`` stands in for the method's own."""
+    """As :func:`fedballot.sim.simulate`, without processes; ``client(context)`` stands in for the method's own."""
     method = get_method(method_name)
     check_learners(settings, (*trained_models(method, settings), *server_models(settings)))
     folder = RunFolder.open(out, method_name, settings, resume=resume)
     side = make_server(method, settings, folder, workers=1, progress=Silent())
-    server = BallotServer(side.strategy, side.finish)
-    for number in range(method.nodes(settings)):
-        client_fn = client or partial(_client, method_name, settings, folder.path / "clients")
-        server.client_manager().register(Here(number, client_fn))
-    server.fit(side.strategy.rounds - side.strategy.rounds_done, side.round_timeout_s)
+    make = partial(make_client, method_name, settings, folder.path / "clients")
+
+    def numbered(number: int) -> NumPyClient:
+        return client(context_of(number)) if client else make(number)
+
+    run_rounds(side, Job(numbered, folder.log), workers.Here())
     return side.recorder.result
 
 
-def _client(method_name: str, settings: CommonSettings, root: Path, context: Context) -> NumPyClient:
-    return make_client(method_name, settings, root, client_number(context))
+def context_of(number: int) -> Context:
+    """What Flower tells the virtual client of a number."""
+    node: dict[str, Any] = {"partition-id": number}
+    return Context(run_id=1, node_id=1, node_config=node, state=RecordDict(), run_config={})

@@ -185,6 +185,10 @@ class BallotClient(NumPyClient, Generic[S]):
         """Whether the answer to this request is made from private data, so that the ledger must have been asked."""
         return True
 
+    def get_properties(self, config: Config) -> dict[str, Scalar]:
+        """The client's number, for servers of simulations: Flower calls virtual clients by random numbers."""
+        return {"client_id": self.workspace.client_id}
+
     def fit(self, parameters: Arrays, config: Config) -> tuple[Arrays, int, dict[str, Scalar]]:
         """Answer a request.
 

@@ -101,7 +101,7 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
         result = _result(folder, run.before)
         if result and result["status"] == "done":
             return result
-        if result and result["status"] == "failed":
+        if result and result["status"] in ("failed", "stopped"):
             raise RunError(str(result["error"]))
         if status is not None:
             raise RunError(

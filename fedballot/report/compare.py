@@ -25,7 +25,7 @@ class Row:
     number : int
         Place in the comparison, from 1; the mark in the plots.
     name, path, method, status : str
-        Folder name, folder, method, and `done`, `running` or `failed`.
+        Folder name, folder, method, and `done`, `running`, `stopped` or `failed`.
     server_accuracy, label_accuracy, client_accuracy : float or None
         Fractions in 0..1; the last is the mean over clients.
     epsilon, delta : float or None

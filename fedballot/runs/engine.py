@@ -143,8 +143,9 @@ def make_server(
     *,
     workers: int,
     progress: Progress,
+    engine: str = "flower",
 ) -> ServerSide:
-    """The server's side of a run."""
+    """The server's side of a run; ``engine`` is what its record calls whatever runs the clients."""
     data = federated_data(settings)
     if data.multi_label and not method.multi_label:
         able = ", ".join(name for name, known in all_methods().items() if known.multi_label)
@@ -163,4 +164,4 @@ def make_server(
     strategy.take_up(folder.checkpoint)
     if settings.dataset != SITES:
         strategy.clients = folder.path / "clients"
-    return ServerSide(strategy, Recorder(folder, method, settings, data, workers), progress)
+    return ServerSide(strategy, Recorder(folder, method, settings, data, workers, engine), progress)

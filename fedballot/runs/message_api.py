@@ -35,6 +35,10 @@ def client_app(client: Callable[[Context], NumPyClient]) -> ClientApp:
         arrays, _, metrics = client(context).fit(deserialise(tensors), config)
         return Message(pack(serialise(arrays), metrics), reply_to=message)
 
+    @app.query()
+    def number(message: Message, context: Context) -> Message:
+        return Message(pack([], client(context).get_properties({})), reply_to=message)
+
     return app
 
 
@@ -71,7 +75,7 @@ def _wait_for(grid: Grid, nodes: int, patience_s: float) -> None:
 
 
 def _exchange(grid: Grid, strategy: BallotStrategy[Any], server_round: int, timeout_s: float) -> None:
-    requests = strategy.ask(server_round, sorted(map(str, grid.get_node_ids())))
+    requests = strategy.ask(server_round, _in_order(grid, strategy, timeout_s))
     waiting, failures = _send(grid, requests, str(server_round), timeout_s)
     strategy.progress.advance(len(failures))
     replies: list[Reply] = []
@@ -92,6 +96,17 @@ def _exchange(grid: Grid, strategy: BallotStrategy[Any], server_round: int, time
             time.sleep(_pause_s(elapsed))
     strategy.progress.advance(len(waiting))
     strategy.take(server_round, replies, [*failures, *(f"no answer within {timeout_s:g} s" for _ in waiting)])
+
+
+def _in_order(grid: Grid, strategy: BallotStrategy[Any], timeout_s: float) -> list[str]:
+    """Names of the nodes; in a simulation that draws cohorts by the clients' numbers, as the legacy pair does."""
+    nodes = sorted(grid.get_node_ids(), key=str)
+    if not strategy.asks_all and strategy.clients is not None:
+        asked = [Message(pack([], {}), dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
+        replies = grid.send_and_receive(asked, timeout=timeout_s)
+        numbers = {reply.metadata.src_node_id: int(unpack(reply.content)[1]["client_id"]) for reply in replies}
+        nodes.sort(key=lambda node: numbers.get(node, len(nodes)))
+    return [str(node) for node in nodes]
 
 
 def _reply(sender: str, messages: Iterable[Message]) -> Reply | None:

@@ -36,18 +36,21 @@ class Recorder:
         The experiment.
     workers
         Parallel workers (simulation) or clients (deployment).
+    engine
+        What runs the clients: "local", "ray" or "flower", that is processes that Flower started.
     """
 
     def __init__(
-        self, folder: RunFolder, method: Method, settings: CommonSettings, data: FederatedData, workers: int
+        self,
+        folder: RunFolder,
+        method: Method,
+        settings: CommonSettings,
+        data: FederatedData,
+        workers: int,
+        engine: str,
     ) -> None:
-        self.folder, self.method, self.settings, self.data, self.workers = (
-            folder,
-            method,
-            settings,
-            data,
-            workers,
-        )
+        self.folder, self.method, self.settings, self.data = folder, method, settings, data
+        self.workers, self.engine = workers, engine
         self._clock, self._started = time.perf_counter(), time.time()
         self.result: dict[str, Any] = {
             "schema": SCHEMA,
@@ -75,11 +78,12 @@ class Recorder:
 
     def failed(self, error: BaseException) -> None:
         """The run failed or was stopped; what it has so far stays readable."""
+        status = "failed"
         words = str(error) if isinstance(error, FedballotError) else f"{type(error).__name__}: {error}"
         # the second is how Flower ends a server app that its SuperLink no longer knows, or the first
         if isinstance(error, KeyboardInterrupt | SystemExit):
-            words = "stopped before the run was done; --resume takes it up"
-        self.result = {**self.result, "status": "failed", "error": words}
+            status, words = "stopped", "stopped before the run was done; --resume takes it up"
+        self.result = {**self.result, "status": status, "error": words}
         write_json(self.folder.result, self.result)
 
     def done(self, strategy: BallotStrategy[Any]) -> None:
@@ -133,6 +137,7 @@ class Recorder:
                 "train_s": strategy.rounds_wall_s,
                 "distill_s": outcome["distill_s"],
                 "client_compute_s": told,
+                "engine": self.engine,
                 "workers": self.workers,
                 "engine_overhead": 1 - told / available if told and available > 0 else None,
             },

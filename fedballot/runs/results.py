@@ -13,7 +13,7 @@ from fedballot.core.errors import DataError
 from fedballot.core.files import read_arrays
 
 SCHEMA = "1"
-STATUSES = ("done", "running", "failed")
+STATUSES = ("done", "running", "stopped", "failed")
 
 # Present in every result.json, from the first moment of a run on.
 _ALWAYS: dict[str, tuple[type, ...]] = {
@@ -23,7 +23,7 @@ _ALWAYS: dict[str, tuple[type, ...]] = {
     "settings": (dict,),
     "seed": (int,),
 }
-# Present once the run is done; a running or failed run may not have them yet.
+# Present once the run is done; a running, stopped or failed run may not have them yet.
 _WHEN_DONE: dict[str, tuple[type, ...]] = {
     "metrics": (dict,),
     "classes": (list,),

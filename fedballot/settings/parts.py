@@ -46,7 +46,18 @@ class Federation(FederationSpec):
 class Run(Settings):
     """How a machine works; each machine's own affair."""
 
-    workers: int = setting(0, "parallel workers; 0: as many as cores", low=0, reads="machine")
+    engine: Literal["auto", "local", "ray"] = setting(
+        "auto",
+        "what runs the clients of a simulation: local, processes of this machine; ray, Flower's virtual client engine; "
+        "auto: ray for a GPU or a cluster, else local",
+        reads="machine",
+    )
+    ray_address: str = setting(
+        "", "a running Ray cluster to use: auto, or an address; empty: a Ray of its own", reads="machine"
+    )
+    workers: int = setting(
+        0, "parallel workers; 0: as many as cores; 1: in this process (engine=local)", low=0, reads="machine"
+    )
     device: Literal["auto", "cpu", "cuda"] = setting(
         "auto", "where torch learners train; auto: cuda if there is one", reads="machine"
     )

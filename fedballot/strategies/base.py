@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Generic
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic
 
 from flwr.common import (
     DisconnectRes,
@@ -33,6 +35,7 @@ from fedballot.wire.messages import Arrays, Reply, Request
 __all__ = ["Answer", "Arrays", "BallotStrategy", "S", "Tally", "WatchedProxy"]
 
 TENSOR_TYPE = "numpy.ndarray"
+ASKED_AT_ONCE = 64  # virtual clients, for their numbers
 
 
 class WatchedProxy(ClientProxy):
@@ -66,6 +69,10 @@ class WatchedProxy(ClientProxy):
 class BallotStrategy(Rounds[S], Strategy, Generic[S]):
     """The base of every method's Strategy; :class:`fedballot.strategies.hooks.Hooks` says what a method fills in."""
 
+    def __init__(self, settings: S, **public: Any) -> None:
+        super().__init__(settings, **public)
+        self._numbers: dict[str, int] = {}  # of the virtual clients, by Flower's names for them
+
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
         """No initial weights: predictions are shared, not parameters."""
         return ndarrays_to_parameters([])
@@ -77,10 +84,22 @@ class BallotStrategy(Rounds[S], Strategy, Generic[S]):
         if not self.exchanging:
             client_manager.wait_for(self.nodes, timeout=math.ceil(self.patience_s))
         proxies = client_manager.all()
-        requests = self.ask(server_round + self.rounds_done, sorted(proxies))
+        requests = self.ask(server_round + self.rounds_done, self._in_order(proxies))
         if not requests:  # an empty cohort is a round like any other: Flower would skip it, and its noise with it
             self.take(server_round + self.rounds_done, [], [])
         return [(WatchedProxy(proxies[one.to], self.progress), _fit_ins(one)) for one in requests]
+
+    def _in_order(self, proxies: Mapping[str, ClientProxy]) -> list[str]:
+        """Their names; by the clients' numbers where a simulation draws cohorts, so that a seed fixes who is drawn."""
+        if self.asks_all or self.clients is None:
+            return sorted(proxies)
+        strange = sorted(proxies.keys() - self._numbers.keys())
+        with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+            replies = pool.map(lambda name: proxies[name].get_properties(GetPropertiesIns({}), None, None), strange)
+            self._numbers |= {
+                name: int(reply.properties["client_id"]) for name, reply in zip(strange, replies, strict=True)
+            }
+        return sorted(proxies, key=self._numbers.__getitem__)
 
     def aggregate_fit(
         self,

@@ -123,6 +123,11 @@ class Hooks(ABC, Generic[S]):
         """The name under which the answers of a round are charged."""
         return f"{self.request_id}/{server_round}"
 
+    @property
+    def asks_all(self) -> bool:
+        """Whether all clients are asked in every round, so that the order in which they stand means nothing."""
+        return True
+
     def cohort(self, server_round: int, connected: list[Name]) -> list[Name]:
         """Which of the connected clients are asked in this round: all of them."""
         return connected

@@ -101,6 +101,10 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
 
     # what BallotStrategy asks for
 
+    @property
+    def asks_all(self) -> bool:
+        return self.settings.participation == 1
+
     def cohort(self, server_round: int, connected: list[Name]) -> list[Name]:
         size = min(self.settings.cohort_size, len(connected))
         order = generator(self.settings.seed, Stream.COHORT, server_round).permutation(len(connected))

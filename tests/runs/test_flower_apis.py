@@ -1,4 +1,4 @@
-"""Flower's two APIs carry the same run: the same releases bit for bit, the same counts, the same reasons."""
+"""Whatever carries a run, its releases are the same bit for bit: Flower's two APIs on Ray, so many local workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from fedballot.core.files import read_arrays
 from fedballot.methods.registry import get_method
-from fedballot.runs.flower_api import VARIABLE
+from fedballot.runs.flower_api import APIS, VARIABLE
 from fedballot.sim import simulate
 from fedballot.strategies.rounds import PROGRESS
 from tests.conftest import small_settings
@@ -18,8 +18,16 @@ from tests.inprocess import Counting
 
 VOTES = {"epsilon": 40, "noise_seed": 5}
 TASKS = {"clients": 4, "private_size": 400, "rounds": 2, "queries": 60, "k": 60, "share": "softmax"}
+WEIGHTS = {"clients": 5, "private_size": 400, "rounds": 3, "epochs": 1, "client_models": "mlp-torch"}
+ENGINES: dict[str, dict[str, Any]] = {
+    "legacy": {"engine": "ray"},
+    "message": {"engine": "ray"},
+    "here": {"engine": "local", "workers": 1},
+    "workers": {"engine": "local", "workers": 3},
+}
 CASES = {
     "votes under masks": ("pate-fl", {**VOTES, "clients": 6, "min_clients": 5, "secure_aggregation": True}),
+    "cohorts": ("fedavg", {**WEIGHTS, "participation": 0.5}),
     "rounds": ("fedmd-nfdp", {**TASKS, "pretrain_epochs": 1, "epochs": 1, "noise_seed": 3}),
 }
 
@@ -35,20 +43,26 @@ def arrays_of(out: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "values"), CASES.values(), ids=CASES)
-def test_both_apis_release_the_same_bits(method: str, values: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
+def test_all_engines_release_the_same_bits(
+    method: str, values: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
     runs = {}
-    for api in ("legacy", "message"):
-        monkeypatch.setenv(VARIABLE, api)
-        progress, out, settings = Counting(), tmp_path / api, small_settings(get_method(method).settings, values)
+    for name, engine in ENGINES.items():
+        monkeypatch.setenv(VARIABLE, name if name in APIS else "legacy")
+        progress, out = Counting(), tmp_path / name
+        settings = small_settings(get_method(method).settings, values, engine)
         result = simulate(method, settings, out, resume=False, progress=progress)
-        runs[api] = result, arrays_of(out), progress.stages
-    (one, arrays, stages), (other, other_arrays, other_stages) = runs.values()
-    assert len(arrays) > values["clients"] and arrays.keys() == other_arrays.keys()
-    for name, array in arrays.items():
-        assert array.dtype == other_arrays[name].dtype and np.array_equal(array, other_arrays[name]), name
-    for part in ("metrics", "guarantees", "clients", "warnings", "aggregation"):
-        assert one[part] == other[part], part
-    assert one["communication"]["messages"] == other["communication"]["messages"]
-    if "secure_aggregation" not in values:  # keys are drawn anew in each run
-        assert one["communication"] == other["communication"]
-    assert stages == other_stages
+        stages = [stage for stage in progress.stages if stage[0].startswith("round")]
+        runs[name] = result, arrays_of(out), stages
+    (one, arrays, stages), *others = runs.values()
+    assert arrays and len(stages) >= values.get("rounds", 1)
+    for other, other_arrays, other_stages in others:
+        assert arrays.keys() == other_arrays.keys()
+        for name, array in arrays.items():
+            assert array.dtype == other_arrays[name].dtype and np.array_equal(array, other_arrays[name]), name
+        for part in ("metrics", "guarantees", "clients", "warnings", "aggregation"):
+            assert one[part] == other[part], part
+        assert one["communication"]["messages"] == other["communication"]["messages"]
+        if "secure_aggregation" not in values:  # keys are drawn anew in each run
+            assert one["communication"] == other["communication"]
+        assert stages == other_stages

@@ -87,7 +87,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
         progress=Silent(),
     )
     strategy.take_up(folder.checkpoint)
-    recorder = Recorder(folder, entry, settings, data, 1)
+    recorder = Recorder(folder, entry, settings, data, 1, "local")
     server = BallotServer(strategy, lambda error: recorder.failed(error) if error else recorder.done(strategy))
     manager: SimpleClientManager = server.client_manager()
     for client_id in range(settings.clients):

@@ -1,0 +1,174 @@
+"""Worker processes: real ones, whose clients work, fail, die, hang, and are left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedballot.runs.workers import Here, Job, Workers, one_thread
+from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
+
+
+class Squaring:
+    """A client that squares what it gets, or does what its number asks of it."""
+
+    def __init__(self, fault: dict[int, str], number: int) -> None:
+        if fault.get(number) == "cannot be made":
+            raise ValueError("no such client")
+        self._fault, self._number = fault.get(number), number
+
+    def fit(self, parameters: Arrays, config: Config) -> tuple[Arrays, int, dict[str, Scalar]]:
+        match self._fault:
+            case "raises":
+                raise RuntimeError("its program broke")
+            case "is killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hangs":
+                print(os.getpid(), flush=True)
+                time.sleep(1000)
+            case "speaks":
+                print("a line of a client", flush=True)
+        return [parameters[0] ** 2], 1, {"client_id": self._number, "process": os.getpid()}
+
+
+def job(tmp_path: Path, fault: dict[int, str] | None = None) -> Job:
+    return Job(partial(Squaring, fault or {}), tmp_path / "log.txt")
+
+
+def requests(count: int) -> list[Request]:
+    return [Request(str(number), serialise([np.arange(3) + number]), {"round": 1}) for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with Workers(2) as two:
+        yield two
+
+
+def numbers(replies: list[Reply | str]) -> list[int]:
+    return sorted(int(one.sender) for one in replies if isinstance(one, Reply))
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_each_client_answers_once(workers: Workers, tmp_path: Path, here: bool) -> None:
+    replies = list((Here() if here else workers).replies(job(tmp_path), requests(7), 60))
+    assert numbers(replies) == list(range(7))
+    for reply in replies:
+        assert isinstance(reply, Reply)
+        assert np.array_equal(deserialise(reply.tensors)[0], (np.arange(3) + int(reply.sender)) ** 2)
+    processes = {reply.metrics["process"] for reply in replies if isinstance(reply, Reply)}
+    assert processes == {os.getpid()} if here else os.getpid() not in processes and len(processes) <= 2
+
+
+def test_nobody_is_asked(workers: Workers, tmp_path: Path) -> None:
+    assert list(workers.replies(job(tmp_path), [], 60)) == []
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_a_client_that_fails_costs_its_own_answer(workers: Workers, tmp_path: Path, here: bool) -> None:
+    fault = {1: "raises", 3: "cannot be made"}
+    replies = list((Here() if here else workers).replies(job(tmp_path, fault), requests(6), 60))
+    assert numbers(replies) == [0, 2, 4, 5]
+    assert sorted(one for one in replies if isinstance(one, str)) == [
+        "RuntimeError: its program broke",
+        "ValueError: no such client",
+    ]
+
+
+def test_a_process_that_is_killed_costs_one_answer_and_is_replaced(workers: Workers, tmp_path: Path) -> None:
+    replies = list(workers.replies(job(tmp_path, {2: "is killed", 4: "is killed"}), requests(8), 60))
+    assert numbers(replies) == [0, 1, 3, 5, 6, 7]
+    assert [one for one in replies if isinstance(one, str)] == ["its process ended: exit code -9"] * 2
+    assert numbers(list(workers.replies(job(tmp_path), requests(4), 60))) == [0, 1, 2, 3]
+
+
+def test_a_client_that_hangs_is_given_up_and_its_process_ended(workers: Workers, tmp_path: Path) -> None:
+    began = time.monotonic()
+    replies = list(workers.replies(job(tmp_path, {0: "hangs"}), requests(5), 3))
+    assert time.monotonic() - began < 60
+    assert numbers(replies) == [1, 2, 3, 4]
+    assert [one for one in replies if isinstance(one, str)] == ["no answer within 3 s"]
+    assert numbers(list(workers.replies(job(tmp_path), requests(4), 60))) == [0, 1, 2, 3]
+
+
+def test_what_clients_print_stands_in_the_log_of_their_run(workers: Workers, tmp_path: Path) -> None:
+    for run in ("a", "b"):
+        (tmp_path / run).mkdir()
+        list(workers.replies(job(tmp_path / run, {0: "speaks", 1: "speaks"}), requests(2), 60))
+        assert (tmp_path / run / "log.txt").read_text() == "a line of a client\n" * 2
+
+
+def test_the_threads_of_this_process_are_its_own_again() -> None:
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+SCRIPT = """
+    import sys
+    from functools import partial
+    from pathlib import Path
+    from tests.runs.test_workers import Squaring, requests
+    from fedballot.runs.workers import Job, Workers
+
+    print("the script runs", flush=True)
+    fault = {0: sys.argv[1]}
+    with Workers(2) as workers:
+        for reply in workers.replies(Job(partial(Squaring, fault), Path(sys.argv[2])), requests(3), 600):
+            print(reply if isinstance(reply, str) else reply.metrics["process"], flush=True)
+"""
+
+
+def script(tmp_path: Path, *words: str) -> subprocess.Popen[str]:
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, str(path), *words, str(tmp_path / "log.txt")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )
+
+
+def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
+    out, _ = script(tmp_path, "speaks").communicate(timeout=300)
+    assert out.count("the script runs") == 1 and len(out.splitlines()) == 4
+
+
+def exists(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc who is alive")
+def test_workers_end_in_the_middle_of_their_work_when_their_run_is_killed(tmp_path: Path) -> None:
+    running = script(tmp_path, "hangs")
+    assert running.stdout is not None
+    running.stdout.readline()
+    workers = {int(running.stdout.readline())}  # of the one that does not hang, who has answered
+    workers.add(int((tmp_path / "log.txt").read_text()))
+    assert len(workers) == 2 and all(map(exists, workers))
+    running.kill()
+    running.wait()
+    deadline = time.monotonic() + 30
+    while any(map(exists, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(exists, workers))
