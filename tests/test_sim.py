@@ -1,4 +1,4 @@
-"""Real runs on Flower's Ray-backed engine: a whole result, faults that are counted, a kill -9 that loses nothing.
+"""Real runs, on Ray and in local workers: a whole result, faults that are counted, an end that loses nothing.
 
 What is a method's own affair runs without the engine.
 """
@@ -51,7 +51,8 @@ def test_a_full_disk_does_not_fill_the_terminal_with_what_the_log_lost(capsys):
 def run(tmp_path_factory):
     """One whole PATE-FL run on real digits, with two kinds of scikit-learn learners."""
     out, progress = tmp_path_factory.mktemp("runs") / "pate", Counting()
-    settings = small_settings(PateSettings, {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn"})
+    own = {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn", "engine": "ray"}
+    settings = small_settings(PateSettings, own)
     return out, settings, simulate("pate-fl", settings, out, resume=False, progress=progress), progress
 
 
@@ -69,7 +70,8 @@ def test_a_run_writes_a_whole_result(run):
     assert timing["client_compute_s"] <= timing["workers"] * timing["train_s"]
     assert timing["startup_s"] + timing["train_s"] + timing["distill_s"] <= timing["wall_s"] * 1.02
     assert result["metrics"]["client_accuracy"]["mean"] > 0.7
-    assert progress.stages[0][1:] == [8, 8]
+    assert (timing["engine"], timing["workers"]) == ("ray", 2)
+    assert [stage[1:] for stage in progress.stages if stage[0] == "round 1: clients"] == [[8, 8]]
     assert (out / "server-model-0").exists()
 
 
@@ -184,28 +186,64 @@ def test_too_many_broken_clients_are_a_clear_error(tmp_path):
     assert "min_clients" in result["error"]
 
 
+SLOW = {**SMALL, "clients": 16, "client_models": "random-forest", "epsilon": "40"}
+
+
+def command(out: Path, **values: str) -> list[str]:
+    words = [part for key, value in {**SLOW, **values}.items() for part in ("--set", f"{key}={value}")]
+    return [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", "--out", str(out), "--quiet", *words]
+
+
+def started(out: Path, **values: str) -> subprocess.Popen[str]:
+    """A run whose second client has just answered."""
+    process = subprocess.Popen(command(out, **values), start_new_session=True, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 240
+    while len(list((out / "clients").glob("*/ledger/releases/*.npz"))) < 2:
+        assert process.poll() is None, "the run ended before it could be stopped"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return process
+
+
+def test_a_run_that_is_told_to_end_says_so_and_goes_on_later(tmp_path):
+    out = tmp_path / "r"
+    process = started(out)
+    process.terminate()
+    words = process.communicate(timeout=60)[1]
+    result = json.loads((out / "result.json").read_text())
+    assert (process.returncode, result["status"]) == (1, "stopped")
+    assert "--resume" in words and "--resume" in result["error"]
+    answered = {path: path.read_bytes() for path in out.glob("clients/*/ledger/releases/*.npz")}
+    assert 2 <= len(answered) < 16
+    subprocess.run([*command(out), "--resume"], check=True, timeout=180)
+    assert json.loads((out / "result.json").read_text())["status"] == "done"
+    assert all(path.read_bytes() == content for path, content in answered.items())
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc for the processes of a run")
+def test_a_run_whose_ray_dies_ends(tmp_path):
+    out = tmp_path / "r"
+    process = started(out, engine="ray")
+    table = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=2) for line in table.splitlines()]
+    (raylet,) = (int(pid) for pid, parent, name in rows if int(parent) == process.pid and name == "raylet")
+    for one in (raylet, *(int(pid) for pid, parent, _ in rows if int(parent) == raylet)):
+        os.kill(one, signal.SIGKILL)
+    words = process.communicate(timeout=240)[1]  # not round_timeout_s, an hour
+    assert process.returncode == 1 and "error:" in words
+    assert json.loads((out / "result.json").read_text())["status"] == "failed"
+
+
 def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     out = tmp_path / "r"
-    words = [f"{key}={value}" for key, value in {**SMALL, "clients": 16, "client_models": "random-forest"}.items()]
-    command = [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", "--out", str(out), "--quiet"]
-    assignments = [part for word in [*words, "epsilon=40"] for part in ("--set", word)]
-    process = subprocess.Popen([*command, *assignments], start_new_session=True)
-    try:
-        deadline = time.monotonic() + 120
-        while len(list((out / "clients").glob("*/ledger/releases/*.npz"))) < 2:
-            assert process.poll() is None, "the run ended before it could be killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGKILL)
-    finally:
-        process.kill()
-        process.wait()
-    time.sleep(1)  # Ray's workers notice that their driver is gone
+    process = started(out)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     assert json.loads((out / "result.json").read_text())["status"] == "running"
     kept = {path: path.read_bytes() for path in out.glob("clients/*/ledger/releases/*.npz")}
     models = {path: path.stat().st_mtime_ns for path in out.glob("clients/*/model")}
     assert 2 <= len(kept) < 16
-    subprocess.run([*command, "--resume"], check=True, timeout=180)
+    subprocess.run([*command(out), "--resume"], check=True, timeout=180)
     assert json.loads((out / "result.json").read_text())["status"] == "done"
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in models.items())

@@ -6,7 +6,6 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 the r
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -147,10 +146,10 @@ def main() -> None:
         app(standalone_mode=True)
     except FedballotError as error:
         terminal.err.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        sys.exit(2 if isinstance(error, SettingsError) else 1)
+        terminal.end(2 if isinstance(error, SettingsError) else 1)
     except OSError as error:  # a folder that may not be written, a full disk: the system's words say it
         terminal.err.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        sys.exit(1)
+        terminal.end(1)
     except KeyboardInterrupt:
         terminal.err.print("stopped")
         terminal.leave(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -113,6 +114,13 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for row in rows:
         table.add_row(*row)
     out.print(table)
+
+
+def end(code: int) -> None:
+    """End with this exit code, whatever still waits: where Ray died, Flower's server waits for its answers."""
+    if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
+        leave(code)
+    sys.exit(code)
 
 
 def leave(code: int) -> None:
