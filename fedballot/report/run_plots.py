@@ -75,7 +75,8 @@ def per_client_figure(accuracy: Sequence[float | None], server: float | None) ->
     with style():
         figure, axes = canvas(2.9)
         ranks = np.arange(1, len(values) + 1)
-        bottom, top = values.min(), max(values.max(), server or 0.0)
+        lines = [] if server is None else [server]
+        bottom, top = min([values.min(), *lines]), max([values.max(), *lines])
         percent_axis(axes, "y", bottom, top)
         axes.plot(ranks, values, "o", color=LIGHT["sky"], markersize=max(2.0, min(6.0, 240 / len(values))))
         if server is not None:

@@ -75,6 +75,8 @@ def test_accuracies_lie_within_the_axes(values: list[float | None]) -> None:
     low, high = by_client.get_ylim()
     assert low <= min(known) and max([*known, 0.95]) <= high
     assert by_client.lines[0].get_ydata().tolist() == sorted(known)
+    below = per_client_figure(values, 0.01).axes[0]  # a server that is worse than each client alone
+    assert below.get_ylim()[0] <= 0.01
 
 
 @settings(max_examples=10, deadline=None)
