@@ -100,7 +100,7 @@ def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
     settings = resolve(row.method, settings_types(), preset=preset, values=parse_assignments(words))
     data = federated_data(settings)
     clock = time.perf_counter()
-    server = method.strategy(
+    server = method.strategy_class(
         settings,
         data=data,
         device="cpu",
@@ -114,7 +114,7 @@ def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         for client_id in range(settings.clients):
             workspace = Workspace(client_id, settings, data, ClientFolder(Path(folder) / str(client_id)), "cpu")
-            arrays, _, metrics = method.client(workspace).fit(server.request(1), dict(config))
+            arrays, _, metrics = method.client_class(workspace).fit(server.request(1), dict(config))
             if metrics["refused"]:
                 raise SystemExit(f"client {client_id}: {metrics}: {(workspace.folder.path / 'errors.txt').read_text()}")
             sent += sum(array.nbytes for array in arrays)

@@ -166,7 +166,7 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
     settings = resolve(line.method, settings_types(), preset=line.preset, values={**own, "seed": seed})
     data, folder, nodes = federated_data(settings), out / "scratch" / word, method.nodes(settings)
     shutil.rmtree(folder, ignore_errors=True)
-    strategy = method.strategy(
+    strategy = method.strategy_class(
         settings,
         data=data,
         device="cpu",
@@ -175,7 +175,7 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
         request_id=word,
         progress=Silent(),
     )
-    shared = method.client.__module__ == "fedballot.clients.fedkd"
+    shared = method.client_class.__module__ == "fedballot.clients.fedkd"
     models = hashlib.sha256(repr([getattr(settings, key) for key in TRAINED.split()]).encode()).hexdigest()[:12]
     down, clock = 0, time.perf_counter()
     for number in range(1, strategy.rounds + 1):
@@ -189,7 +189,7 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
             if shared and trained.exists():
                 workspace.folder.path.mkdir(parents=True, exist_ok=True)
                 shutil.copy(trained, workspace.folder.model)
-            arrays, n, metrics = method.client(workspace).fit(sent, config)
+            arrays, n, metrics = method.client_class(workspace).fit(sent, config)
             replies.append(
                 (
                     SimpleNamespace(cid=str(client_id)),

@@ -4,8 +4,9 @@
     python benchmarks/house.py ../before .    # two, side by side
 
 A room is a folder or a module at the package's top level. An arrow is one room that imports another, however many of
-its files do so; imports inside functions count ("lazy"), as do those for type checkers only ("typing"). Modules that
-are loaded by name, as methods are, draw no arrow, nor does `from fedballot import __version__`. Arrows up are the
+its files do so; imports inside functions count ("lazy"), as do the texts by which a `Method(...)` names
+its two sides, and imports for type checkers only ("typing"). Modules that are loaded by a name put together, as
+methods are, draw no arrow, nor does `from fedballot import __version__`. Arrows up are the
 fewest that have to go so that all others run down; floors are the rooms on the longest way down along those others.
 `tests/test_house.py` holds the rules with the functions of this file.
 """
@@ -76,7 +77,10 @@ def imports(package: Path) -> list[Import]:
     records = []
     for module, path in files.items():
         context = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-        for node, kind in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for line, target in _texts(tree, files):
+            records.append(Import(module, target, path.relative_to(package.parent), line, "lazy"))
+        for node, kind in _statements(tree):
             for target in _targets(node, context, files):
                 records.append(Import(module, target, path.relative_to(package.parent), node.lineno, kind))
     return records
@@ -93,6 +97,17 @@ def _statements(tree: ast.AST, kind: Kind = "plain") -> Iterator[tuple[ast.Impor
             yield from _statements(node, "lazy")
         else:
             yield from _statements(node, kind)
+
+
+def _texts(tree: ast.AST, files: Mapping[str, Path]) -> Iterator[tuple[int, str]]:
+    """Lines and modules of the texts `package.module:Class` by which a `Method(...)` names its sides."""
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] == "Method":
+            for word in call.keywords:
+                if isinstance(word.value, ast.Constant) and isinstance(word.value.value, str):
+                    module, colon, _ = word.value.value.partition(":")
+                    if colon and module in files:
+                        yield word.value.lineno, module
 
 
 def _targets(node: ast.Import | ast.ImportFrom, context: list[str], files: Mapping[str, Path]) -> set[str]:

@@ -129,7 +129,7 @@ def run(line: Line, seed: int, folder: Path) -> dict[str, Any]:
     """Run a row's method once, in this process."""
     method, settings = get_method(line.method), resolve(line, seed, folder)
     data, nodes = federated_data(settings), method.nodes(settings)
-    strategy = method.strategy(
+    strategy = method.strategy_class(
         settings,
         data=data,
         device="cpu",
@@ -138,7 +138,9 @@ def run(line: Line, seed: int, folder: Path) -> dict[str, Any]:
         request_id=f"row/{seed}",
         progress=Silent(),
     )
-    clients = [method.client(Workspace(i, settings, data, ClientFolder(folder / str(i)), "cpu")) for i in range(nodes)]
+    clients = [
+        method.client_class(Workspace(i, settings, data, ClientFolder(folder / str(i)), "cpu")) for i in range(nodes)
+    ]
     for number in range(1, strategy.rounds + 1):
         arrays = strategy.request(number)
         config = {"request": f"row/{seed}/{number}", "fingerprint": data.public_fingerprint, "round": number}

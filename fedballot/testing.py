@@ -279,7 +279,7 @@ def reads_all(trial: Trial) -> None:
         while len(side.strategy.round_records) < side.strategy.rounds:
             trial.round(side, len(side.strategy.round_records) + 1, "run")
         side.finish(None)
-    kinds = (trial.method.settings, trial.method.client, trial.method.strategy)
+    kinds = (trial.method.settings, trial.method.client_class, trial.method.strategy_class)
     modules = {base.__module__ for kind in kinds for base in kind.__mro__} - BASE - {*sys.stdlib_module_names}
     sources = "\n".join(inspect.getsource(sys.modules[name]) for name in modules if not name.startswith("flwr."))
     for name in sorted({*names_of(trial.method.settings)} - seen - {*names_of(CommonSettings)}):

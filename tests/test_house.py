@@ -95,7 +95,7 @@ def _holds_files(folder: Path) -> bool:
 
 
 def arrows_up(package: Path) -> list[str]:
-    """Imports, lazy ones and those for types too, that run up or sideways."""
+    """Imports, lazy ones, those for types and the texts of methods too, that run up or sideways."""
     lines = []
     for record in house.own(house.imports(package), package.name):
         source, target = house.room(record.source), house.room(record.target)

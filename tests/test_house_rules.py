@@ -76,6 +76,7 @@ def test_a_stranger_at_the_root_is_seen(package: Path, name: str) -> None:
         ("core/files.py", "def work():\n    import small.sim", "core -> sim"),
         ("core/files.py", "if TYPE_CHECKING:\n    from small import sim", "core -> sim"),
         ("core/files.py", "class A:\n    from small import sim", "core -> sim"),
+        ("core/files.py", "\nMethod(client='small.clients.base:Client')", "core -> clients"),
         ("clients/fedmd.py", "\nfrom small.strategies.base import work", "clients -> strategies"),
         ("privacy/noise/bits.py", "\nfrom ...wire import packing", "privacy -> wire"),
         ("privacy/noise/__init__.py", "\nfrom ... import sim", "privacy -> sim"),

@@ -7,16 +7,13 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
 from fedballot.cli.options import Assignments, Json
 from fedballot.core.errors import SettingsError
-from fedballot.core.files import write_atomic
 from fedballot.settings import layers
-from fedballot.settings.parts import CommonSettings
 
 
 def data(
@@ -43,6 +40,7 @@ def data(
     if preset or set_:
         from fedballot.methods.registry import settings_types
         from fedballot.runs.engine import federation_spec
+        from fedballot.settings.parts import CommonSettings
 
         values = {**({"dataset": name} if name else {}), **layers.parse_assignments(set_ or [])}
         kinds: dict[str, type[CommonSettings]] = {**settings_types(), "data": CommonSettings}
@@ -57,6 +55,9 @@ def data(
         terminal.print_table(str(title), ("", ""), _data_rows(found))
     if json and out is None:
         return
+    import numpy as np
+
+    from fedballot.core.files import write_atomic
     from fedballot.report.plots import class_figure, partition_figure
 
     # of a pattern such as 'sites/*.csv' the folder's name: a file called *.png is dangerous to delete

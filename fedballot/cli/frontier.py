@@ -12,15 +12,13 @@ import typer
 from fedballot.cli import terminal
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
-from fedballot.core.files import write_atomic, write_json
 from fedballot.core.setting import names_of
 from fedballot.privacy.words import meaning
-from fedballot.runs.results import load_result
 from fedballot.settings.layers import parse_assignments, resolve
-from fedballot.studies import frontier, sweep
 
 if TYPE_CHECKING:
     from fedballot.methods.api import Method
+    from fedballot.studies import frontier, sweep
 
 
 def frontier_command(
@@ -44,8 +42,10 @@ def frontier_command(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Draw accuracy against epsilon, each method searched with the same number of trials; goes on where it stopped."""
+    from fedballot.core.files import write_atomic, write_json
     from fedballot.methods.registry import get_method, settings_types
     from fedballot.report.frontier_plot import frontier_figure
+    from fedballot.studies import frontier, sweep
 
     budgets, given = sweep.values_of(epsilon, is_tuple=False), parse_assignments(set_ or [])
     private = [get_method(name) for name in _names(methods)]
@@ -99,14 +99,19 @@ def _names(word: str) -> list[str]:
 
 def _known(method: Method, given: Mapping[str, str]) -> dict[str, str]:
     """The settings that the method has, without the seed, which each run gets anew."""
-    names = {*names_of(method.settings)} - {sweep.SEED}
+    from fedballot.studies.sweep import SEED
+
+    names = {*names_of(method.settings)} - {SEED}
     return {key: value for key, value in given.items() if key.replace("-", "_") in names}
 
 
 def _unit(folder: Path) -> str:
     """What the method's first guarantee protects, as a finished run says it."""
+    from fedballot.runs.results import load_result
+    from fedballot.studies.sweep import is_done
+
     for path in sorted(folder.glob("*/result.json")):
-        if sweep.is_done(path.parent):
+        if is_done(path.parent):
             return meaning(load_result(path.parent)["guarantees"][0])
     return "not run"
 

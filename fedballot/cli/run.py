@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,7 +16,9 @@ from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.privacy.words import adjacency_note
 from fedballot.settings import layers
-from fedballot.settings.parts import CommonSettings
+
+if TYPE_CHECKING:
+    from fedballot.settings.parts import CommonSettings
 
 
 def resolve(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedballot.cli import terminal
 from fedballot.core import numbers
 from fedballot.core.errors import RunError
-from fedballot.core.files import write_atomic, write_json
 from fedballot.settings.layers import resolve
-from fedballot.studies import sweep
+
+if TYPE_CHECKING:
+    from fedballot.studies import sweep
 
 
 def sweep_command(
@@ -29,9 +30,11 @@ def sweep_command(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Run a grid of settings and print one table; call it again to go on where it stopped."""
+    from fedballot.core.files import write_atomic, write_json
     from fedballot.core.folders import RunFolder
     from fedballot.methods.registry import get_method, settings_types
     from fedballot.report.sweep_plot import sweep_figure
+    from fedballot.studies import sweep
 
     one = get_method(method)
     name = preset or (config.stem if config else "")

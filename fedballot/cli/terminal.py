@@ -7,23 +7,17 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
 
 from fedballot.core import numbers
 from fedballot.core.progress import LogProgress, Silent
 from fedballot.core.progress import Progress as ProgressProtocol
 from fedballot.privacy.words import tone, whom
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -37,14 +31,16 @@ class Bars:
         self._task: Any = None
 
     def start(self, label: str, total: int) -> None:
+        from rich import progress
+
         if self._bars is None:
-            self._bars = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
+            self._bars = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TimeElapsedColumn(),
+                progress.TextColumn("left"),
+                progress.TimeRemainingColumn(),
                 console=err,
             )
             self._bars.start()
@@ -108,6 +104,8 @@ def print_json(value: Any) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on stdout; words wrap, nothing is cut."""
+    from rich.table import Table
+
     table = Table(title=title or None, title_justify="left", show_lines=False)
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import map_coordinates
 
 from fedballot.datasets.examples import Array
 
@@ -15,6 +14,8 @@ def deskew(x: Array) -> NDArray[np.float32]:
     The shear is the slope of the regression of column on row, weighted by grey level, kept within 45 degrees: a
     flat stroke has almost no height to take a slope from. A black image stays black.
     """
+    from scipy.ndimage import map_coordinates
+
     n, height, width = x.shape
     rows = np.arange(height, dtype=np.float64)[:, None]
     columns = np.arange(width, dtype=np.float64)[None, :]

@@ -157,7 +157,7 @@ def make_site_client(site: Site, method: Method, requested: CommonSettings, ledg
         masks_only=site.allowed.secure_aggregation,
         limit=lambda: time_limit(site.allowed.longest_training_s, grace_s=GRACE_S),
     )
-    return method.client(workspace)
+    return method.client_class(workspace)
 
 
 class SiteClient(NumPyClient):

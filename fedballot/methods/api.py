@@ -1,14 +1,22 @@
-"""What a method is: how it is set, who runs it, and what it promises."""
+"""What a method is: how it is set, who runs it, and what it promises.
+
+Neither Flower nor a learner is imported here, so that a list of methods comes at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from fedballot.clients.base import BallotClient
+from fedballot.core import plugins
+from fedballot.core.errors import SettingsError
 from fedballot.settings.parts import CommonSettings
-from fedballot.strategies.base import BallotStrategy
+
+if TYPE_CHECKING:
+    from fedballot.clients.base import BallotClient
+    from fedballot.strategies.base import BallotStrategy
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,7 @@ class Method:
     settings
         What can be set, and the mechanism that follows.
     client, strategy
-        The two sides.
+        The two sides: classes, or texts ``package.module:Class``, which are imported when they are first used.
     single_client
         Whether all runs on one Flower node.
     multi_label
@@ -47,11 +55,50 @@ class Method:
     from_whom: str
     source: str
     settings: type[CommonSettings]
-    client: type[BallotClient[Any]]
-    strategy: type[BallotStrategy[Any]]
+    client: type[BallotClient[Any]] | str
+    strategy: type[BallotStrategy[Any]] | str
     single_client: bool = False
     multi_label: bool = False
     search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def client_class(self) -> type[BallotClient[Any]]:
+        """The class of :attr:`client`.
+
+        Raises
+        ------
+        SettingsError
+            If its text names no such class.
+        """
+        from fedballot.clients.base import BallotClient
+
+        loaded: type[BallotClient[Any]] = self._side("client", self.client, BallotClient)
+        return loaded
+
+    @cached_property
+    def strategy_class(self) -> type[BallotStrategy[Any]]:
+        """The class of :attr:`strategy`.
+
+        Raises
+        ------
+        SettingsError
+            If its text names no such class.
+        """
+        from fedballot.strategies.base import BallotStrategy
+
+        loaded: type[BallotStrategy[Any]] = self._side("strategy", self.strategy, BallotStrategy)
+        return loaded
+
+    def _side(self, side: str, named: type | str, base: type) -> Any:
+        if not isinstance(named, str):
+            return named
+        try:
+            loaded = plugins.load(named, group=side, kind=type)
+        except SettingsError as error:
+            raise SettingsError(f"method {self.name!r}: {error}") from error
+        if not issubclass(loaded, base):
+            raise SettingsError(f"method {self.name!r}: {side} {named!r} is no subclass of {base.__name__}")
+        return loaded
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""

@@ -1,9 +1,7 @@
 """Baselines that share nothing, or everything."""
 
-from fedballot.clients.baselines import CentralizedClient, PublicOnlyClient, StandaloneClient
 from fedballot.methods.api import Method
 from fedballot.settings.baselines import PooledSettings, StandaloneSettings
-from fedballot.strategies.baselines import MeasureStrategy
 
 STANDALONE = Method(
     name="standalone",
@@ -13,8 +11,8 @@ STANDALONE = Method(
     from_whom="everybody",
     source="baseline",
     settings=StandaloneSettings,
-    client=StandaloneClient,
-    strategy=MeasureStrategy,
+    client="fedballot.clients.baselines:StandaloneClient",
+    strategy="fedballot.strategies.baselines:MeasureStrategy",
     multi_label=True,
 )
 
@@ -26,8 +24,8 @@ CENTRALIZED = Method(
     from_whom="nobody",
     source="baseline",
     settings=PooledSettings,
-    client=CentralizedClient,
-    strategy=MeasureStrategy,
+    client="fedballot.clients.baselines:CentralizedClient",
+    strategy="fedballot.strategies.baselines:MeasureStrategy",
     single_client=True,
     multi_label=True,
 )
@@ -40,8 +38,8 @@ PUBLIC_ONLY = Method(
     from_whom="everybody",
     source="baseline",
     settings=PooledSettings,
-    client=PublicOnlyClient,
-    strategy=MeasureStrategy,
+    client="fedballot.clients.baselines:PublicOnlyClient",
+    strategy="fedballot.strategies.baselines:MeasureStrategy",
     single_client=True,
     multi_label=True,
 )

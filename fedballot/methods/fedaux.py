@@ -1,16 +1,9 @@
 """FedAUXfdp, its baselines and variants, and FedAUX."""
 
-from fedballot.clients.fedaux import FedauxFClient, FedauxfdpClient
-from fedballot.clients.fedaux_sum import FedauxfdpSumClient
-from fedballot.clients.fedaux_weights import FedauxClient
-from fedballot.clients.private_heads import HeadClient
 from fedballot.methods.api import Method
 from fedballot.settings.class_sums import FedauxfdpSumSettings
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings, FedauxSettings
 from fedballot.settings.heads import FeddSettings, PrivateHeadSettings
-from fedballot.strategies.fedaux import EnsembleStrategy, FedauxfdpStrategy, FedauxFStrategy, HeadAverageStrategy
-from fedballot.strategies.fedaux_sum import FedauxfdpSumStrategy
-from fedballot.strategies.fedaux_weights import FedauxStrategy
 
 FEDAUXFDP = Method(
     name="fedauxfdp",
@@ -20,8 +13,8 @@ FEDAUXFDP = Method(
     from_whom="everybody, the server included",
     source="FedAUXfdp: Differentially private one-shot federated distillation, Algorithm 1",
     settings=FedauxfdpSettings,
-    client=FedauxfdpClient,
-    strategy=FedauxfdpStrategy,
+    client="fedballot.clients.fedaux:FedauxfdpClient",
+    strategy="fedballot.strategies.fedaux:FedauxfdpStrategy",
 )
 
 FEDD_P = Method(
@@ -32,8 +25,8 @@ FEDD_P = Method(
     from_whom="everybody, the server included",
     source="FedAUXfdp, baseline FedD+P",
     settings=FeddSettings,
-    client=HeadClient,
-    strategy=EnsembleStrategy,
+    client="fedballot.clients.private_heads:HeadClient",
+    strategy="fedballot.strategies.fedaux:EnsembleStrategy",
 )
 
 FEDAVG_P = Method(
@@ -44,8 +37,8 @@ FEDAVG_P = Method(
     from_whom="everybody, the server included",
     source="FedAUXfdp, baseline FedAVG+P",
     settings=PrivateHeadSettings,
-    client=HeadClient,
-    strategy=HeadAverageStrategy,
+    client="fedballot.clients.private_heads:HeadClient",
+    strategy="fedballot.strategies.fedaux:HeadAverageStrategy",
 )
 
 FEDAUXFDP_SUM = Method(
@@ -56,8 +49,8 @@ FEDAUXFDP_SUM = Method(
     from_whom="everybody who sees the sum, the labels or the server's model",
     source="ours, after FedAUXfdp: Differentially private one-shot federated distillation, Algorithm 1",
     settings=FedauxfdpSumSettings,
-    client=FedauxfdpSumClient,
-    strategy=FedauxfdpSumStrategy,
+    client="fedballot.clients.fedaux_sum:FedauxfdpSumClient",
+    strategy="fedballot.strategies.fedaux_sum:FedauxfdpSumStrategy",
 )
 
 FEDAUX_F = Method(
@@ -68,8 +61,8 @@ FEDAUX_F = Method(
     from_whom="nobody",
     source="FedAUXfdp, FedAUX+F",
     settings=FedauxFSettings,
-    client=FedauxFClient,
-    strategy=FedauxFStrategy,
+    client="fedballot.clients.fedaux:FedauxFClient",
+    strategy="fedballot.strategies.fedaux:FedauxFStrategy",
 )
 
 FEDAUX = Method(
@@ -80,8 +73,8 @@ FEDAUX = Method(
     from_whom="nobody",
     source="FedAUX: Leveraging unlabeled auxiliary data in federated learning",
     settings=FedauxSettings,
-    client=FedauxClient,
-    strategy=FedauxStrategy,
+    client="fedballot.clients.fedaux_weights:FedauxClient",
+    strategy="fedballot.strategies.fedaux_weights:FedauxStrategy",
 )
 
 METHODS = (FEDAUXFDP, FEDD_P, FEDAVG_P, FEDAUXFDP_SUM, FEDAUX_F, FEDAUX)

@@ -1,9 +1,7 @@
 """FedKD as printed, and made sound."""
 
-from fedballot.clients.fedkd import FedkdClient, FedkdDpClient
 from fedballot.methods.api import Method
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings
-from fedballot.strategies.fedkd import FedkdDpStrategy, FedkdStrategy
 
 FEDKD = Method(
     name="fedkd",
@@ -13,8 +11,8 @@ FEDKD = Method(
     from_whom="nobody",
     source="Preserving privacy in federated learning with ensemble cross-domain distillation, Algorithm 1",
     settings=FedkdSettings,
-    client=FedkdClient,
-    strategy=FedkdStrategy,
+    client="fedballot.clients.fedkd:FedkdClient",
+    strategy="fedballot.strategies.fedkd:FedkdStrategy",
     multi_label=True,
 )
 
@@ -26,8 +24,8 @@ FEDKD_DP = Method(
     from_whom="everybody who sees the sum, the consensus or the server's model",
     source="Preserving privacy in federated learning with ensemble cross-domain distillation, mended",
     settings=FedkdDpSettings,
-    client=FedkdDpClient,
-    strategy=FedkdDpStrategy,
+    client="fedballot.clients.fedkd:FedkdDpClient",
+    strategy="fedballot.strategies.fedkd:FedkdDpStrategy",
     multi_label=True,
 )
 

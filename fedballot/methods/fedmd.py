@@ -1,10 +1,7 @@
 """FedMD and its two private kinds."""
 
-from fedballot.clients.fedmd import FedmdClient
-from fedballot.clients.fedmd_private import LdpClient, NfdpClient
 from fedballot.methods.api import Method
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
-from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy, NfdpStrategy
 
 FEDMD = Method(
     name="fedmd",
@@ -14,8 +11,8 @@ FEDMD = Method(
     from_whom="nobody",
     source="Federated model distillation with noise-free differential privacy, FedMD-NP",
     settings=FedmdSettings,
-    client=FedmdClient,
-    strategy=FedmdStrategy,
+    client="fedballot.clients.fedmd:FedmdClient",
+    strategy="fedballot.strategies.fedmd:FedmdStrategy",
 )
 
 FEDMD_NFDP = Method(
@@ -26,8 +23,8 @@ FEDMD_NFDP = Method(
     from_whom="everybody, the server included",
     source="Federated model distillation with noise-free differential privacy, Algorithm 1",
     settings=NfdpSettings,
-    client=NfdpClient,
-    strategy=NfdpStrategy,
+    client="fedballot.clients.fedmd_private:NfdpClient",
+    strategy="fedballot.strategies.fedmd:NfdpStrategy",
 )
 
 FEDMD_LDP = Method(
@@ -38,8 +35,8 @@ FEDMD_LDP = Method(
     from_whom="everybody, the server included",
     source="Federated model distillation with noise-free differential privacy, FedMD-LDP",
     settings=LdpSettings,
-    client=LdpClient,
-    strategy=LdpStrategy,
+    client="fedballot.clients.fedmd_private:LdpClient",
+    strategy="fedballot.strategies.fedmd:LdpStrategy",
 )
 
 METHODS = (FEDMD, FEDMD_NFDP, FEDMD_LDP)

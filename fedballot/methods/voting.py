@@ -1,10 +1,7 @@
 """PATE-FL and Private-kNN-FL: clients vote on public data."""
 
-from fedballot.clients.pate import PateClient
-from fedballot.clients.private_knn import KnnClient
 from fedballot.methods.api import Method
 from fedballot.settings.voting import KnnSettings, PateSettings
-from fedballot.strategies.voting import VotingStrategy
 
 PATE_FL = Method(
     name="pate-fl",
@@ -14,8 +11,8 @@ PATE_FL = Method(
     from_whom="everybody who sees the tally, the labels or the server's model",
     source="Voting-based approaches for differentially private federated learning, Algorithm 1",
     settings=PateSettings,
-    client=PateClient,
-    strategy=VotingStrategy,
+    client="fedballot.clients.pate:PateClient",
+    strategy="fedballot.strategies.voting:VotingStrategy",
     search={"vote_fraction": ("0.3", "0.55", "1.0"), "epochs": ("10", "20", "40"), "passes": ("1", "2")},
 )
 
@@ -28,8 +25,8 @@ PRIVATE_KNN_FL = Method(
     from_whom="everybody who sees the tally, the labels or the server's model",
     source="Voting-based approaches for differentially private federated learning, Algorithm 2",
     settings=KnnSettings,
-    client=KnnClient,
-    strategy=VotingStrategy,
+    client="fedballot.clients.private_knn:KnnClient",
+    strategy="fedballot.strategies.voting:VotingStrategy",
     search={"k": ("5", "10", "20", "40"), "neighbours": ("5", "10"), "spread": ("0.9", "0.99")},
 )
 

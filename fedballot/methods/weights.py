@@ -1,15 +1,8 @@
 """The baselines that share weights."""
 
-from fedballot.clients.fedgen import FedgenClient
-from fedballot.clients.weights import ProxClient, WeightsClient
-from fedballot.clients.weights_private import DpFedavgClient, DpFedsgdClient
 from fedballot.methods.api import Method
 from fedballot.settings.weights import FedavgmSettings, FedavgSettings, FeddfSettings, FedgenSettings, ProxSettings
 from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings
-from fedballot.strategies.feddf import FeddfStrategy
-from fedballot.strategies.fedgen import FedgenStrategy
-from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
-from fedballot.strategies.weights_private import DpFedavgStrategy, DpFedsgdStrategy
 
 FEDAVG = Method(
     name="fedavg",
@@ -19,8 +12,8 @@ FEDAVG = Method(
     from_whom="nobody",
     source="Communication-efficient learning of deep networks from decentralized data, Algorithm 1",
     settings=FedavgSettings,
-    client=WeightsClient,
-    strategy=WeightsStrategy,
+    client="fedballot.clients.weights:WeightsClient",
+    strategy="fedballot.strategies.weights:WeightsStrategy",
 )
 
 FEDPROX = Method(
@@ -31,8 +24,8 @@ FEDPROX = Method(
     from_whom="nobody",
     source="Federated optimization in heterogeneous networks, Algorithm 2",
     settings=ProxSettings,
-    client=ProxClient,
-    strategy=WeightsStrategy,
+    client="fedballot.clients.weights:ProxClient",
+    strategy="fedballot.strategies.weights:WeightsStrategy",
 )
 
 FEDAVGM = Method(
@@ -43,8 +36,8 @@ FEDAVGM = Method(
     from_whom="nobody",
     source="Measuring the effects of non-identical data distribution for federated visual classification, 4.3",
     settings=FedavgmSettings,
-    client=WeightsClient,
-    strategy=MomentumStrategy,
+    client="fedballot.clients.weights:WeightsClient",
+    strategy="fedballot.strategies.weights:MomentumStrategy",
 )
 
 FEDDF = Method(
@@ -55,8 +48,8 @@ FEDDF = Method(
     from_whom="nobody",
     source="Ensemble distillation for robust model fusion in federated learning, Algorithm 1",
     settings=FeddfSettings,
-    client=WeightsClient,
-    strategy=FeddfStrategy,
+    client="fedballot.clients.weights:WeightsClient",
+    strategy="fedballot.strategies.feddf:FeddfStrategy",
 )
 
 FEDGEN = Method(
@@ -67,8 +60,8 @@ FEDGEN = Method(
     from_whom="nobody",
     source="Data-free knowledge distillation for heterogeneous federated learning, Algorithm 1",
     settings=FedgenSettings,
-    client=FedgenClient,
-    strategy=FedgenStrategy,
+    client="fedballot.clients.fedgen:FedgenClient",
+    strategy="fedballot.strategies.fedgen:FedgenStrategy",
 )
 
 DP_FEDAVG = Method(
@@ -79,8 +72,8 @@ DP_FEDAVG = Method(
     from_whom="everybody but the server, which must be trusted",
     source="Learning differentially private recurrent language models, Algorithm 1",
     settings=DpFedavgSettings,
-    client=DpFedavgClient,
-    strategy=DpFedavgStrategy,
+    client="fedballot.clients.weights_private:DpFedavgClient",
+    strategy="fedballot.strategies.weights_private:DpFedavgStrategy",
     search={
         "client_models": ("cnn-small", "linear-torch"),
         "clip": ("0.1", "0.3", "1.0"),
@@ -98,8 +91,8 @@ DP_FEDSGD = Method(
     from_whom="everybody, the server included",
     source="Deep learning with differential privacy, Algorithm 1, run by each client",
     settings=DpFedsgdSettings,
-    client=DpFedsgdClient,
-    strategy=DpFedsgdStrategy,
+    client="fedballot.clients.weights_private:DpFedsgdClient",
+    strategy="fedballot.strategies.weights_private:DpFedsgdStrategy",
     search={
         "clip": ("0.3", "1.0", "3.0"),
         "rounds": ("1", "5", "20"),

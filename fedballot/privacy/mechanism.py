@@ -153,7 +153,8 @@ class Composition:
     also
         Other units and adjacencies that the mechanisms know a cost for.
     view, trust
-        What the adversary sees, and whom a client has to trust.
+        What the adversary sees, and whom a client has to trust. No view: the output only where the server is trusted,
+        since it sees each answer, else all that the server sees.
     seeded
         Whether noise comes from a known seed, and so protects nobody.
     amplified
@@ -172,6 +173,8 @@ class Composition:
     ------
     ValueError
         If clients send an exact value, a mechanism being central, and do not trust the server.
+    TypeError
+        If a part is no mechanism.
     """
 
     parts: Mapping[str, Mechanism]
@@ -182,7 +185,7 @@ class Composition:
     releases: int = 1
     accountant: Accountant = "exact"
     also: Collection[tuple[Unit, Adjacency]] = ()
-    view: View = "server's view"
+    view: View | None = None
     trust: Trust = SELF
     seeded: bool = False
     amplified: bool = False
@@ -193,6 +196,8 @@ class Composition:
 
     def __post_init__(self) -> None:
         for name, part in self.parts.items():
+            if not hasattr(part, "central"):
+                raise TypeError(f"part {name!r}: {type(part).__name__} is no mechanism: extend fedballot.Mechanism")
             if part.central and self.trust.kind != "trusted aggregator":
                 raise ValueError(
                     f"part {name!r} leaves clients without noise, which the server adds: state trust=TRUSTED_AGGREGATOR"
@@ -241,7 +246,7 @@ class Composition:
                 adjacency=self.adjacency,
                 epsilon=self.epsilon,
                 delta=self.delta,
-                view=self.view,
+                view=self.view or ("output only" if self.trust.kind == "trusted aggregator" else "server's view"),
                 trust=self.trust,
                 status=status,
                 accountant=self.accountant if self.private else "none",

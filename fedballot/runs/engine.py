@@ -111,7 +111,7 @@ def make_client(method_name: str, settings: CommonSettings, clients_root: Path, 
         folder=client_folder(clients_root, client_id),
         device=resolve_device(settings, models),
     )
-    return method.client(workspace)
+    return method.client_class(workspace)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +152,7 @@ def make_server(
         raise SettingsError(
             f"{settings.dataset!r} has several labels per record, which {method.name} cannot take: use {able}"
         )
-    strategy = method.strategy(
+    strategy = method.strategy_class(
         settings,
         data=data,
         device=resolve_device(settings, server_models(settings)),

@@ -63,7 +63,7 @@ class Trial:
         """A client anew, as each message finds it, with its folder in the run of that name."""
         chosen = settings or self.settings
         folder = RunFolder(self.root / name, self.method.name, {}, "", "").client(number)
-        return self.method.client(Workspace(number, chosen, federated_data(chosen), folder, "cpu", **changes))
+        return self.method.client_class(Workspace(number, chosen, federated_data(chosen), folder, "cpu", **changes))
 
     def requests(self, side: ServerSide, number: int = 1) -> list[Request]:
         """What a round asks, by client."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
-from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.privacy.mechanisms.class_sums import ClassSums
@@ -20,6 +20,9 @@ from fedballot.settings.heads import FrozenSettings
 from fedballot.settings.parts import PrivacyTarget, ServerTraining
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire.secagg import Form
+
+if TYPE_CHECKING:
+    from fedballot.datasets.federation import FederatedData
 
 LANDMARKS = 512  # of class sums, where the public pool is large enough
 PER_LANDMARK = 10  # least public records for a landmark

@@ -86,7 +86,7 @@ def client(
     method: str, settings: CommonSettings, folder: Path, client_id: int = 0, data: FederatedData = WORLD, **changes: Any
 ) -> BallotClient[Any]:
     workspace = Workspace(client_id, settings, data, ClientFolder(folder / str(client_id)), "cpu")
-    return get_method(method).client(replace(workspace, **changes))
+    return get_method(method).client_class(replace(workspace, **changes))
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,9 @@ class Asking:
 
     def client(self, settings: CommonSettings | None = None, **changes: Any) -> BallotClient[Any]:
         workspace = Workspace(0, settings or self.settings, self.data, ClientFolder(self.folder), "cpu", self.ledger)
-        return get_method(self.method).client(replace(workspace, **{"read": self.records, "version": "one", **changes}))
+        return get_method(self.method).client_class(
+            replace(workspace, **{"read": self.records, "version": "one", **changes})
+        )
 
     def ask(self, one: BallotClient[Any], arrays: Any = None, **config: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
         known = {"request": "run/1", "round": 1, "fingerprint": self.data.public_fingerprint, **config}

@@ -33,7 +33,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     values |= {"test_size": 100, "records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0}
     settings = build(FedauxfdpSettings, values, {"extractor": "pca", "components": 20})
     data = federated_data(settings)
-    server = get_method("fedauxfdp").strategy(
+    server = get_method("fedauxfdp").strategy_class(
         settings,
         data=data,
         device="cpu",

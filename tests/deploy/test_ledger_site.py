@@ -452,7 +452,7 @@ def test_heads_and_class_sums_cost_a_person_more_than_a_record(persons: Path, mo
     few = {"records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0, "extractor": "pca", "components": 20}
     settings = settings_for(persons, FedauxfdpSettings, **few)
     data = federated_data(settings)
-    server = get_method("fedauxfdp").strategy(
+    server = get_method("fedauxfdp").strategy_class(
         settings,
         data=data,
         device="cpu",

@@ -13,6 +13,7 @@ from fedballot.privacy import accounting
 from fedballot.privacy.accounting import Cost, GaussianCost, PureCost
 from fedballot.privacy.guarantee import SELF, TRUSTED_AGGREGATOR, Trust, Unit
 from fedballot.privacy.mechanism import Composition, Exact, Mechanism, unprotected
+from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.noise.randomness import NoiseSource, os_noise
 
 
@@ -48,6 +49,12 @@ def test_every_part_is_charged_by_the_unit_of_the_ledger() -> None:
     assert both.costs("person", 3) == {"a": GaussianCost(0.75), "b": GaussianCost(1.5)}
 
 
+def test_a_part_that_is_no_mechanism_is_named() -> None:
+    vector: Any = NoisyVector(1.0, 20, 3.0)  # it has release() and cost(), but no cost of a unit
+    with pytest.raises(TypeError, match=r"part 'a': NoisyVector is no mechanism: extend fedballot\.Mechanism"):
+        composition(vector)
+
+
 def test_a_part_without_a_cost_is_named_and_takes_the_promise_from_all() -> None:
     half = composition(Steps(), Exact())
     assert (half.uncharged, half.private, half.epsilon) == (["b"], False, math.inf)
@@ -77,6 +84,8 @@ def test_what_is_promised_is_what_stands_there() -> None:
     assert (guarantee.status, guarantee.composition) == ("proved", "one release of two counts")
     plain = composition(Steps()).guarantees()[0]
     assert (plain.view, plain.trust, plain.n, plain.composition) == ("server's view", SELF, None, "one release")
+    trusting = composition(Steps(), trust=TRUSTED_AGGREGATOR).guarantees()[0]
+    assert trusting.view == "output only"  # the server sees each answer, with its own share of the noise only
     assert composition(Steps(), seeded=True).guarantees()[0].status == "seeded"
     own = replace(guarantee, epsilon=9.0)
     assert composition(Steps(), stated=lambda: [own, guarantee]).guarantees() == [own, guarantee]

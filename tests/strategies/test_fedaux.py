@@ -64,12 +64,12 @@ def client(method, settings, folder, client_id=0, data=None):
     workspace = Workspace(
         client_id, settings, data or federated_data(settings), ClientFolder(folder / str(client_id)), "cpu"
     )
-    return get_method(method).client(workspace)
+    return get_method(method).client_class(workspace)
 
 
 def strategy(method, settings):
     data = federated_data(settings)
-    return get_method(method).strategy(
+    return get_method(method).strategy_class(
         settings,
         data=data,
         device="cpu",

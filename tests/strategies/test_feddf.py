@@ -20,7 +20,7 @@ CHANGES = {"client_models": "mlp-torch", "clients": 2, "rounds": 1, "server_epoc
 def strategy(method="feddf", **changes):
     settings = small_settings(FeddfSettings, CHANGES, changes)
     data = federated_data(settings)
-    return get_method(method).strategy(
+    return get_method(method).strategy_class(
         settings,
         data=data,
         device="cpu",

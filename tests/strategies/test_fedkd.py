@@ -37,7 +37,7 @@ from tests.datasets.test_multilabel import write_yeast
 def strategy(settings):
     name = "fedkd-dp" if isinstance(settings, FedkdDpSettings) else "fedkd"
     data = federated_data(settings)
-    return get_method(name).strategy(
+    return get_method(name).strategy_class(
         settings,
         data=data,
         device="cpu",
@@ -181,7 +181,7 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
     for client_id in range(3):
         workspace = Workspace(client_id, settings, server.data, ClientFolder(tmp_path / str(client_id)), "cpu")
         config = {"fingerprint": server.fingerprint, "request": "r/1"}
-        arrays, _, metrics = entry.client(workspace).fit(server.request(1), config)
+        arrays, _, metrics = entry.client_class(workspace).fit(server.request(1), config)
         assert metrics["refused"] == ""
         ballots.append(Answer(client_id, server.read(arrays), 0.0, 0.0))
         assert len(workspace.folder.figures()["auc"]) == 14

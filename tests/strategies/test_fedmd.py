@@ -77,7 +77,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
     prepare_worker(with_torch=True)
     entry, data = get_method(method), federated_data(settings)
     folder = RunFolder.open(out, method, settings, resume=resume)
-    strategy = entry.strategy(
+    strategy = entry.strategy_class(
         settings,
         data=data,
         device="cpu",
@@ -92,14 +92,14 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
     manager: SimpleClientManager = server.client_manager()
     for client_id in range(settings.clients):
         workspace = Workspace(client_id, settings, data, folder.client(client_id), "cpu")
-        manager.register(Local(lambda workspace=workspace: entry.client(workspace), client_id, before))
+        manager.register(Local(lambda workspace=workspace: entry.client_class(workspace), client_id, before))
     server.fit(strategy.rounds - strategy.rounds_done, settings.round_timeout_s)
     return strategy, json.loads(folder.result.read_text())
 
 
 def strategy_of(settings, method="fedmd"):
     data = federated_data(settings)
-    return get_method(method).strategy(
+    return get_method(method).strategy_class(
         settings,
         data=data,
         device="cpu",

@@ -56,7 +56,7 @@ def settings_of(name: str, **over: Any) -> CommonSettings:
 
 def stated(name: str, settings: CommonSettings) -> list[Guarantee]:
     data = federated_data(settings)
-    made = get_method(name).strategy(
+    made = get_method(name).strategy_class(
         settings,
         data=data,
         device="cpu",

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 
+from fedballot.clients.fedkd import FedkdDpClient
 from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import PureCost
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.mechanism import Composition, Facts, Mechanism, WorstCase
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.privacy.noise.samplers import discrete_laplace
+from fedballot.settings.fedkd import FedkdDpSettings
 from fedballot.settings.voting import PateSettings
 
 STEPS = 100  # grid steps in a vote
@@ -83,6 +86,19 @@ class VariantSettings(PateSettings):
     """Of a variant that keeps our noisy votes."""
 
 
+@dataclass(frozen=True)
+class SoftSettings(FedkdDpSettings):
+    """Of a variant whose clients send what the bound need not cut."""
+
+
+class SoftClient(FedkdDpClient):
+    """Sends probabilities, whose norm is 1 at most and whose sum is not 0."""
+
+    def exact(self, question: npt.NDArray[np.integer]) -> dict[str, npt.NDArray[np.floating]]:
+        return {"logits": softmax(self.logits(question), axis=1)}
+
+
 METHOD = replace(get_method("pate-fl"), name="noisy-max", settings=NoisyMaxSettings)
 UNKNOWN = replace(METHOD, name="noisy-max-unknown", settings=UnknownSettings)
 VARIANT = replace(METHOD, name="pate-variant", settings=VariantSettings)
+SOFT = replace(get_method("fedkd-dp"), name="soft-votes", settings=SoftSettings, client=SoftClient)

@@ -88,6 +88,14 @@ def test_a_variant_with_a_known_mechanism_is_audited_through_its_clients(tmp_pat
     assert audit.release == "votes" and all(passed for passed, _ in found.values()), found
 
 
+def test_what_lies_within_the_bound_is_no_fault(tmp_path) -> None:
+    name = "tests.studies.noisy_max:SOFT"
+    ((release, audit),) = audits_of(name)
+    found = findings(name, replace(release, choice={"logit_bound": 0.7}), audit, tmp_path)
+    assert audit.release == "logits" and all(passed for passed, _ in found.values()), found
+    assert found["variance"][1] > 0.05 and found["two worlds"][1] > 0.1
+
+
 # faults
 
 

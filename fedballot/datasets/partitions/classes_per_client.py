@@ -2,8 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, vstack
 
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.datasets.examples import Indices
@@ -73,6 +71,9 @@ def _shares(held: NDArray[np.bool_], supply: Indices) -> NDArray[np.float64]:
 
 def _rounded(shares: NDArray[np.float64], held: NDArray[np.bool_], supply: Indices) -> Indices:
     """Round every cell and row sum up or down while the column sums stay exact (a transportation problem)."""
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, vstack
+
     client_id, label = np.nonzero(held)
     cells, rows = shares[client_id, label], shares.sum(1)
     low, high = np.floor(cells + _NEAR), np.ceil(cells - _NEAR)

@@ -9,8 +9,6 @@ pay that d times each: an (epsilon, delta) of the discrete Gaussian becomes (eps
 import math
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
 from fedballot.core.errors import SettingsError
 from fedballot.privacy.accounting import gaussian
@@ -79,6 +77,8 @@ def epsilon_unit_shifts(delta: float, coordinates: int, share_sigma: float, shar
     sigma = share_sigma * math.sqrt(shares)
     if sigma < 1:  # coarse noise: the concentrated bound holds for any sigma
         return gaussian.epsilon_rdp(coordinates / (2 * sigma * sigma), delta)
+    from scipy.optimize import brentq
+
     correction = coordinates * tau(share_sigma, shares)
     target = math.log(delta) - correction / 2
     exact = gaussian.epsilon(math.sqrt(coordinates) / sigma, delta)
@@ -153,6 +153,8 @@ def _log_delta_unit_shifts(epsilon: float, coordinates: int, sigma: float) -> fl
         peak = max(start, 0) ** 2 / (2 * variance)
         total = float(np.sum(np.exp(peak - x * x / (2 * variance)) * gain))
         return -math.inf if total == 0 else math.log(total) - peak - _LOG_SQRT_2PI - 0.5 * math.log(variance)
+    from scipy.special import log_ndtr
+
     # a sum over integers against the integral over unit cells around them, each cell within these factors
     root = math.sqrt(variance)
     upper = float(log_ndtr(-(start - 0.5) / root)) + 1 / (8 * variance)

@@ -8,8 +8,6 @@ privacy" (2018), Theorem 8.
 import math
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import erfcx, ndtr
 
 from fedballot.core.errors import SettingsError
 
@@ -54,6 +52,8 @@ def log_delta(mu: float, epsilon: float) -> float:
     check_epsilon(epsilon)
     low, high = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if low < -1 and mu > 1:  # delta is of order one
+        from scipy.special import ndtr
+
         lost = math.exp(-low * low / 2 - _LOG_SQRT_2PI) * _mills(high)
         return math.log(float(ndtr(-low)) - lost)
     if mu > 0.1:
@@ -73,6 +73,8 @@ def delta(mu: float, epsilon: float) -> float:
 
 def epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon >= 0 for which mu is (epsilon, delta)-DP."""
+    from scipy.optimize import brentq
+
     check_positive("mu", mu)
     check_delta(delta)
     target = math.log(delta)
@@ -87,6 +89,8 @@ def epsilon(mu: float, delta: float) -> float:
 
 def mu(epsilon: float, delta: float) -> float:
     """Return the largest sensitivity / sigma that is (epsilon, delta)-DP."""
+    from scipy.optimize import brentq
+
     check_epsilon(epsilon)
     check_delta(delta)
     target, log_inv = math.log(delta), -math.log(delta)
@@ -161,6 +165,8 @@ def epsilon_rdp_classic(rho: float, delta: float) -> float:
 
 def rho_rdp(epsilon: float, delta: float) -> float:
     """Return the largest rho whose `epsilon_rdp` is at most epsilon (> 0)."""
+    from scipy.optimize import brentq
+
     check_positive("epsilon", epsilon)
     check_delta(delta)
     high = mu(epsilon, delta) ** 2  # the exact bound is rho = mu^2 / 2
@@ -178,6 +184,8 @@ def _improved(log_alpha_minus_1: float, rho: float, delta: float) -> float:
 
 def _mills(t: float) -> float:
     """Return P(Z > t) / density(t) of a standard normal."""
+    from scipy.special import erfcx
+
     return math.sqrt(math.pi / 2) * float(erfcx(t / math.sqrt(2)))
 
 

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfc, logsumexp
 
 from fedballot.privacy.guarantee import Unit
 
@@ -39,6 +38,8 @@ def gnmax_data_dependent(votes: NDArray[np.floating], sigma: float, alpha: float
     Source: Papernot et al., "Scalable private learning with PATE" (2018), Theorem 6 with Proposition 10. The value
     itself depends on the private votes, so it must not be published without smooth sensitivity.
     """
+    from scipy.special import erfc, logsumexp
+
     votes = np.asarray(votes, dtype=np.float64)
     bound = alpha / sigma**2  # without looking at the data
     top = int(votes.argmax())

@@ -5,7 +5,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
 
 
 @lru_cache(maxsize=4096)
@@ -38,6 +37,8 @@ def poisson_moment(q: float, multiplier: float, order: int) -> float:
     """Return ln E (ratio of densities)^order; what exceeds 1 is added up by itself, for it may be below 1e-16."""
     if order < 2:
         return 0.0
+    from scipy.special import gammaln, logsumexp
+
     k = np.arange(2.0, order + 1)
     exponent = k * (k - 1) / (2 * multiplier**2)
     grows = exponent + np.log(-np.expm1(-exponent))

@@ -91,7 +91,8 @@ def _check_promise(ledger: Ledger, promised: Sequence[Guarantee], costs: Sequenc
     ):
         raise RunError(
             f"{ledger.path}: a run is charged epsilon {charged:.4g}, but the result states no more than "
-            f"{max(g.epsilon for g in alike):.4g}: its noise does not give that"
+            f"{max(g.epsilon for g in alike):.4g}: its noise does not give that (if more shares of noise came than "
+            "were agreed on, and so are counted, the Composition says so by amplified=True)"
         )
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, cg
-from scipy.special import logsumexp, softmax
 
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.privacy.accounting import IntegerCost, check_records, gaussian
@@ -189,6 +187,8 @@ def fit_head(
     DataError
         If shapes or labels do not fit, or a row is longer than 1.
     """
+    from scipy.special import logsumexp, softmax
+
     features = np.asarray(features, dtype=np.float64)
     labels = np.asarray(labels)
     gaussian.check_positive("lam", lam)
@@ -230,6 +230,8 @@ def fit_head(
 
 
 def _newton_step(features: Floats, weight: Floats, p: Floats, lam: float, g: Floats, rtol: float) -> Floats:
+    from scipy.sparse.linalg import LinearOperator, cg
+
     def hessian(flat: Floats) -> Floats:
         v = flat.reshape(g.shape)
         z = features @ v.T

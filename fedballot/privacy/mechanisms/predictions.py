@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
 from fedballot.privacy import accounting
 from fedballot.privacy.accounting import Accountant, Cost, gaussian
@@ -71,6 +70,8 @@ class NoisyPredictions(Mechanism):
             return np.clip(logits.astype(np.float64), -self.logit_bound, self.logit_bound)
         if self.share == "argmax":
             return np.asarray(np.eye(logits.shape[1])[logits.argmax(axis=1)])
+        from scipy.special import softmax
+
         return np.asarray(softmax(logits.astype(np.float64), axis=1))
 
 

@@ -44,17 +44,19 @@ def logits(desk: Desk, part: str, claim: float) -> list[Finding]:
     noisy = desk.mechanism(settings, data, [rows], part)
     residuals, inside, outside = [], [], []
     for _ in desk.rounds("logits", desk.times(QUERIES)):
-        along, noise = [], np.zeros((QUERIES, classes))
+        along, reach, noise = [], [], np.zeros((QUERIES, classes))
         for client_id in range(HONEST):
             client = desk.client(settings, data, client_id)
             steps = Integers(noise.shape).read(desk.answer(client, [rows]))
-            raw = desk.exact(client, [rows], part)  # none of them within the bound
-            along.append(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-            noise += steps * noisy.mechanism.grid - bound * along[-1]
-        across = np.roll(along[0], 1, axis=1) - np.roll(along[0], -1, axis=1)  # at a right angle, as each row sums to 0
+            raw = desk.exact(client, [rows], part)  # of fedkd-dp: none of them within the bound
+            norms = np.linalg.norm(raw, axis=1, keepdims=True)
+            along.append(raw / norms)
+            reach.append(np.minimum(noisy.bound, norms))
+            noise += steps * noisy.mechanism.grid - reach[-1] * along[-1]
+        across = np.roll(along[0], 1, axis=1) - np.roll(along[0], -1, axis=1)  # at a right angle to three classes
         across /= np.linalg.norm(across, axis=1, keepdims=True)
         residuals.append(noise)
-        inside.append((noise * along[0]).sum(axis=1) + bound)
+        inside.append((noise * along[0]).sum(axis=1) + reach[0][:, 0])
         outside.append((noise * across).sum(axis=1))
-    declared = least_variance(noisy.sigma**2, bound, claim)
+    declared = least_variance(noisy.sigma**2, noisy.bound, claim)
     return layers_of(residuals, declared, inside, outside, claim)

@@ -30,7 +30,7 @@ def client_sums(desk: Desk, part: str, claim: float) -> list[Finding]:
         rounds=1, epochs=1, lr=FAR, clip=0.1, epsilon=claim, client_models="linear-torch", public_size=10, batch_size=8
     )
     data = made_up([(spread(8, 3, 1), [0, 1] * 4)], spread(10, 3, 2), 2)
-    strategy: Any = get_method(desk.method).strategy(
+    strategy: Any = get_method(desk.method).strategy_class(
         settings if desk.seed is None else replace(settings, noise_seed=desk.seed),
         data=data,
         device="cpu",

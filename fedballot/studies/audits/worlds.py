@@ -92,7 +92,7 @@ class Desk:
 
     def _client(self, settings: Any, data: FederatedData, client_id: int, folder: str) -> Any:
         workspace = Workspace(client_id, settings, data, ClientFolder(self.root / folder), "cpu")
-        return get_method(self.method).client(workspace)
+        return get_method(self.method).client_class(workspace)
 
     def config(self, client: Any) -> Config:
         """Of the first round."""
