@@ -108,7 +108,8 @@ def worker_modules(method: Method, settings: CommonSettings) -> list[str]:
     names = server_models(settings) if method.single_client else client_models(settings)
     kinds = {"torch_learner" if get_learner(name).needs_torch else "sklearn_learner" for name in names}
     learners = [f"fedballot.learners.{kind}" for kind in sorted(kinds)]
-    return ["fedballot.runs.engine", method.client.__module__, *learners]
+    client = method.client.partition(":")[0] if isinstance(method.client, str) else method.client.__module__
+    return ["fedballot.runs.engine", client, *learners]
 
 
 def _run_here(side: ServerSide, method_name: str, settings: CommonSettings, folder: RunFolder, count: int) -> None:

@@ -104,7 +104,7 @@ def test_what_clients_print_stands_in_the_log_of_their_run(workers: Workers, tmp
     for run in ("a", "b"):
         (tmp_path / run).mkdir()
         list(workers.replies(job(tmp_path / run, {0: "speaks", 1: "speaks"}), requests(2), 60))
-        assert (tmp_path / run / "log.txt").read_text() == "a line of a client\n" * 2
+        assert (tmp_path / run / "log.txt").read_text().count("a line of a client") == 2
 
 
 def test_the_threads_of_this_process_are_its_own_again() -> None:
