@@ -57,6 +57,9 @@ def check_method(method: Method, **settings: Any) -> None:
     """
     if fault := entry_fault(method):
         raise AssertionError(f"{method.name}: Entry: {fault}")
+    if settings.get("secure_aggregation"):
+        remedy = "leave secure_aggregation out: the base adds up, masked or not"
+        raise AssertionError(f"{method.name}: Entry: an answer under masks tells nothing. To mend it, {remedy}")
     with tempfile.TemporaryDirectory(prefix="fedballot-check-") as scratch:
         for check in CHECKS:
             trial = Trial(method, settings, Path(scratch) / check.__name__, check.__doc__ or "")

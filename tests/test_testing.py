@@ -222,6 +222,7 @@ FAULTY: dict[str, tuple[Method, dict[str, Any], str]] = {
     "a common name": (replace(PATE, settings=Shadowing), VOTES, "Entry: clients is a setting of every method"),
     "no name": (replace(PATE, name="pate fl"), VOTES, "Entry: the name 'pate fl' is hard to type"),
     "another class": (replace(PATE, strategy=PateClient), VOTES, "Entry: strategy=PateClient is no BallotStrategy"),  # type: ignore[arg-type]
+    "masks": (PATE, {**VOTES, "secure_aggregation": True}, "Entry: an answer under masks tells nothing"),
     "no words": (replace(PATE, sends=""), VOTES, "Settings and words: sends is empty"),
 }
 
