@@ -20,6 +20,7 @@ from fedballot.core.setting import build, setting
 from fedballot.methods.registry import all_methods
 from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.mechanism import Composition
+from fedballot.privacy.noise.randomness import NoiseSource, os_noise
 from fedballot.settings.voting import PateSettings
 from fedballot.strategies.fedmd import FedmdStrategy
 from fedballot.strategies.voting import VotingStrategy
@@ -97,6 +98,20 @@ class Fragile(PateClient):
         return {"votes": self.votes(question)}
 
 
+class Unseeded(PateClient):
+    """Draws noise that no seed moves."""
+
+    def noise(self, part: str, question: Any) -> NoiseSource:
+        return os_noise()
+
+
+class Lacking(PateClient):
+    """Leaves out what its composition names."""
+
+    def exact(self, question: Any) -> Any:
+        return {}
+
+
 class Talkative(FedmdClient[Any]):
     """Answers another thing each time."""
 
@@ -168,6 +183,26 @@ class Varying(PateSettings):
         )
 
 
+class Plain(PateSettings):
+    """A setting that is none."""
+
+    warmth: float = setting(1.0, "how warm it is")
+
+
+@dataclass(frozen=True)
+class Undeclared(PateSettings):
+    """A setting that says nothing of itself."""
+
+    warmth: float = 1.0
+
+
+@dataclass(frozen=True)
+class Shadowing(PateSettings):
+    """Calls another thing by a name that every method has."""
+
+    clients: float = setting(1.0, "share of the clients")  # type: ignore[assignment]
+
+
 PATE, FEDMD = get_method("pate-fl"), get_method("fedmd")
 FAULTY: dict[str, tuple[Method, dict[str, Any], str]] = {
     "uncharged": (replace(PATE, client=Uncharged), VOTES, "Charge: nothing was charged"),
@@ -181,6 +216,13 @@ FAULTY: dict[str, tuple[Method, dict[str, Any], str]] = {
     "unread": (replace(PATE, settings=Unread), VOTES, "Unread settings: nobody reads warmth"),
     "no help": (replace(PATE, settings=Mute), VOTES, "Settings and words: warmth has no help text"),
     "no stamp": (replace(PATE, settings=Unstamped), VOTES, "Noise: noise_seed=1, but guarantees say"),
+    "no seed": (replace(PATE, client=Unseeded), VOTES, "Noise: one seed gave two releases"),
+    "no dataclass": (replace(PATE, settings=Plain), VOTES, "Entry: Plain is no dataclass"),
+    "no declaration": (replace(PATE, settings=Undeclared), VOTES, "Entry: warmth has no declaration"),
+    "a common name": (replace(PATE, settings=Shadowing), VOTES, "Entry: clients is a setting of every method"),
+    "no name": (replace(PATE, name="pate fl"), VOTES, "Entry: the name 'pate fl' is hard to type"),
+    "another class": (replace(PATE, strategy=PateClient), VOTES, "Entry: strategy=PateClient is no BallotStrategy"),  # type: ignore[arg-type]
+    "masks": (PATE, {**VOTES, "secure_aggregation": True}, "Entry: an answer under masks tells nothing"),
     "no words": (replace(PATE, sends=""), VOTES, "Settings and words: sends is empty"),
 }
 
@@ -191,6 +233,11 @@ def test_a_fault_is_named_with_what_to_do(fault: str) -> None:
     with pytest.raises(AssertionError, match=rf"(?s)^{method.name}: {words}") as raised:
         check_method(method, **values)
     assert "To mend it, " in str(raised.value)
+
+
+def test_what_went_wrong_at_a_client_is_told() -> None:
+    with pytest.raises(AssertionError, match=r"blank.*At a client: KeyError: .*names a part 'votes', which the answer"):
+        check_method(replace(PATE, client=Lacking), **VOTES)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from fedballot.core.errors import DataError
 from fedballot.datasets.readers.raw import Raw
@@ -46,6 +45,8 @@ def _images(folder: Path) -> list[Path]:
 
 
 def _decode(path: Path) -> NDArray[np.uint8]:
+    from PIL import Image
+
     try:
         with Image.open(path) as image:
             if image.mode not in _GREY + _COLOUR:
