@@ -159,7 +159,9 @@ def test_what_each_machine_reads_is_left_out_on_demand():
     assert {*common.to_dict()} - {*common.to_dict(machine=False)} == {
         "workers",
         "device",
+        "engine",
         "gpu_fraction",
+        "ray_address",
         "round_timeout_s",
     }
 
