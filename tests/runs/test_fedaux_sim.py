@@ -1,4 +1,4 @@
-"""FedAUXfdp on Flower's Ray-backed engine: the server trains the extractor, clients take it over, a student learns."""
+"""FedAUXfdp in worker processes: the server trains the extractor, clients take it over, a student learns."""
 
 from __future__ import annotations
 

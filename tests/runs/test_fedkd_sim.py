@@ -1,4 +1,4 @@
-"""Both kinds of FedKD on Flower's Ray-backed engine: bytes as sent, and a run that ended is not run again."""
+"""Both kinds of FedKD in worker processes: bytes as sent, and a run that ended is not run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FedMD: models of every kind in one federation, and a kill -9 on the Ray-backed engine that loses nothing."""
+"""FedMD: models of every kind in one federation, and a kill -9 that loses nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,6 @@ def killed_after_round(out: Path, number: int) -> None:
     finally:
         process.kill()
         process.wait()
-    time.sleep(1)  # Ray's workers notice that their driver is gone
 
 
 def test_a_killed_run_resumes_after_its_last_round_and_ends_as_the_uninterrupted_one(tmp_path):

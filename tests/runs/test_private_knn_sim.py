@@ -1,4 +1,4 @@
-"""One real run of Private-kNN-FL on Flower's Ray-backed engine, without torch and without teachers."""
+"""One real run of Private-kNN-FL in worker processes, without torch and without teachers."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_what_cannot_work_is_told_before_the_first_run(tmp_path):
 
 @pytest.mark.slow
 def test_weights_on_the_real_engine_and_a_frontier_that_goes_on_where_it_stopped(tmp_path):
-    """One run of the family on Ray, by way of the command that compares methods."""
+    """One run of the family, by way of the command that compares methods."""
     asked = ("--methods", "dp-fedavg", "--epsilon", "2000", "--ceiling", "", "--trials", "1", "--seeds", "1")
     ended = _frontier(tmp_path / "f", *asked, "--set", "clip=10")
     assert ended.returncode == 0, ended.stderr
