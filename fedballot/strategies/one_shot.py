@@ -118,6 +118,8 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
 
 def measured(data: FederatedData, scores: npt.NDArray[np.floating]) -> dict[str, Any]:
     """Accuracy of scores (n, C) of the test records, or AUC of several labels."""
+    if len(scores) != len(data.test_y):
+        raise ValueError(f"learn() scored {len(scores)} records: give scores of the {len(data.test_y)} test records")
     if data.multi_label:
         per_label = auc_per_class(data.test_y, scores)
         return {"server_auc": mean_auc(per_label), "server_auc_per_class": per_label}

@@ -14,9 +14,9 @@ from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, read_json
 from fedballot.core.setting import build, names_of
 from fedballot.methods.registry import get_method
-from fedballot.runs.engine import make_client
+from fedballot.runs.engine import federated_data, make_client
 from fedballot.runs.run_config import client_number
-from fedballot.strategies.one_shot import OneShotStrategy
+from fedballot.strategies.one_shot import OneShotStrategy, measured
 from tests.conftest import SMALL
 from tests.inprocess import run_here
 
@@ -106,3 +106,11 @@ def test_a_run_whose_answers_lack_a_part_of_the_composition_ends_in_words(tmp_pa
     words = (out / "clients" / "00000" / "errors.txt").read_text()
     assert "the composition names a part 'votes', which the answer lacks" in words
     assert not (out / "checkpoint.npz").exists()
+
+
+def test_scores_of_other_records_are_refused_in_words() -> None:
+    data = federated_data(of("pate-fl", VOTES))
+    scores = np.zeros((len(data.test_y), 10))
+    assert measured(data, scores)["server_accuracy"] == np.mean(data.test_y == 0)
+    with pytest.raises(ValueError, match=f"scored 7 records: give scores of the {len(scores)} test records"):
+        measured(data, scores[:7])
