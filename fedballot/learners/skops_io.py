@@ -1,8 +1,8 @@
 """skops, imported without dragging torch and pytest in.
 
-skops lists every estimator of scikit-learn when it is imported; the walk imports the torch adapter there and its testing
-helpers, and with them torch and pytest where they are installed: seconds and 700 MB in every process that has no use for
-them.
+skops lists every estimator of scikit-learn when it is imported; the walk imports the torch adapter there and its
+testing helpers, and with them torch and pytest where they are installed: seconds and 700 MB in every process that has
+no use for them.
 """
 
 import sys

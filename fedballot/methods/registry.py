@@ -12,6 +12,7 @@ import importlib
 from functools import lru_cache
 from importlib.metadata import entry_points
 
+from fedballot.core import plugins
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import unknown_name
 from fedballot.methods.api import Method
@@ -54,16 +55,10 @@ def load_method(path: str) -> Method:
     Raises
     ------
     SettingsError
-        If there is no such module or name, or it is no :class:`Method`.
+        If there is no such module or name, the module cannot be imported, or it is no :class:`Method`.
     """
-    module, _, name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(f"method {path!r} cannot be imported: {error}") from error
-    if not isinstance(found, Method):
-        raise SettingsError(f"method {path!r} is a {type(found).__name__}, not a fedballot.Method")
-    return found
+    loaded: Method = plugins.load(path, group=GROUP, kind=Method)
+    return loaded
 
 
 def get_method(name: str) -> Method:

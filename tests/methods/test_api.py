@@ -1,6 +1,7 @@
 """The two sides of a method: classes, or texts that are imported when they are first used."""
 
 import dataclasses
+import sys
 
 import pytest
 
@@ -44,3 +45,23 @@ def test_a_wrong_text_names_the_method_and_the_text(side, text, words):
         getattr(method, f"{side}_class")
     assert str(error.value).startswith(f"method 'mine': {side} {text!r} ")
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "words"),
+    [
+        ("raise RuntimeError('boom')", "METHOD", "cannot be imported: RuntimeError: boom"),
+        ("def (", "METHOD", "cannot be imported: SyntaxError"),
+        ("METHODS = ()", "METHOD", "module 'their_method' has no 'METHOD'; did you mean 'METHODS'"),
+        ("METHOD = 3", "METHOD", "is of type int; expected Method"),
+        ("import no_such_library", "METHOD", "it needs 'no_such_library', which is missing"),
+    ],
+)
+def test_a_path_to_no_method_says_why(content, name, words, tmp_path, monkeypatch):
+    (tmp_path / "their_method.py").write_text(content)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "their_method", raising=False)
+    with pytest.raises(SettingsError) as error:
+        get_method(f"their_method:{name}")
+    sys.modules.pop("their_method", None)
+    assert str(error.value).startswith(f"method 'their_method:{name}' ") and words in str(error.value)
