@@ -1,15 +1,19 @@
-"""What the engine costs: overhead, wall time and peak memory of runs with many clients.
+"""What the engines cost: overhead, wall time and peak memory of the same runs in local workers and on Ray, in turn.
 
     python benchmarks/engine.py               # the demo's data, 100, 400 and 1,000 clients with a small model
-    python benchmarks/engine.py --mnist 400   # the MNIST preset with 1 epoch
+    python benchmarks/engine.py 4 --digits    # scikit-learn's digits and logistic regression: nearly all is starting
+    python benchmarks/engine.py 400 --mnist   # the MNIST preset with 1 epoch
+    python benchmarks/engine.py 100 --engines local --repeats 3
 
-Times are of this machine; `engine_overhead` is a ratio within one run: 1 - client compute / (workers x wall).
+Times are of this machine; ratios of two engines are of runs side by side, and `engine_overhead` is one within a run:
+1 - client compute / (workers x wall).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +32,17 @@ SMALL = {
     "epsilon": 4.0,
     "evaluate_clients": "false",
 }
+DIGITS = {
+    "dataset": "digits",
+    "private_size": 800,
+    "public_size": 300,
+    "test_size": 300,
+    "client_models": "logistic-regression",
+    "server_model": "logistic-regression",
+    "epsilon": 40.0,
+    "delta": 1e-3,
+}
+MNIST = {"epochs": 1, "server_epochs": 1}
 
 
 def tree_megabytes(root: int) -> float:
@@ -77,24 +92,39 @@ def measure(words: list[str]) -> dict[str, float]:
         return {**timing, "process_wall_s": wall, "peak_mb": peak}
 
 
-def main() -> None:
-    """Print one line per number of clients."""
+def arguments() -> argparse.Namespace:
+    """What is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clients", type=int, nargs="*", default=[100, 400, 1000])
-    parser.add_argument("--mnist", action="store_true", help="the MNIST preset with 1 epoch")
-    given = parser.parse_args()
-    for clients in given.clients:
-        settings = {"epochs": 1, "server_epochs": 1, "min_clients": clients} if given.mnist else dict(SMALL)
-        words = ["--preset", "pate-mnist-noniid"] if given.mnist else []
-        settings["clients"] = clients
-        words += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-        found = measure(words)
-        print(
-            f"{clients:5d} clients: overhead {found['engine_overhead']:.3f}, round {found['train_s']:.1f} s, "
-            f"start {found['startup_s']:.1f} s, process {found['process_wall_s']:.1f} s, "
-            f"peak {found['peak_mb']:.0f} MB",
-            flush=True,
-        )
+    parser.add_argument("--engines", nargs="+", choices=["local", "ray"], default=["local", "ray"])
+    parser.add_argument("--repeats", type=int, default=1)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--digits", action="store_true", help="scikit-learn's digits, logistic regression")
+    which.add_argument("--mnist", action="store_true", help="the MNIST preset with 1 epoch")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print one line per number of clients, engine and repeat, and the engines' ratio."""
+    asked = arguments()
+    for clients in asked.clients:
+        walls: dict[str, list[float]] = {engine: [] for engine in asked.engines}
+        for engine in asked.engines * asked.repeats:
+            own = MNIST | {"min_clients": clients} if asked.mnist else DIGITS if asked.digits else SMALL
+            words = ["--preset", "pate-mnist-noniid"] if asked.mnist else []
+            settings = {**own, "clients": clients, "engine": engine}
+            words += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+            timing = measure(words)
+            walls[engine].append(timing["process_wall_s"])
+            print(
+                f"{clients:5d} clients, {engine:5}: overhead {timing['engine_overhead']:.3f}, "
+                f"round {timing['train_s']:.1f} s, start {timing['startup_s']:.1f} s, "
+                f"process {timing['process_wall_s']:.1f} s, peak {timing['peak_mb']:.0f} MB",
+                flush=True,
+            )
+        if len(walls) == 2:
+            ratio = statistics.median(walls["ray"]) / statistics.median(walls["local"])
+            print(f"{clients:5d} clients: Ray takes {ratio:.1f} times as long", flush=True)
 
 
 if __name__ == "__main__":
