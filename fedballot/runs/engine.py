@@ -163,5 +163,5 @@ def make_server(
     )
     strategy.take_up(folder.checkpoint)
     if settings.dataset != SITES:
-        strategy.clients = folder.path / "clients"
+        strategy.clients_root = folder.path / "clients"
     return ServerSide(strategy, Recorder(folder, method, settings, data, workers, engine), progress)

@@ -101,7 +101,7 @@ def _exchange(grid: Grid, strategy: BallotStrategy[Any], server_round: int, time
 def _in_order(grid: Grid, strategy: BallotStrategy[Any], timeout_s: float) -> list[str]:
     """Names of the nodes; in a simulation that draws cohorts by the clients' numbers, as the legacy pair does."""
     nodes = sorted(grid.get_node_ids(), key=str)
-    if not strategy.asks_all and strategy.clients is not None:
+    if not strategy.asks_all and strategy.clients_root is not None:
         asked = [Message(pack([], {}), dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
         replies = grid.send_and_receive(asked, timeout=timeout_s)
         numbers = {reply.metadata.src_node_id: int(unpack(reply.content)[1]["client_id"]) for reply in replies}

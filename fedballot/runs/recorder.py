@@ -95,8 +95,8 @@ class Recorder:
             If they do not.
         """
         outcome, guarantees = strategy.outcome(), strategy.guarantees()
-        if strategy.clients is not None:
-            folders = {int(path.parent.name): path for path in strategy.clients.glob("*/ledger")}
+        if strategy.clients_root is not None:
+            folders = {int(path.parent.name): path for path in strategy.clients_root.glob("*/ledger")}
             answered: dict[str, int] = {}
             for record in strategy.round_records:
                 name = strategy.charged_as(record["round"])

@@ -91,7 +91,7 @@ class BallotStrategy(Rounds[S], Strategy, Generic[S]):
 
     def _in_order(self, proxies: Mapping[str, ClientProxy]) -> list[str]:
         """Their names; by the clients' numbers where a simulation draws cohorts, so that a seed fixes who is drawn."""
-        if self.asks_all or self.clients is None:
+        if self.asks_all or self.clients_root is None:
             return sorted(proxies)
         strange = sorted(proxies.keys() - self._numbers.keys())
         with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:

@@ -64,7 +64,7 @@ class Rounds(Hooks[S], Generic[S]):
         self._checkpoint: Path | None = None
         self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
         self._known_heads: HeadsByPlace = {}
-        self.clients: Path | None = None  # where the clients' folders lie, if on this machine
+        self.clients_root: Path | None = None  # where the clients' folders lie, if on this machine
 
     @property
     def arrived(self) -> int | None:
@@ -72,7 +72,8 @@ class Rounds(Hooks[S], Generic[S]):
 
     def blank(self) -> list[int]:
         """Clients of this machine whose own work has failed, so that their answers are blank."""
-        return sorted(int(path.parent.name) for path in self.clients.glob("*/blank.json")) if self.clients else []
+        root = self.clients_root
+        return sorted(int(path.parent.name) for path in root.glob("*/blank.json")) if root else []
 
     def refuse_blank(self, server_round: int, good: int, min_clients: int) -> None:
         """End a simulation whose clients fail: their answers look like any other, and nothing can be learned from them.
@@ -83,11 +84,11 @@ class Rounds(Hooks[S], Generic[S]):
             If too few answers remain without the blank ones.
         """
         blank = self.blank()
-        if blank and self.clients and good - len(blank) < min_clients:
+        if blank and self.clients_root and good - len(blank) < min_clients:
             raise RunError(
                 f"round {server_round}: the work of {len(blank)} clients failed behind their charge, so that they "
                 f"answered blank; {good - len(blank)} of {good} answers are left, and {min_clients} are needed. "
-                f"{self.clients / f'{blank[0]:05d}' / 'errors.txt'} says why; they answer blank for ever, so mend it "
+                f"{self.clients_root / f'{blank[0]:05d}'}/errors.txt says why; they answer blank for ever, so mend it "
                 "and start a new run"
             )
 
