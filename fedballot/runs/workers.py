@@ -16,7 +16,7 @@ import threading
 import time
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, forkserver
@@ -90,7 +90,7 @@ class Workers:
             self._end(worker)
         while len(self._processes) < self._count:
             ours, theirs = self._context.Pipe()
-            process = self._context.Process(target=_work, args=(theirs,), daemon=True)
+            process = self._context.Process(target=_work, args=(theirs, dict(os.environ)), daemon=True)
             with _nothing_of_main():
                 process.start()
             theirs.close()
@@ -225,8 +225,10 @@ def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _work(requests: connection.Connection) -> None:
+def _work(requests: connection.Connection, environment: Mapping[str, str]) -> None:
     """A worker's life: answer until the other side is gone."""
+    os.environ.clear()  # it has that of the time when the first workers were prepared
+    os.environ.update({**environment, **ONE_THREAD})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for the answers decides what it means
     threading.Thread(target=_end_with_parent, daemon=True).start()
     job: Job | None = None

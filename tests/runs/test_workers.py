@@ -37,7 +37,8 @@ class Squaring:
                 time.sleep(1000)
             case "speaks":
                 print("a line of a client", flush=True)
-        return [parameters[0] ** 2], 1, {"client_id": self._number, "process": os.getpid()}
+        metrics = {"client_id": self._number, "process": os.getpid(), "place": os.getcwd()}
+        return [parameters[0] ** 2], 1, {**metrics, "variable": os.environ.get("FEDBALLOT_DATA", "")}
 
 
 def job(tmp_path: Path, fault: dict[int, str] | None = None) -> Job:
@@ -67,6 +68,18 @@ def test_each_client_answers_once(workers: Workers, tmp_path: Path, here: bool) 
         assert np.array_equal(deserialise(reply.tensors)[0], (np.arange(3) + int(reply.sender)) ** 2)
     processes = {reply.metrics["process"] for reply in replies if isinstance(reply, Reply)}
     assert processes == {os.getpid()} if here else os.getpid() not in processes and len(processes) <= 2
+
+
+def test_workers_stand_where_their_run_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the second ones, though the process that forks them is as old as the first."""
+    for run in ("a", "b"):
+        (tmp_path / run).mkdir()
+        monkeypatch.chdir(tmp_path / run)
+        monkeypatch.setenv("FEDBALLOT_DATA", run)
+        with Workers(1) as one:
+            (reply,) = one.replies(job(tmp_path), requests(1), 60)
+        assert isinstance(reply, Reply)
+        assert (reply.metrics["place"], reply.metrics["variable"]) == (str(tmp_path / run), run)
 
 
 def test_nobody_is_asked(workers: Workers, tmp_path: Path) -> None:
