@@ -7,6 +7,7 @@ import re
 import typing
 
 from fedballot.clients.base import BallotClient
+from fedballot.core.errors import SettingsError
 from fedballot.methods.api import Method
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
@@ -18,8 +19,13 @@ def entry_fault(method: Method) -> str:
     """The first fault, with what to do; empty: there is none."""
     if not re.fullmatch(NAME, method.name):
         return f"the name {method.name!r} is hard to type and to quote. To mend it, use a-z, 0-9 and single hyphens"
-    for role, base in (("settings", CommonSettings), ("client", BallotClient), ("strategy", BallotStrategy)):
-        cls = getattr(method, role)
+    try:
+        sides = {"client": method.client_class, "strategy": method.strategy_class}
+    except SettingsError as error:
+        return str(error)
+    bases = {"settings": CommonSettings, "client": BallotClient, "strategy": BallotStrategy}
+    for role, cls in {"settings": method.settings, **sides}.items():
+        base = bases[role]
         if not (isinstance(cls, type) and issubclass(cls, base)):
             name = getattr(cls, "__name__", repr(cls))
             return f"{role}={name} is no {base.__name__}. To mend it, name the class that extends it"

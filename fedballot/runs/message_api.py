@@ -100,13 +100,15 @@ def _exchange(grid: Grid, strategy: BallotStrategy[Any], server_round: int, time
 
 def _in_order(grid: Grid, strategy: BallotStrategy[Any], timeout_s: float) -> list[str]:
     """Names of the nodes; in a simulation that draws cohorts by the clients' numbers, as the legacy pair does."""
-    nodes = sorted(grid.get_node_ids(), key=str)
-    if not strategy.asks_all and strategy.clients_root is not None:
-        asked = [Message(pack([], {}), dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
-        replies = grid.send_and_receive(asked, timeout=timeout_s)
-        numbers = {reply.metadata.src_node_id: int(unpack(reply.content)[1]["client_id"]) for reply in replies}
-        nodes.sort(key=lambda node: numbers.get(node, len(nodes)))
-    return [str(node) for node in nodes]
+    names = sorted(map(str, grid.get_node_ids()))
+    if strategy.asks_all or strategy.clients_root is None:
+        return names
+    strange = [name for name in names if name not in strategy.numbers]
+    asked = [Message(pack([], {}), dst_node_id=int(name), message_type=MessageType.QUERY) for name in strange]
+    for reply in grid.send_and_receive(asked, timeout=timeout_s) if asked else ():
+        if reply.has_content():
+            strategy.numbers[str(reply.metadata.src_node_id)] = int(unpack(reply.content)[1]["client_id"])
+    return sorted(names, key=lambda name: strategy.numbers.get(name, len(names)))
 
 
 def _reply(sender: str, messages: Iterable[Message]) -> Reply | None:

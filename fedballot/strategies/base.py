@@ -71,7 +71,7 @@ class BallotStrategy(Rounds[S], Strategy, Generic[S]):
 
     def __init__(self, settings: S, **public: Any) -> None:
         super().__init__(settings, **public)
-        self._numbers: dict[str, int] = {}  # of the virtual clients, by Flower's names for them
+        self.numbers: dict[str, int] = {}  # of the virtual clients, by Flower's names for them
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
         """No initial weights: predictions are shared, not parameters."""
@@ -93,13 +93,13 @@ class BallotStrategy(Rounds[S], Strategy, Generic[S]):
         """Their names; by the clients' numbers where a simulation draws cohorts, so that a seed fixes who is drawn."""
         if self.asks_all or self.clients_root is None:
             return sorted(proxies)
-        strange = sorted(proxies.keys() - self._numbers.keys())
+        strange = sorted(proxies.keys() - self.numbers.keys())
         with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
             replies = pool.map(lambda name: proxies[name].get_properties(GetPropertiesIns({}), None, None), strange)
-            self._numbers |= {
+            self.numbers |= {
                 name: int(reply.properties["client_id"]) for name, reply in zip(strange, replies, strict=True)
             }
-        return sorted(proxies, key=self._numbers.__getitem__)
+        return sorted(proxies, key=self.numbers.__getitem__)
 
     def aggregate_fit(
         self,

@@ -114,6 +114,7 @@ def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone()
         ("public_dataset", None, "site"),
         ("client_models", None, "site"),
         ("server_model", None, "server"),
+        ("ray_address", None, "machine"),
         ("partition", None, "server"),
         ("graph_features", "extractor", "server"),
         ("server_features", "extractor", "server"),

@@ -76,7 +76,7 @@ def test_a_running_result_may_lack_what_is_not_known_yet(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"status": "finished"}, "status 'finished'; allowed are done, running, failed"),
+        ({"status": "finished"}, "status 'finished'; allowed are done, running, stopped, failed"),
         ({"seed": "0"}, "'seed' is str, expected int"),
         ({"seed": True}, "'seed' is bool"),
         ({"metrics": []}, "'metrics' is list, expected dict"),

@@ -177,7 +177,10 @@ def test_workers_end_in_the_middle_of_their_work_when_their_run_is_killed(tmp_pa
     assert running.stdout is not None
     running.stdout.readline()
     workers = {int(running.stdout.readline())}  # of the one that does not hang, who has answered
-    workers.add(int((tmp_path / "log.txt").read_text()))
+    deadline = time.monotonic() + 30
+    while not (words := (tmp_path / "log.txt").read_text()).endswith("\n") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    workers.add(int(words))
     assert len(workers) == 2 and all(map(exists, workers))
     running.kill()
     running.wait()
