@@ -25,10 +25,9 @@ import numpy as np
 from fedballot.clients.workspace import Workspace
 from fedballot.core.files import write_json
 from fedballot.core.folders import ClientFolder
-from fedballot.core.progress import Silent
 from fedballot.core.setting import names_of
 from fedballot.methods.registry import get_method, settings_types
-from fedballot.runs.engine import federated_data, prepare_worker
+from fedballot.runs.engine import federated_data, new_strategy, prepare_worker
 from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.strategies.base import Answer
 
@@ -100,15 +99,7 @@ def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
     settings = resolve(row.method, settings_types(), preset=preset, values=parse_assignments(words))
     data = federated_data(settings)
     clock = time.perf_counter()
-    server = method.strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=settings.clients,
-        fingerprint=data.public_fingerprint,
-        request_id="run",
-        progress=Silent(),
-    )
+    server = new_strategy(method, settings, data, request_id="run")
     config = {"request": "run/1", "round": 1, "fingerprint": data.public_fingerprint}
     answers, sent = [], 0
     with TemporaryDirectory() as folder:

@@ -26,10 +26,9 @@ from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
 from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
-from fedballot.core.progress import Silent
 from fedballot.core.setting import names_of
 from fedballot.methods.registry import all_methods, get_method, settings_types
-from fedballot.runs.engine import federated_data, prepare_worker
+from fedballot.runs.engine import federated_data, new_strategy, prepare_worker
 from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.wire.packing import payload_bytes
 
@@ -166,15 +165,7 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
     settings = resolve(line.method, settings_types(), preset=line.preset, values={**own, "seed": seed})
     data, folder, nodes = federated_data(settings), out / "scratch" / word, method.nodes(settings)
     shutil.rmtree(folder, ignore_errors=True)
-    strategy = method.strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=nodes,
-        fingerprint=data.public_fingerprint,
-        request_id=word,
-        progress=Silent(),
-    )
+    strategy = new_strategy(method, settings, data, request_id=word)
     shared = method.client_class.__module__ == "fedballot.clients.fedkd"
     models = hashlib.sha256(repr([getattr(settings, key) for key in TRAINED.split()]).encode()).hexdigest()[:12]
     down, clock = 0, time.perf_counter()

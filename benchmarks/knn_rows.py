@@ -24,12 +24,11 @@ from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
 from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
-from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.datasets.sources import load
 from fedballot.learners.extractors import make_extractor
 from fedballot.methods.registry import get_method, settings_types
-from fedballot.runs.engine import federated_data
+from fedballot.runs.engine import federated_data, new_strategy
 from fedballot.settings import layers
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import WatchedProxy
@@ -129,15 +128,7 @@ def run(line: Line, seed: int, folder: Path) -> dict[str, Any]:
     """Run a row's method once, in this process."""
     method, settings = get_method(line.method), resolve(line, seed, folder)
     data, nodes = federated_data(settings), method.nodes(settings)
-    strategy = method.strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=nodes,
-        fingerprint=data.public_fingerprint,
-        request_id=f"row/{seed}",
-        progress=Silent(),
-    )
+    strategy = new_strategy(method, settings, data, request_id=f"row/{seed}")
     clients = [
         method.client_class(Workspace(i, settings, data, ClientFolder(folder / str(i)), "cpu")) for i in range(nodes)
     ]

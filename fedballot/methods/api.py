@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedballot.core import plugins
 from fedballot.core.errors import SettingsError
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, client_models, server_models
 
 if TYPE_CHECKING:
     from fedballot.clients.base import BallotClient
@@ -99,6 +99,10 @@ class Method:
         if not issubclass(loaded, base):
             raise SettingsError(f"method {self.name!r}: {side} {named!r} is no subclass of {base.__name__}")
         return loaded
+
+    def trained_models(self, settings: CommonSettings) -> tuple[str, ...]:
+        """Learners that clients train, if any; with a single client those are the server's."""
+        return server_models(settings) if self.single_client else client_models(settings)
 
     def nodes(self, settings: CommonSettings) -> int:
         """Number of Flower nodes that the method needs."""

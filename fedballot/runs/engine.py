@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fedballot.clients.base import BallotClient
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder, client_folder
-from fedballot.core.progress import Progress
+from fedballot.core.progress import Progress, Silent
 from fedballot.core.setting import names_of
 from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.own import SITES
@@ -23,7 +24,7 @@ from fedballot.learners.registry import get_learner, make_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.runs.recorder import Recorder
-from fedballot.settings.parts import CommonSettings, client_models, server_models
+from fedballot.settings.parts import CommonSettings, server_models
 from fedballot.strategies.base import BallotStrategy
 
 
@@ -85,11 +86,6 @@ def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:
     return "cpu"
 
 
-def trained_models(method: Method, settings: CommonSettings) -> tuple[str, ...]:
-    """Learners that clients train, if any; in a method with one client that is the server's."""
-    return server_models(settings) if method.single_client else client_models(settings)
-
-
 @lru_cache(maxsize=1)
 def prepare_worker(with_torch: bool) -> None:
     """Once per worker process: one torch thread, since the workers share the cores."""
@@ -102,7 +98,7 @@ def prepare_worker(with_torch: bool) -> None:
 def make_client(method_name: str, settings: CommonSettings, clients_root: Path, client_id: int) -> BallotClient[Any]:
     """The client of this number in an experiment on one machine."""
     method = get_method(method_name)
-    models = trained_models(method, settings)
+    models = method.trained_models(settings)
     prepare_worker(needs_torch(settings, models))
     workspace = Workspace(
         client_id=client_id,
@@ -136,6 +132,38 @@ class ServerSide:
             self.recorder.failed(error)
 
 
+@contextmanager
+def finishing(finish: Callable[[BaseException | None], None]) -> Iterator[None]:
+    """Around all rounds of a run: ``finish(None)`` at their end, or ``finish(error)`` where it or they fail."""
+    try:
+        yield
+        finish(None)
+    except BaseException as error:
+        finish(error)
+        raise
+
+
+def new_strategy(
+    method: Method,
+    settings: CommonSettings,
+    data: FederatedData,
+    *,
+    request_id: str,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> BallotStrategy[Any]:
+    """The Strategy of a method for these data, at its first round."""
+    return method.strategy_class(
+        settings,
+        data=data,
+        device=device,
+        nodes=method.nodes(settings),
+        fingerprint=data.public_fingerprint,
+        request_id=request_id,
+        progress=progress or Silent(),
+    )
+
+
 def make_server(
     method: Method,
     settings: CommonSettings,
@@ -152,15 +180,8 @@ def make_server(
         raise SettingsError(
             f"{settings.dataset!r} has several labels per record, which {method.name} cannot take: use {able}"
         )
-    strategy = method.strategy_class(
-        settings,
-        data=data,
-        device=resolve_device(settings, server_models(settings)),
-        nodes=method.nodes(settings),
-        fingerprint=data.public_fingerprint,
-        request_id=folder.request,
-        progress=progress,
-    )
+    device = resolve_device(settings, server_models(settings))
+    strategy = new_strategy(method, settings, data, request_id=folder.request, device=device, progress=progress)
     strategy.take_up(folder.checkpoint)
     if settings.dataset != SITES:
         strategy.clients_root = folder.path / "clients"

@@ -11,7 +11,7 @@ from flwr.server import Server, ServerApp, ServerAppComponents, ServerConfig, Si
 from flwr.server.history import History
 from flwr.server.server import FitResultsAndFailures
 
-from fedballot.runs.engine import ServerSide
+from fedballot.runs.engine import ServerSide, finishing
 from fedballot.strategies.base import BallotStrategy
 
 MESSAGES_IN_FLIGHT = 64  # Flower's default of cores + 4 costs 20 ms a message
@@ -35,13 +35,8 @@ class BallotServer(Server):
         return out
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
-        try:
-            out = super().fit(num_rounds, timeout)
-            self._finish(None)
-        except BaseException as error:
-            self._finish(error)
-            raise
-        return out
+        with finishing(self._finish):
+            return super().fit(num_rounds, timeout)
 
 
 def client_app(client: Callable[[Context], NumPyClient]) -> ClientApp:

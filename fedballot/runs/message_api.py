@@ -15,7 +15,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedballot.core.errors import RunError
-from fedballot.runs.engine import ServerSide
+from fedballot.runs.engine import ServerSide, finishing
 from fedballot.strategies.base import BallotStrategy
 from fedballot.wire.messages import Reply, Request, Scalar, deserialise, serialise
 
@@ -49,23 +49,18 @@ def server_app(server: Callable[[Context], ServerSide]) -> ServerApp:
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         side = server(context)
-        try:
+        with finishing(side.finish):
             run_rounds(grid, side.strategy, side.round_timeout_s)
-            side.finish(None)
-        except BaseException as error:
-            side.finish(error)
-            raise
 
     return app
 
 
 def run_rounds(grid: Grid, strategy: BallotStrategy[Any], timeout_s: float) -> None:
     """All rounds that are left; each is one exchange with the clients, or as many as the Strategy needs."""
-    for server_round in range(strategy.rounds_done + 1, strategy.rounds + 1):
-        _wait_for(grid, strategy.nodes, strategy.patience_s)
+    for server_round in strategy.exchanges():
+        if not strategy.exchanging:
+            _wait_for(grid, strategy.nodes, strategy.patience_s)
         _exchange(grid, strategy, server_round, timeout_s)
-        while strategy.exchanging:
-            _exchange(grid, strategy, server_round, timeout_s)
 
 
 def _wait_for(grid: Grid, nodes: int, patience_s: float) -> None:
@@ -75,7 +70,8 @@ def _wait_for(grid: Grid, nodes: int, patience_s: float) -> None:
 
 
 def _exchange(grid: Grid, strategy: BallotStrategy[Any], server_round: int, timeout_s: float) -> None:
-    requests = strategy.ask(server_round, _in_order(grid, strategy, timeout_s))
+    nodes = strategy.in_order(map(str, grid.get_node_ids()), lambda names: _numbers(grid, names, timeout_s))
+    requests = strategy.ask(server_round, nodes)
     waiting, failures = _send(grid, requests, str(server_round), timeout_s)
     strategy.progress.advance(len(failures))
     replies: list[Reply] = []
@@ -98,17 +94,11 @@ def _exchange(grid: Grid, strategy: BallotStrategy[Any], server_round: int, time
     strategy.take(server_round, replies, [*failures, *(f"no answer within {timeout_s:g} s" for _ in waiting)])
 
 
-def _in_order(grid: Grid, strategy: BallotStrategy[Any], timeout_s: float) -> list[str]:
-    """Names of the nodes; in a simulation that draws cohorts by the clients' numbers, as the legacy pair does."""
-    names = sorted(map(str, grid.get_node_ids()))
-    if strategy.asks_all or strategy.clients_root is None:
-        return names
-    strange = [name for name in names if name not in strategy.numbers]
-    asked = [Message(pack([], {}), dst_node_id=int(name), message_type=MessageType.QUERY) for name in strange]
-    for reply in grid.send_and_receive(asked, timeout=timeout_s) if asked else ():
-        if reply.has_content():
-            strategy.numbers[str(reply.metadata.src_node_id)] = int(unpack(reply.content)[1]["client_id"])
-    return sorted(names, key=lambda name: strategy.numbers.get(name, len(names)))
+def _numbers(grid: Grid, names: Sequence[str], timeout_s: float) -> dict[str, int]:
+    """The numbers of virtual clients, as they tell them."""
+    asked = [Message(pack([], {}), dst_node_id=int(name), message_type=MessageType.QUERY) for name in names]
+    replies = [reply for reply in grid.send_and_receive(asked, timeout=timeout_s) if reply.has_content()]
+    return {str(one.metadata.src_node_id): int(unpack(one.content)[1]["client_id"]) for one in replies}
 
 
 def _reply(sender: str, messages: Iterable[Message]) -> Reply | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic
+from typing import Generic
 
 from flwr.common import (
     DisconnectRes,
@@ -69,10 +69,6 @@ class WatchedProxy(ClientProxy):
 class BallotStrategy(Rounds[S], Strategy, Generic[S]):
     """The base of every method's Strategy; :class:`fedballot.strategies.hooks.Hooks` says what a method fills in."""
 
-    def __init__(self, settings: S, **public: Any) -> None:
-        super().__init__(settings, **public)
-        self.numbers: dict[str, int] = {}  # of the virtual clients, by Flower's names for them
-
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
         """No initial weights: predictions are shared, not parameters."""
         return ndarrays_to_parameters([])
@@ -84,22 +80,11 @@ class BallotStrategy(Rounds[S], Strategy, Generic[S]):
         if not self.exchanging:
             client_manager.wait_for(self.nodes, timeout=math.ceil(self.patience_s))
         proxies = client_manager.all()
-        requests = self.ask(server_round + self.rounds_done, self._in_order(proxies))
+        names = self.in_order(proxies, lambda names: _numbers(proxies, names))
+        requests = self.ask(server_round + self.rounds_done, names)
         if not requests:  # an empty cohort is a round like any other: Flower would skip it, and its noise with it
             self.take(server_round + self.rounds_done, [], [])
         return [(WatchedProxy(proxies[one.to], self.progress), _fit_ins(one)) for one in requests]
-
-    def _in_order(self, proxies: Mapping[str, ClientProxy]) -> list[str]:
-        """Their names; by the clients' numbers where a simulation draws cohorts, so that a seed fixes who is drawn."""
-        if self.asks_all or self.clients_root is None:
-            return sorted(proxies)
-        strange = sorted(proxies.keys() - self.numbers.keys())
-        with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-            replies = pool.map(lambda name: proxies[name].get_properties(GetPropertiesIns({}), None, None), strange)
-            self.numbers |= {
-                name: int(reply.properties["client_id"]) for name, reply in zip(strange, replies, strict=True)
-            }
-        return sorted(proxies, key=self.numbers.__getitem__)
 
     def aggregate_fit(
         self,
@@ -134,6 +119,13 @@ class BallotStrategy(Rounds[S], Strategy, Generic[S]):
     def evaluate(self, server_round: int, parameters: Parameters) -> tuple[float, dict[str, Scalar]] | None:
         """The server's model is measured once, when the method is done."""
         return None
+
+
+def _numbers(proxies: Mapping[str, ClientProxy], names: Sequence[str]) -> dict[str, int]:
+    """The numbers of virtual clients, as they tell them."""
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        replies = pool.map(lambda name: proxies[name].get_properties(GetPropertiesIns({}), None, None), names)
+        return {name: int(one.properties["client_id"]) for name, one in zip(names, replies, strict=True)}
 
 
 def _fit_ins(request: Request) -> FitIns:

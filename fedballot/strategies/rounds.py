@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic
@@ -65,6 +65,7 @@ class Rounds(Hooks[S], Generic[S]):
         self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
         self._known_heads: HeadsByPlace = {}
         self.clients_root: Path | None = None  # where the clients' folders lie, if on this machine
+        self._numbers: dict[str, int] = {}  # of virtual clients, by the network's names for them
 
     @property
     def arrived(self) -> int | None:
@@ -131,6 +132,26 @@ class Rounds(Hooks[S], Generic[S]):
     def patience_s(self) -> float:
         """How long clients may take to connect before a round starts without them."""
         return min(JOIN_TIMEOUT_S, max(5.0, self.settings.round_timeout_s))
+
+    def exchanges(self) -> Iterator[int]:
+        """The rounds that are left, each as often as it asks the clients."""
+        for server_round in range(self.rounds_done + 1, self.rounds + 1):
+            yield server_round
+            while self.exchanging:
+                yield server_round
+
+    def in_order(self, names: Iterable[str], ask_numbers: Callable[[list[str]], Mapping[str, int]]) -> list[str]:
+        """The network's names of the connected clients, sorted.
+
+        A network may draw them at random. Where a simulation draws cohorts, clients stand by their numbers, so that a
+        seed fixes who is drawn; ``ask_numbers`` asks those that have not told theirs.
+        """
+        order = sorted(names)
+        if self.asks_all or self.clients_root is None:
+            return order
+        if strange := [name for name in order if name not in self._numbers]:
+            self._numbers |= ask_numbers(strange)
+        return sorted(order, key=lambda name: self._numbers.get(name, len(order)))
 
     def ask(self, server_round: int, connected: list[str]) -> list[Request]:
         """What goes to the connected clients, or to the cohort of them that the method draws.

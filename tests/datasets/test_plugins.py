@@ -162,18 +162,7 @@ def test_a_data_set_of_a_package_has_the_types_of_ours(package: Path, name: str)
     assert source.name == name and source.origin == {name}
     assert source.train.x.dtype == np.float32 and source.train.y.dtype == source.train.groups.dtype == np.int64  # type: ignore[union-attr]
     assert load(f"{name}@south").group_names == ("south",)
-    spec = FederationSpec(
-        dataset=name,
-        public_size=50,
-        test_size=50,
-        clients=4,
-        partition="by-turns",
-        alpha=1.0,
-        classes_per_client=1,
-        min_size=1,
-        seed=0,
-    )
-    data = build(spec)
+    data = build(FederationSpec(dataset=name, public_size=50, test_size=50, clients=4, partition="by-turns"))
     assert [len(part) for part in data.parts] == [25] * 4 and len(data.test_y) == 50
     assert load("their_data:two_labels").train.y.dtype == np.int8
 

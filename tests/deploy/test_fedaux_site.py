@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger import Ledger
-from fedballot.runs.engine import federated_data
+from fedballot.runs.engine import federated_data, new_strategy
 from fedballot.settings.fedaux import FedauxfdpSettings
 from tests.deploy.harness import edit, write_data
 
@@ -33,15 +32,7 @@ def test_a_site_tells_class_sums_or_heads_once_and_pays_for_them(head, charges, 
     values |= {"test_size": 100, "records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0}
     settings = build(FedauxfdpSettings, values, {"extractor": "pca", "components": 20})
     data = federated_data(settings)
-    server = get_method("fedauxfdp").strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=3,
-        fingerprint=data.public_fingerprint,
-        request_id="r",
-        progress=Silent(),
-    )
+    server = new_strategy(get_method("fedauxfdp"), settings, data, request_id="r")
     config = {"request": "r/1", "round": 1, "fingerprint": data.public_fingerprint}
     for _ in range(2):
         arrays, _, metrics = SiteClient(path, get_method("fedauxfdp"), settings).fit(server.request(1), config)

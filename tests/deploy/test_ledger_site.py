@@ -17,7 +17,6 @@ from flwr.common import Context, RecordDict
 
 from fedballot.apps.server_app import server
 from fedballot.cli import main as cli
-from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.check import check_site
@@ -31,7 +30,7 @@ from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.heads import Heads
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
-from fedballot.runs.engine import federated_data
+from fedballot.runs.engine import federated_data, new_strategy
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedaux import FedauxfdpSettings
 from fedballot.settings.fedmd import NfdpSettings
@@ -452,15 +451,7 @@ def test_heads_and_class_sums_cost_a_person_more_than_a_record(persons: Path, mo
     few = {"records": 100, "head": head, "epsilon": 5.0, "score_epsilon": 2.0, "extractor": "pca", "components": 20}
     settings = settings_for(persons, FedauxfdpSettings, **few)
     data = federated_data(settings)
-    server = get_method("fedauxfdp").strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=3,
-        fingerprint=data.public_fingerprint,
-        request_id="r",
-        progress=Silent(),
-    )
+    server = new_strategy(get_method("fedauxfdp"), settings, data, request_id="r")
     by_unit = costs(persons, settings, "fedauxfdp", *server.request(1))
     assert len(by_unit["record"]) == (2 if head == "logistic" else 1)
     for name, cost in by_unit["record"].items():

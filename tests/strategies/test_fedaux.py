@@ -14,7 +14,6 @@ from fedballot.clients.frozen import public_features, split_public
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
-from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.datasets.examples import Examples
 from fedballot.methods.registry import get_method
@@ -22,7 +21,7 @@ from fedballot.privacy.accounting import gaussian, papers
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.heads import fit_head, prepare
-from fedballot.runs.engine import federated_data
+from fedballot.runs.engine import federated_data, new_strategy
 from fedballot.settings.class_sums import sums_mechanism
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
 from fedballot.settings.heads import FeddSettings, PrivateHeadSettings, class_mechanism, score_mechanism
@@ -69,15 +68,7 @@ def client(method, settings, folder, client_id=0, data=None):
 
 def strategy(method, settings):
     data = federated_data(settings)
-    return get_method(method).strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=settings.clients,
-        fingerprint=data.public_fingerprint,
-        request_id="run",
-        progress=Silent(),
-    )
+    return new_strategy(get_method(method), settings, data, request_id="run")
 
 
 def ask(one, arrays=(), request="run/1"):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedballot.core.progress import Silent
 from fedballot.learners.flat import flatten
 from fedballot.methods.registry import get_method
-from fedballot.runs.engine import federated_data
+from fedballot.runs.engine import federated_data, new_strategy
 from fedballot.settings.weights import FeddfSettings
 from fedballot.strategies.base import Answer
 from tests.conftest import small_settings
@@ -20,15 +19,7 @@ CHANGES = {"client_models": "mlp-torch", "clients": 2, "rounds": 1, "server_epoc
 def strategy(method="feddf", **changes):
     settings = small_settings(FeddfSettings, CHANGES, changes)
     data = federated_data(settings)
-    return get_method(method).strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=2,
-        fingerprint=data.public_fingerprint,
-        request_id="r",
-        progress=Silent(),
-    )
+    return new_strategy(get_method(method), settings, data, request_id="r")
 
 
 def trained(server, labels, stream):

@@ -26,7 +26,7 @@ from fedballot.datasets.sources import load
 from fedballot.distillation.aggregation import class_weights
 from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import gaussian
-from fedballot.runs.engine import federated_data, make_server
+from fedballot.runs.engine import federated_data, make_server, new_strategy
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.settings.fedkd import FedkdDpSettings, FedkdSettings, mechanism
 from fedballot.strategies.base import Answer
@@ -37,15 +37,7 @@ from tests.datasets.test_multilabel import write_yeast
 def strategy(settings):
     name = "fedkd-dp" if isinstance(settings, FedkdDpSettings) else "fedkd"
     data = federated_data(settings)
-    return get_method(name).strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=settings.clients,
-        fingerprint=data.public_fingerprint,
-        request_id="r",
-        progress=Silent(),
-    )
+    return new_strategy(get_method(name), settings, data, request_id="r")
 
 
 def answers(server, logits, counts):

@@ -18,12 +18,11 @@ from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
-from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
 from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import papers
-from fedballot.runs.engine import federated_data, prepare_worker
+from fedballot.runs.engine import federated_data, new_strategy, prepare_worker
 from fedballot.runs.legacy_api import BallotServer
 from fedballot.runs.recorder import Recorder
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
@@ -77,15 +76,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
     prepare_worker(with_torch=True)
     entry, data = get_method(method), federated_data(settings)
     folder = RunFolder.open(out, method, settings, resume=resume)
-    strategy = entry.strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=settings.clients,
-        fingerprint=data.public_fingerprint,
-        request_id=folder.request,
-        progress=Silent(),
-    )
+    strategy = new_strategy(entry, settings, data, request_id=folder.request)
     strategy.take_up(folder.checkpoint)
     recorder = Recorder(folder, entry, settings, data, 1, "local")
     server = BallotServer(strategy, lambda error: recorder.failed(error) if error else recorder.done(strategy))
@@ -99,15 +90,7 @@ def run(method: str, settings: CommonSettings, out: Path, before=lambda client_i
 
 def strategy_of(settings, method="fedmd"):
     data = federated_data(settings)
-    return get_method(method).strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=settings.clients,
-        fingerprint=data.public_fingerprint,
-        request_id="r",
-        progress=Silent(),
-    )
+    return new_strategy(get_method(method), settings, data, request_id="r")
 
 
 def test_the_consensus_of_two_clients_computed_by_hand():

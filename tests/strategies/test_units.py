@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.privacy.guarantee import Guarantee
-from fedballot.runs.engine import federated_data
+from fedballot.runs.engine import federated_data, new_strategy
 from fedballot.settings.parts import CommonSettings
 from tests.conftest import fitting
 
@@ -56,15 +55,7 @@ def settings_of(name: str, **over: Any) -> CommonSettings:
 
 def stated(name: str, settings: CommonSettings) -> list[Guarantee]:
     data = federated_data(settings)
-    made = get_method(name).strategy_class(
-        settings,
-        data=data,
-        device="cpu",
-        nodes=settings.clients,
-        fingerprint=data.public_fingerprint,
-        request_id="run",
-        progress=Silent(),
-    )
+    made = new_strategy(get_method(name), settings, data, request_id="run")
     found: list[Guarantee] = made._guarantees(settings.clients) if hasattr(made, "_guarantees") else made.guarantees()
     return found
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.core.progress import Silent
 from fedballot.datasets.federation import FederatedData
 from fedballot.methods.registry import get_method
 from fedballot.privacy.audit import statistics as audit
 from fedballot.privacy.audit.mechanisms import Finding, by_p_value, first_layers
 from fedballot.privacy.mechanisms.parts import NoisySteps, ServerNoise
+from fedballot.runs.engine import new_strategy
 from fedballot.strategies.base import Answer
 from fedballot.studies.audits.registry import client_audit
 from fedballot.studies.audits.worlds import DELTA, FAR, Desk, Floats, layers_of, least_variance, made_up, spread
@@ -30,15 +30,8 @@ def client_sums(desk: Desk, part: str, claim: float) -> list[Finding]:
         rounds=1, epochs=1, lr=FAR, clip=0.1, epsilon=claim, client_models="linear-torch", public_size=10, batch_size=8
     )
     data = made_up([(spread(8, 3, 1), [0, 1] * 4)], spread(10, 3, 2), 2)
-    strategy: Any = get_method(desk.method).strategy_class(
-        settings if desk.seed is None else replace(settings, noise_seed=desk.seed),
-        data=data,
-        device="cpu",
-        nodes=1,
-        fingerprint=data.public_fingerprint,
-        request_id="audit",
-        progress=Silent(),
-    )
+    seeded = settings if desk.seed is None else replace(settings, noise_seed=desk.seed)
+    strategy: Any = new_strategy(get_method(desk.method), seeded, data, request_id="audit")
     start = strategy.request(1)
     noisy = desk.mechanism(settings, data, start, part).noisy
     answer = Answer(0, strategy.read(desk.ask(settings, data, start)), 0.0, 0.0)
