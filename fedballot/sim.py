@@ -25,7 +25,7 @@ from fedballot.learners.registry import get_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
 from fedballot.runs import workers as processes
-from fedballot.settings.parts import CommonSettings, client_models, server_models
+from fedballot.settings.parts import CommonSettings, server_models
 
 if TYPE_CHECKING:
     from flwr.common import Context
@@ -68,26 +68,26 @@ def simulate(
         If it was stopped, by SIGTERM too; ``resume`` takes it up.
     """
     method = get_method(method_name)
-    nodes = method.nodes(settings)
-    count = min(settings.worker_count, nodes)
-    if settings.engine != "ray" and count > 1:
+    count = min(settings.worker_count, method.nodes(settings))
+    wants_ray = settings.engine == "ray" or (settings.engine == "auto" and settings.ray_address != "")
+    if count > 1 and not wants_ray:
         processes.prepare(worker_modules(method, settings))
     progress.start("reading settings and data", 1)
-    from fedballot.runs.engine import check_learners, make_server, resolve_device, trained_models
+    from fedballot.runs.engine import check_learners, make_server, resolve_device
 
-    models = trained_models(method, settings)
+    models = method.trained_models(settings)
     check_learners(settings, (*models, *server_models(settings)))
     device = resolve_device(settings, models)
-    on_ray = settings.engine == "ray" or (settings.engine == "auto" and (device == "cuda" or settings.ray_address))
+    on_ray = wants_ray or (settings.engine == "auto" and device == "cuda")
     folder = RunFolder.open(out, method_name, settings, resume=resume)
     side = make_server(method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local")
     try:
         with _logs_in(folder.log), warnings.catch_warnings(), stoppable():
             warnings.simplefilter("ignore")
             if on_ray:
-                _run_on_ray(side, method_name, settings, folder, nodes, count, device)
+                _run_on_ray(side, method_name, device)
             else:
-                _run_here(side, method_name, settings, folder, count)
+                _run_here(side, method_name)
     except FedballotError:
         raise
     except KeyboardInterrupt as error:
@@ -105,43 +105,40 @@ def simulate(
 
 def worker_modules(method: Method, settings: CommonSettings) -> list[str]:
     """What clients import before they work."""
-    names = server_models(settings) if method.single_client else client_models(settings)
-    kinds = {"torch_learner" if get_learner(name).needs_torch else "sklearn_learner" for name in names}
+    models = method.trained_models(settings)
+    kinds = {"torch_learner" if get_learner(name).needs_torch else "sklearn_learner" for name in models}
     learners = [f"fedballot.learners.{kind}" for kind in sorted(kinds)]
     client = method.client.partition(":")[0] if isinstance(method.client, str) else method.client.__module__
     return ["fedballot.runs.engine", client, *learners]
 
 
-def _run_here(side: ServerSide, method_name: str, settings: CommonSettings, folder: RunFolder, count: int) -> None:
+def _run_here(side: ServerSide, method_name: str) -> None:
     from fedballot.runs.engine import make_client
     from fedballot.runs.local import run_rounds
 
-    job = processes.Job(partial(make_client, method_name, settings, folder.path / "clients"), folder.log)
-    with processes.Workers(count) if count > 1 else processes.Here() as workers:
-        if count > 1:
-            side.progress.start(f"starting {count} workers", count)
-            workers.start(side.progress.advance)
-        run_rounds(side, job, workers)
+    recorder, count = side.recorder, side.recorder.workers
+    make = partial(make_client, method_name, recorder.settings, recorder.folder.path / "clients")
+    job = processes.Job(make, recorder.folder.log)
+    if count == 1:
+        run_rounds(side, job, processes.replies_here)
+        return
+    with processes.Workers(count) as workers:
+        side.progress.start(f"starting {count} workers", count)
+        workers.start(side.progress.advance)
+        run_rounds(side, job, workers.replies)
 
 
-def _run_on_ray(
-    side: ServerSide,
-    method_name: str,
-    settings: CommonSettings,
-    folder: RunFolder,
-    nodes: int,
-    count: int,
-    device: str,
-) -> None:
+def _run_on_ray(side: ServerSide, method_name: str, device: str) -> None:
     side.progress.start("starting Ray", 1)
     from flwr.simulation import run_simulation
 
     from fedballot.runs.flower_api import flower_api
 
+    recorder, settings = side.recorder, side.recorder.settings
     # "local": another Ray on this machine is none of ours, unless it is asked for
     where: dict[str, Any] = {"address": settings.ray_address or "local"}
     if not settings.ray_address:
-        where["num_cpus"] = count
+        where["num_cpus"] = recorder.workers
     gpus = settings.gpu_fraction if device == "cuda" else 0.0
     backend: Any = {
         "init_args": {**where, "logging_level": logging.ERROR, "log_to_driver": False},
@@ -150,8 +147,8 @@ def _run_on_ray(
     api = flower_api()
     run_simulation(
         server_app=api.server_app(lambda context: side),
-        client_app=api.client_app(partial(_client, method_name, settings, folder.path / "clients")),
-        num_supernodes=nodes,
+        client_app=api.client_app(partial(_client, method_name, settings, recorder.folder.path / "clients")),
+        num_supernodes=side.strategy.nodes,
         backend_config=backend,
     )
 

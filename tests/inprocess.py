@@ -16,7 +16,7 @@ from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import get_method
 from fedballot.runs import workers
-from fedballot.runs.engine import check_learners, make_client, make_server, trained_models
+from fedballot.runs.engine import check_learners, make_client, make_server
 from fedballot.runs.local import run_rounds
 from fedballot.runs.workers import Job
 from fedballot.settings.parts import CommonSettings, server_models
@@ -59,7 +59,7 @@ def run_here(
 ) -> dict[str, Any]:
     """As :func:`fedballot.sim.simulate`, without processes; ``client(context)`` stands in for the method's own."""
     method = get_method(method_name)
-    check_learners(settings, (*trained_models(method, settings), *server_models(settings)))
+    check_learners(settings, (*method.trained_models(settings), *server_models(settings)))
     folder = RunFolder.open(out, method_name, settings, resume=resume)
     side = make_server(method, settings, folder, workers=1, progress=Silent())
     make = partial(make_client, method_name, settings, folder.path / "clients")
@@ -67,7 +67,7 @@ def run_here(
     def numbered(number: int) -> NumPyClient:
         return client(context_of(number)) if client else make(number)
 
-    run_rounds(side, Job(numbered, folder.log), workers.Here())
+    run_rounds(side, Job(numbered, folder.log), workers.replies_here)
     return side.recorder.result
 
 

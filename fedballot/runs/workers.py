@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -77,6 +78,7 @@ class Workers:
         self._count = count
         self._context = multiprocessing.get_context("forkserver")
         self._processes: dict[connection.Connection, BaseProcess] = {}
+        self._busy: set[connection.Connection] = set()
 
     def __enter__(self) -> Workers:
         return self
@@ -86,8 +88,9 @@ class Workers:
 
     def start(self, advance: Callable[[], None] = lambda: None) -> None:
         """Start the processes that are missing; ``advance`` is called for each."""
-        for worker in [one for one, process in self._processes.items() if not process.is_alive()]:
-            self._end(worker)
+        for worker in self._processes.keys() - self._busy:  # that a busy one has died is found out by who waits for it
+            if not self._processes[worker].is_alive():
+                self._end(worker)
         while len(self._processes) < self._count:
             ours, theirs = self._context.Pipe()
             process = self._context.Process(target=_work, args=(theirs, dict(os.environ)), daemon=True)
@@ -110,29 +113,33 @@ class Workers:
             Seconds after which whoever has not answered is given up.
         """
         deadline = time.monotonic() + timeout_s
-        waiting, busy = deque(requests), set[connection.Connection]()
-        pickled = pickle.dumps(job)
-        while waiting or busy:
-            if time.monotonic() > deadline:
-                late = len(waiting) + len(busy)
-                for worker in busy:
-                    self._end(worker)
-                yield from [f"no answer within {timeout_s:g} s"] * late
-                return
-            if waiting:
-                self.start()
-            for worker in self._processes.keys() - busy:
+        waiting, pickled = deque(requests), pickle.dumps(job)
+        try:
+            while waiting or self._busy:
+                if time.monotonic() > deadline:
+                    yield from [f"no answer within {timeout_s:g} s"] * (len(waiting) + len(self._busy))
+                    return
                 if waiting:
-                    busy.add(worker)
-                    with suppress(BrokenPipeError):  # one that has just died is found out below
-                        worker.send((pickled, waiting.popleft()))
-            for ready in connection.wait(list(busy), timeout=max(0.0, deadline - time.monotonic())):
-                assert isinstance(ready, connection.Connection)
-                busy.remove(ready)
-                try:
-                    yield ready.recv()
-                except (EOFError, ConnectionError):
-                    yield f"its process ended: exit code {self._end(ready)}"
+                    self.start()
+                for worker in self._processes.keys() - self._busy:
+                    if waiting:
+                        self._busy.add(worker)
+                        with suppress(BrokenPipeError):  # one that has just died is found out below
+                            worker.send((pickled, waiting.popleft()))
+                for ready in connection.wait(list(self._busy), timeout=max(0.0, deadline - time.monotonic())):
+                    assert isinstance(ready, connection.Connection)
+                    yield self._received(ready)
+        finally:  # what is still at work must not answer the next requests
+            for worker in list(self._busy):
+                self._end(worker)
+
+    def _received(self, worker: connection.Connection) -> Reply | str:
+        try:
+            reply: Reply | str = worker.recv()
+        except (EOFError, ConnectionError):
+            return f"its process ended: exit code {self._end(worker)}"
+        self._busy.remove(worker)
+        return reply
 
     def close(self) -> None:
         """End all processes; what a client has not finished is lost."""
@@ -141,6 +148,7 @@ class Workers:
 
     def _end(self, worker: connection.Connection) -> int | None:
         process = self._processes.pop(worker)
+        self._busy.discard(worker)
         worker.close()
         process.join(0.1)
         process.terminate()
@@ -150,35 +158,19 @@ class Workers:
         return process.exitcode
 
 
-class Here:
-    """In place of :class:`Workers`: clients work in this process, one after the other, where a debugger sees them.
+def replies_here(job: Job, requests: Sequence[Request], timeout_s: float) -> Iterator[Reply | str]:
+    """As :meth:`Workers.replies`, from this process: clients work one after the other, where a debugger sees them.
 
     Nobody ends a client that takes too long.
     """
-
-    def __enter__(self) -> Here:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def start(self, advance: Callable[[], None] = lambda: None) -> None:
-        """There is nothing to start."""
-        advance()
-
-    def replies(self, job: Job, requests: Sequence[Request], timeout_s: float) -> Iterator[Reply | str]:
-        """See :meth:`Workers.replies`."""
-        deadline = time.monotonic() + timeout_s
-        for request in requests:
-            if time.monotonic() > deadline:
-                yield f"no answer within {timeout_s:g} s"
-                continue
-            try:
-                with one_thread():
-                    out: Reply | str = reply_to(job, request)
-            except Exception as error:
-                out = _words(error)
-            yield out
+    deadline = time.monotonic() + timeout_s
+    for request in requests:
+        if time.monotonic() > deadline:
+            yield f"no answer within {timeout_s:g} s"
+            continue
+        with one_thread():
+            reply = _or_words(partial(reply_to, job, request))
+        yield reply
 
 
 def prepare(modules: Sequence[str]) -> None:
@@ -221,8 +213,11 @@ def one_thread() -> Iterator[None]:
             torch_threads(before)
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _or_words(work: Callable[[], Reply]) -> Reply | str:
+    try:
+        return work()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def _work(requests: connection.Connection, environment: Mapping[str, str]) -> None:
@@ -231,22 +226,27 @@ def _work(requests: connection.Connection, environment: Mapping[str, str]) -> No
     os.environ.update({**environment, **ONE_THREAD})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for the answers decides what it means
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    job: Job | None = None
-    pickled = b""
-    while True:
-        try:
-            new, request = requests.recv()
-        except EOFError:
-            return
-        try:
-            if job is None or new != pickled:
-                job, pickled = pickle.loads(new), new
-                _write_output_to(job.log)
-            with one_thread():
-                out: Reply | str = reply_to(job, request)
-        except Exception as error:
-            out = _words(error)
-        requests.send(out)
+    with one_thread():  # of what is imported by now; what comes later reads the environment
+        while True:
+            try:
+                pickled, request = requests.recv()
+            except EOFError:
+                return
+            requests.send(_or_words(partial(_reply_of, pickled, request)))
+
+
+def _reply_of(pickled: bytes, request: Request) -> Reply:
+    return reply_to(_job(pickled), request)
+
+
+@lru_cache(maxsize=1)
+def _job(pickled: bytes) -> Job:
+    """A worker's present job, whose output goes to its log."""
+    job: Job = pickle.loads(pickled)
+    with job.log.open("a") as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+    return job
 
 
 def _end_with_parent() -> None:
@@ -255,12 +255,6 @@ def _end_with_parent() -> None:
     assert parent is not None
     connection.wait([parent.sentinel])
     os._exit(1)
-
-
-def _write_output_to(log: Path) -> None:
-    with log.open("a") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
 
 
 @contextmanager

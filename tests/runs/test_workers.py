@@ -9,12 +9,13 @@ import sys
 import textwrap
 import time
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedballot.runs.workers import Here, Job, Workers, one_thread
+from fedballot.runs.workers import Job, Workers, one_thread, replies_here
 from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
 
 
@@ -30,6 +31,9 @@ class Squaring:
         match self._fault:
             case "raises":
                 raise RuntimeError("its program broke")
+            case "is killed later":
+                time.sleep(0.3)
+                os.kill(os.getpid(), signal.SIGKILL)
             case "is killed":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "hangs":
@@ -61,7 +65,7 @@ def numbers(replies: list[Reply | str]) -> list[int]:
 
 @pytest.mark.parametrize("here", [False, True])
 def test_each_client_answers_once(workers: Workers, tmp_path: Path, here: bool) -> None:
-    replies = list((Here() if here else workers).replies(job(tmp_path), requests(7), 60))
+    replies = list((replies_here if here else workers.replies)(job(tmp_path), requests(7), 60))
     assert numbers(replies) == list(range(7))
     for reply in replies:
         assert isinstance(reply, Reply)
@@ -89,7 +93,7 @@ def test_nobody_is_asked(workers: Workers, tmp_path: Path) -> None:
 @pytest.mark.parametrize("here", [False, True])
 def test_a_client_that_fails_costs_its_own_answer(workers: Workers, tmp_path: Path, here: bool) -> None:
     fault = {1: "raises", 3: "cannot be made"}
-    replies = list((Here() if here else workers).replies(job(tmp_path, fault), requests(6), 60))
+    replies = list((replies_here if here else workers.replies)(job(tmp_path, fault), requests(6), 60))
     assert numbers(replies) == [0, 2, 4, 5]
     assert sorted(one for one in replies if isinstance(one, str)) == [
         "RuntimeError: its program broke",
@@ -97,11 +101,45 @@ def test_a_client_that_fails_costs_its_own_answer(workers: Workers, tmp_path: Pa
     ]
 
 
+class Unknown:
+    """Somebody's client whose module the workers cannot import."""
+
+    def __call__(self, number: int) -> Squaring:
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return import_module, ("no_such_module",)
+
+
+def test_a_job_that_workers_cannot_read_is_told_in_words(workers: Workers, tmp_path: Path) -> None:
+    replies = list(workers.replies(Job(Unknown(), tmp_path / "log.txt"), requests(3), 60))
+    assert replies == ["ModuleNotFoundError: No module named 'no_such_module'"] * 3
+    assert numbers(list(workers.replies(job(tmp_path), requests(4), 60))) == [0, 1, 2, 3]
+
+
 def test_a_process_that_is_killed_costs_one_answer_and_is_replaced(workers: Workers, tmp_path: Path) -> None:
     replies = list(workers.replies(job(tmp_path, {2: "is killed", 4: "is killed"}), requests(8), 60))
     assert numbers(replies) == [0, 1, 3, 5, 6, 7]
     assert [one for one in replies if isinstance(one, str)] == ["its process ended: exit code -9"] * 2
     assert numbers(list(workers.replies(job(tmp_path), requests(4), 60))) == [0, 1, 2, 3]
+
+
+def test_a_process_that_dies_while_others_answer_costs_one_answer(workers: Workers, tmp_path: Path) -> None:
+    coming = workers.replies(job(tmp_path, {0: "is killed later"}), requests(4), 60)
+    first = next(coming)
+    time.sleep(1)  # it dies while nobody looks, and clients are still waiting for their turn
+    replies = [first, *coming]
+    assert numbers(replies) == [1, 2, 3]
+    assert [one for one in replies if isinstance(one, str)] == ["its process ended: exit code -9"]
+
+
+def test_whoever_stops_asking_gets_no_answer_of_then_later(workers: Workers, tmp_path: Path) -> None:
+    coming = workers.replies(job(tmp_path), requests(6), 60)
+    next(coming)
+    coming.close()
+    (tmp_path / "later").mkdir()
+    later = [Request("9", serialise([np.arange(3)]), {"round": 2})]
+    assert numbers(list(workers.replies(job(tmp_path / "later"), later, 60))) == [9]
 
 
 def test_a_client_that_hangs_is_given_up_and_its_process_ended(workers: Workers, tmp_path: Path) -> None:
