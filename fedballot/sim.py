@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +19,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 from fedballot.core.errors import FedballotError, RunError
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Progress
+from fedballot.core.stopping import stoppable
 from fedballot.learners.registry import get_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
@@ -33,9 +32,18 @@ if TYPE_CHECKING:
     from fedballot.clients.base import BallotClient
     from fedballot.runs.engine import ServerSide
 
+# what training and storing a learner import, by whether it needs torch
+LEARNER_MODULES = {False: ("sklearn_learner", "skops_io"), True: ("torch_learner",)}
+
 
 def simulate(
-    method_name: str, settings: CommonSettings, out: Path, *, resume: bool, progress: Progress
+    method_name: str,
+    settings: CommonSettings,
+    out: Path,
+    *,
+    resume: bool,
+    progress: Progress,
+    workers: processes.Workers | None = None,
 ) -> dict[str, Any]:
     """Run one experiment to the end.
 
@@ -52,6 +60,8 @@ def simulate(
         Take up the run that is in ``out``: clients that have answered are not trained again.
     progress
         Told about every answer and every step of the server's training.
+    workers
+        Processes that have served other runs; as many are kept as the settings ask for.
 
     Returns
     -------
@@ -87,7 +97,7 @@ def simulate(
             if on_ray:
                 _run_on_ray(side, method_name, device)
             else:
-                _run_here(side, method_name)
+                _run_here(side, method_name, workers)
     except FedballotError:
         raise
     except KeyboardInterrupt as error:
@@ -106,13 +116,13 @@ def simulate(
 def worker_modules(method: Method, settings: CommonSettings) -> list[str]:
     """What clients import before they work."""
     models = method.trained_models(settings)
-    kinds = {"torch_learner" if get_learner(name).needs_torch else "sklearn_learner" for name in models}
-    learners = [f"fedballot.learners.{kind}" for kind in sorted(kinds)]
+    kinds = {get_learner(name).needs_torch for name in models}
+    learners = [f"fedballot.learners.{name}" for torch in sorted(kinds) for name in LEARNER_MODULES[torch]]
     client = method.client.partition(":")[0] if isinstance(method.client, str) else method.client.__module__
     return ["fedballot.runs.engine", client, *learners]
 
 
-def _run_here(side: ServerSide, method_name: str) -> None:
+def _run_here(side: ServerSide, method_name: str, shared: processes.Workers | None) -> None:
     from fedballot.runs.engine import make_client
     from fedballot.runs.local import run_rounds
 
@@ -122,7 +132,8 @@ def _run_here(side: ServerSide, method_name: str) -> None:
     if count == 1:
         run_rounds(side, job, processes.replies_here)
         return
-    with processes.Workers(count) as workers:
+    with nullcontext(shared) if shared else processes.Workers(count) as workers:
+        workers.resize(count)
         side.progress.start(f"starting {count} workers", count)
         workers.start(side.progress.advance)
         run_rounds(side, job, workers.replies)
@@ -158,23 +169,6 @@ def _client(method_name: str, settings: CommonSettings, clients_root: Path, cont
     from fedballot.runs.run_config import client_number
 
     return make_client(method_name, settings, clients_root, client_number(context))
-
-
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """SIGTERM ends a run as Ctrl-C does: what is done stays, and the record says so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class LogFile(logging.FileHandler):

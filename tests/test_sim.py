@@ -211,7 +211,7 @@ def test_a_run_that_is_told_to_end_says_so_and_goes_on_later(tmp_path):
     process.terminate()
     words = process.communicate(timeout=60)[1]
     result = json.loads((out / "result.json").read_text())
-    assert (process.returncode, result["status"]) == (1, "stopped")
+    assert (process.returncode, result["status"]) == (130, "stopped")
     assert "--resume" in words and "--resume" in result["error"]
     answered = {path: path.read_bytes() for path in out.glob("clients/*/ledger/releases/*.npz")}
     assert 2 <= len(answered) < 16

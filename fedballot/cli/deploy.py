@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -166,15 +165,15 @@ def submit(
             terminal.err.print(f"stopped; go on with --out {folder} --resume", soft_wrap=True)
         except FedballotError as error:
             terminal.err.print(f"the run goes on: {escape(str(error))}", soft_wrap=True)
-        os._exit(1)
+        terminal.leave(terminal.STOPPED)
     except RunError:
         if (folder / "result.json").exists():
             write_report(folder)
         raise
     finally:
         progress.stop()
-    page = write_report(folder)
+    write_report(folder)
     if json:
         terminal.print_json(result)
     else:
-        print_result(result, folder, page)
+        print_result(result, folder)

@@ -13,6 +13,7 @@ from fedballot.cli import terminal
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.setting import names_of
+from fedballot.core.stopping import stoppable
 from fedballot.privacy.words import meaning
 from fedballot.settings.layers import parse_assignments, resolve
 
@@ -54,7 +55,6 @@ def frontier_command(
     if unknown := set(given) - {sweep.SEED, *(key for values in fixed.values() for key in values)}:
         raise SettingsError(f"--set {min(unknown)}: none of the methods has such a setting")
     folder = out or Path("frontiers") / (preset or (config.stem if config else "own"))
-    source = ["--preset", preset] if preset else ["--config", str(config)] if config else []
     every = [int(given.get("seed", "0")) + number for number in range(seeds + 1)]
 
     for method in private:  # what cannot work is told before the first run
@@ -66,20 +66,27 @@ def frontier_command(
                 resolve(method.name, settings_types(method), preset=preset, config=config, values=words)
 
     def run(name: str, points: Sequence[sweep.Point]) -> None:
-        command = ["run", name, *source]
-        command += [part for key, value in fixed[name].items() for part in ("--set", f"{key}={value}")]
-        sweep.run_all(points, command, jobs=jobs, told=told)
+        progress.start(f"runs of {name}", len(points))
+        with stoppable():
+            sweep.run_all(points, sweep.Shared(name, preset, config, fixed[name]), jobs=jobs, report=report)
 
-    def told(point: sweep.Point, what: str) -> None:
-        terminal.err.print(f"{point.folder.parent.name} {point.folder.name}: {what}", soft_wrap=True, markup=False)
+    def report(point: sweep.Point, outcome: str) -> None:
+        terminal.err.print(f"{point.folder.parent.name} {point.folder.name}: {outcome}", soft_wrap=True, markup=False)
+        progress.advance()
 
+    progress = terminal.watcher(quiet=False)
     spots: list[frontier.Spot] = []
     asked: list[tuple[Method, str | None]] = [(one, None) for one in ceilings]
     asked += [(one, budget) for budget in budgets for one in private]
-    for method, aim in asked:
-        drawn = frontier.draw_trials(method.search if aim else {}, trials, every[0])
-        spots.append(frontier.explore(method.name, aim, drawn, every, folder / method.name, run))
-        write_json(folder / "frontier.json", {"trials": trials, "spots": [dataclasses.asdict(spot) for spot in spots]})
+    try:
+        for method, aim in asked:
+            drawn = frontier.draw_trials(method.search if aim else {}, trials, every[0])
+            spots.append(frontier.explore(method.name, aim, drawn, every, folder / method.name, run))
+            write_json(
+                folder / "frontier.json", {"trials": trials, "spots": [dataclasses.asdict(spot) for spot in spots]}
+            )
+    finally:
+        progress.stop()
     figure = frontier_figure(spots, {method.name: _unit(folder / method.name) for method in private})
     if figure is not None:
         write_atomic(folder / "frontier.png", lambda stream: figure.savefig(stream, format="png"))

@@ -1,6 +1,7 @@
 """The `fedballot` command.
 
-Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong settings.
+Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong settings, 130
+stopped by Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def main() -> None:
         terminal.end(1)
     except KeyboardInterrupt:
         terminal.err.print("stopped")
-        terminal.leave(1)
+        terminal.leave(terminal.STOPPED)
 
 
 __all__ = ["RunError", "app", "main"]

@@ -18,6 +18,8 @@ from fedballot.privacy.words import adjacency_note
 from fedballot.settings import layers
 
 if TYPE_CHECKING:
+    from fedballot.core.progress import Progress
+    from fedballot.runs.workers import Workers
     from fedballot.settings.parts import CommonSettings
 
 
@@ -68,29 +70,46 @@ def run(
     if resume and (out is None or not (out / "run.json").exists()):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
     resolved = resolve(method, preset, config, set_ or [], out, resume)
-    from fedballot.report.build import write_report
-    from fedballot.sim import simulate
-
     folder = out or Path("runs") / f"{method}-{datetime.now():%Y%m%d-%H%M%S}"
     try:
-        result = simulate(method, resolved, folder, resume=resume, progress=terminal.watcher(quiet=quiet))
+        result = carry_out(method, resolved, folder, resume=resume, progress=terminal.watcher(quiet=quiet))
     except KeyboardInterrupt:
         terminal.err.print(f"stopped; go on with: fedballot run {method} --out {folder} --resume", soft_wrap=True)
-        terminal.leave(1)
+        terminal.leave(terminal.STOPPED)
     except RunError:
-        if (folder / "result.json").exists():  # else it failed before it began
-            write_report(folder)
         if errors := sorted(folder.glob("clients/*/errors.txt")):
             terminal.err.print(f"what went wrong at a client stands in {escape(str(errors[0]))}", soft_wrap=True)
         raise
-    page = write_report(folder)
     if json:
         terminal.print_json(result)
     else:
-        print_result(result, folder, page)
+        print_result(result, folder)
 
 
-def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
+def carry_out(
+    method: str,
+    settings: CommonSettings,
+    folder: Path,
+    *,
+    resume: bool,
+    progress: Progress,
+    workers: Workers | None = None,
+) -> dict[str, Any]:
+    """Simulate a run and write its page, also where it fails; see `simulate`."""
+    from fedballot.report.build import write_report
+    from fedballot.sim import simulate
+
+    try:
+        result = simulate(method, settings, folder, resume=resume, progress=progress, workers=workers)
+    except RunError:
+        if (folder / "result.json").exists():  # else it failed before it began
+            write_report(folder)
+        raise
+    write_report(folder)
+    return result
+
+
+def print_result(result: dict[str, Any], folder: Path) -> None:
     """The table at the end of a run."""
     metrics, sent = result["metrics"], result["communication"]
     rows = []
@@ -124,7 +143,7 @@ def print_result(result: dict[str, Any], folder: Path, page: Path) -> None:
             f"server {timing['distill_s']:.1f}",
         )
     )
-    rows += [("result", str(folder / "result.json")), ("report", str(page))]
+    rows += [("result", str(folder / "result.json")), ("report", str(folder / "report.html"))]
     terminal.print_table(f"{result['method']} on {result['data']['dataset']}", ("", ""), [list(row) for row in rows])
     for warning in result["warnings"]:
         terminal.err.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)

@@ -11,6 +11,7 @@ import typer
 from fedballot.cli import terminal
 from fedballot.core import numbers
 from fedballot.core.errors import RunError
+from fedballot.core.stopping import stoppable
 from fedballot.settings.layers import resolve
 
 if TYPE_CHECKING:
@@ -46,13 +47,18 @@ def sweep_command(
         )
         if (point.folder / "run.json").exists():
             RunFolder.open(point.folder, method, resolved, resume=True)
-    command = ["run", method, *(["--preset", preset] if preset else []), *(["--config", str(config)] if config else [])]
-    command += [part for key, value in fixed.items() for part in ("--set", f"{key}={value}")]
+    progress = terminal.watcher(quiet=False)
+    progress.start("runs", len(points))
 
-    def told(point: sweep.Point, what: str) -> None:
-        terminal.err.print(f"{point.folder.name}: {what}", soft_wrap=True, markup=False)
+    def report(point: sweep.Point, outcome: str) -> None:
+        terminal.err.print(f"{point.folder.name}: {outcome}", soft_wrap=True, markup=False)
+        progress.advance()
 
-    sweep.run_all(points, command, jobs=jobs, told=told)
+    try:
+        with stoppable():
+            sweep.run_all(points, sweep.Shared(method, preset, config, fixed), jobs=jobs, report=report)
+    finally:
+        progress.stop()
     found = sweep.rows(points)
     write_json(folder / "sweep.json", [dataclasses.asdict(row) for row in found])
     if (figure := sweep_figure(found)) is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+STOPPED = 130  # the exit code that shells know for Ctrl-C
 
 
 class Bars:

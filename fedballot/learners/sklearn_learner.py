@@ -13,7 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import write_atomic
-from fedballot.learners import checks, skops_io, storage
+from fedballot.learners import checks, storage
 from fedballot.learners.base import Loss, Progress
 from fedballot.learners.checks import PSEUDO_LABEL_THRESHOLD, FloatArray, Inputs, IntArray
 from fedballot.learners.estimators import fit_estimator
@@ -174,6 +174,8 @@ class ScikitLearner(WithoutWeights):
         SettingsError
             If the estimator holds types beyond the trusted list, so that it could not be loaded safely again.
         """
+        from fedballot.learners import skops_io  # a second that training does not need
+
         content: bytes = skops_io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
         foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(self._trusted(content)))
         if foreign:
@@ -186,6 +188,8 @@ class ScikitLearner(WithoutWeights):
 
     def loads(self, content: bytes, path: Path) -> Self:
         """Take up what :meth:`dumps` gave; ``path`` is for the error's words."""
+        from fedballot.learners import skops_io
+
         try:
             state = skops_io.loads(content, trusted=self._trusted(content))
         except Exception as error:  # skops raises whatever zip, JSON or numpy raise
@@ -202,6 +206,8 @@ class ScikitLearner(WithoutWeights):
 
     def _trusted(self, content: bytes) -> list[str]:
         """Types that may be loaded: of an estimator of another package its own as well, for that runs here anyway."""
+        from fedballot.learners import skops_io
+
         home = type(self._template).__module__.partition(".")[0]
         own = [] if home == "sklearn" else skops_io.get_untrusted_types(data=content)
         return [*_TRUSTED, *(name for name in own if name.startswith(f"{home}."))]

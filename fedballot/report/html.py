@@ -1,6 +1,7 @@
 """From a template and its values to one self-contained page on disk."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ def write_page(template: str, values: Mapping[str, Any], path: Path) -> Path:
     Path
         `path`.
     """
+    page = _environment().get_template(template).render(light=LIGHT, dark=DARK, version=__version__, **values)
+    write_atomic(path, lambda stream: stream.write(page.encode("utf-8")))
+    return path
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """Jinja's environment, which keeps compiled templates."""
     environment = Environment(
         loader=PackageLoader("fedballot", "report"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -47,6 +56,4 @@ def write_page(template: str, values: Mapping[str, Any], path: Path) -> Path:
         numbers.scalar,
     ):
         environment.filters[formatter.__name__] = formatter
-    page = environment.get_template(template).render(light=LIGHT, dark=DARK, version=__version__, **values)
-    write_atomic(path, lambda stream: stream.write(page.encode("utf-8")))
-    return path
+    return environment

@@ -86,6 +86,12 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def resize(self, count: int) -> None:
+        """Keep no more than so many; `start` starts those that are missing."""
+        self._count = count
+        for worker in list(self._processes)[count:]:
+            self._end(worker)
+
     def start(self, advance: Callable[[], None] = lambda: None) -> None:
         """Start the processes that are missing; ``advance`` is called for each."""
         for worker in self._processes.keys() - self._busy:  # that a busy one has died is found out by who waits for it

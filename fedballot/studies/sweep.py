@@ -1,15 +1,16 @@
 """Many runs of one method over a grid of settings: resumable, several at a time, and one table of what came out.
 
-Each run is a process of its own with its own folder, so that one that fails or is killed takes nothing else along.
+Runs have folders of their own and share a process beside this one, which imports and starts its workers once; where
+that is killed, it takes one run along, and the next run gets another.
 """
 
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
@@ -22,6 +23,7 @@ from fedballot.privacy.words import meaning
 from fedballot.runs.results import load_result
 from fedballot.settings.layers import parse_assignments
 from fedballot.settings.parts import CommonSettings
+from fedballot.studies.runner import Runner
 
 SEED = "seed"
 
@@ -58,6 +60,16 @@ class Row:
     bytes_per_query: float | None
     per_round: tuple[float, ...]
     failed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all runs of a study have in common."""
+
+    method: str
+    preset: str | None
+    config: Path | None
+    values: Mapping[str, str]
 
 
 def values_of(word: str, *, is_tuple: bool) -> list[str]:
@@ -101,30 +113,38 @@ def is_done(folder: Path) -> bool:
     return path.exists() and read_json(path).get("status") == "done"
 
 
-def run_all(points: Sequence[Point], command: Sequence[str], *, jobs: int, told: Callable[[Point, str], None]) -> None:
+def run_all(points: Sequence[Point], shared: Shared, *, jobs: int, report: Callable[[Point, str], None]) -> None:
     """Run every point that is not done, ``jobs`` at a time; a run that was begun is taken up.
 
     Parameters
     ----------
-    command
-        Of a run, without the settings that vary and without its folder.
-    told
-        Called with each point and what became of it: "done", "was done", or the last line of a failure.
+    report
+        Called with each point and what became of it: "done", "was done", or why it failed.
     """
+    waiting = deque(points)
+    runners: list[Runner] = []
 
-    def one(point: Point) -> None:
-        if is_done(point.folder):
-            told(point, "was done")
-            return
-        words = [part for key, value in point.values.items() for part in ("--set", f"{key}={value}")]
-        again = ["--resume"] if (point.folder / "run.json").exists() else []
-        called = [sys.executable, "-m", "fedballot.cli", *command, *words, "--out", str(point.folder), "--quiet"]
-        ended = subprocess.run([*called, *again], capture_output=True, text=True, check=False)
-        said = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
-        told(point, "done" if ended.returncode == 0 else " ".join(said[-3:]))
+    def work() -> None:
+        with Runner() as runner:
+            runners.append(runner)
+            while (point := _next(waiting)) is not None:
+                report(point, "was done" if is_done(point.folder) else runner.run(point, shared))
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, points))
+        try:
+            for thread in [pool.submit(work) for _ in range(min(jobs, len(points)))]:
+                thread.result()
+        except BaseException:
+            waiting.clear()
+            for runner in runners:
+                runner.stop()
+            raise
+
+
+def _next(waiting: deque[Point]) -> Point | None:
+    with suppress(IndexError):  # several threads take from it
+        return waiting.popleft()
+    return None
 
 
 def rows(points: Sequence[Point]) -> list[Row]:

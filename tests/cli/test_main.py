@@ -213,7 +213,7 @@ def _printed(guarantees, capsys) -> tuple[str, str]:
         "data": {"dataset": "digits"},
         "warnings": [],
     }
-    run.print_result(result, Path("out"), Path("out/report.html"))
+    run.print_result(result, Path("out"))
     printed = capsys.readouterr()
     out = printed.out.translate(str.maketrans("│┃", "  "))
     return " ".join(out.split()), " ".join(printed.err.split())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -134,3 +137,49 @@ def test_a_failed_run_is_named_and_the_others_count(swept, tmp_path):
     assert ended.returncode == 1
     assert "1 of 3 runs failed" in ended.stderr
     assert np.isclose(read_json(out / "sweep.json")[0]["accuracy"], read_json(swept[0] / "sweep.json")[0]["accuracy"])
+
+
+def _begun(out: Path, *more: str) -> subprocess.Popen[str]:
+    words = [part for key, value in FIXED.items() for part in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "fedballot.cli", "sweep", "fedmd-nfdp", "--out", str(out), *words, *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+def _runners(parent: int) -> list[int]:
+    done = subprocess.run(["pgrep", "-P", str(parent), "-f", "fedballot.cli.runner"], capture_output=True, check=False)
+    return [int(word) for word in done.stdout.split()]
+
+
+LONG = ("--set", "rounds=400", "--set", "k=5,6")
+
+
+@pytest.mark.slow
+def test_a_killed_process_takes_one_run_along(tmp_path):
+    process = _begun(tmp_path / "s", "--set", "k=50", "--set", "rounds=400,1")
+    _wait_for(tmp_path / "s" / "rounds=400" / "run.json", process)
+    (runner,) = _runners(process.pid)
+    os.kill(runner, signal.SIGKILL)
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert "rounds=400: its process ended: exit code -9" in errors
+    assert "rounds=1: done" in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_sweep_starts_no_other_run(how, tmp_path):
+    process = _begun(tmp_path / "s", *LONG)
+    _wait_for(tmp_path / "s" / "k=5" / "clients" / "00000", process)
+    runners = _runners(process.pid)
+    process.send_signal(how)
+    process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert read_json(tmp_path / "s" / "k=5" / "result.json")["status"] == "stopped"
+    assert not (tmp_path / "s" / "k=6").exists()
+    assert len(runners) == 1 and not Path(f"/proc/{runners[0]}").exists()

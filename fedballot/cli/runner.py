@@ -1,0 +1,50 @@
+"""The inside of ``studies/runner.py``: a line of JSON on stdin is a run, a line on stdout is what became of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from fedballot.cli import terminal
+from fedballot.cli.run import carry_out, resolve
+from fedballot.core.errors import FedballotError
+from fedballot.core.progress import Silent
+from fedballot.runs.workers import Workers
+from fedballot.studies.runner import DONE
+
+
+def main() -> None:
+    """Carry out runs until stdin ends."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, Workers(1) as workers:
+        os.dup2(2, 1)  # what libraries print is no answer
+        for line in sys.stdin:
+            print(json.dumps(outcome(json.loads(line), workers)), file=answers, flush=True)
+
+
+def outcome(request: dict[str, Any], workers: Workers) -> str:
+    """Carry out a run: ``DONE``, or why it failed."""
+    out, config = Path(request["out"]), request["config"]
+    resume = (out / "run.json").exists()
+    try:
+        settings = resolve(
+            request["method"],
+            request["preset"],
+            None if config is None else Path(config),
+            request["assignments"],
+            out,
+            resume,
+        )
+        carry_out(request["method"], settings, out, resume=resume, progress=Silent(), workers=workers)
+    except (FedballotError, OSError) as error:
+        return str(error)
+    return DONE
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        terminal.leave(terminal.STOPPED)
