@@ -141,10 +141,20 @@ def names_of(kind: type[Settings]) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
 
 
+_TYPES: dict[type[Any], Mapping[str, Any]] = {}  # a site's file asks for those of all methods at each request
+
+
+def types_of(kind: type[Any]) -> Mapping[str, Any]:
+    """The types of a dataclass's fields, by name."""
+    if kind not in _TYPES:
+        _TYPES[kind] = types.MappingProxyType(typing.get_type_hints(kind))
+    return _TYPES[kind]
+
+
 def choices_of(kind: type[Settings]) -> dict[str, tuple[str, ...]]:
     """The words that each setting with a Literal type may hold, by name."""
-    hints = typing.get_type_hints(kind)
-    return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is Literal}
+    hints = types_of(kind).items()
+    return {name: typing.get_args(hint) for name, hint in hints if typing.get_origin(hint) is Literal}
 
 
 def words_of(kind: type[Settings], field: dataclasses.Field[Any]) -> tuple[str, str]:
@@ -220,7 +230,7 @@ def build(kind: type[S], *layers: Mapping[str, Any]) -> S:
         For an unknown key (with the nearest known one), a value of the wrong type or out of range, or a combination
         that cannot work.
     """
-    hints, names = typing.get_type_hints(kind), names_of(kind)
+    hints, names = types_of(kind), names_of(kind)
     values: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError, did_you_mean
-from fedballot.core.setting import declaration
+from fedballot.core.setting import declaration, types_of
 from fedballot.methods.registry import all_methods
 
 
@@ -70,7 +70,7 @@ def read_limits(path: Path, table: Any) -> dict[str, Limit]:
         raise SettingsError(f"{path}: allowed.settings = {table!r} is not a table; expected [allowed.settings]")
     fields: dict[str, list[tuple[dataclasses.Field[Any], Any]]] = {}
     for method in all_methods().values():
-        kinds = typing.get_type_hints(method.settings)
+        kinds = types_of(method.settings)
         for field in dataclasses.fields(method.settings):
             fields.setdefault(field.name, []).append((field, kinds[field.name]))
     limits = {}

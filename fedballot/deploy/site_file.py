@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.core.files import with_home
+from fedballot.core.setting import types_of
 from fedballot.datasets.own import Persons
 from fedballot.deploy.limits import Limit, read_limits
 from fedballot.learners.steps import chain_name, takes_network
@@ -144,7 +145,7 @@ def _table(path: Path, prefix: str, kind: type[Any], values: Any) -> Any:
     """A dataclass out of a TOML table: all keys without a default must be there, and no unknown one."""
     if not isinstance(values, Mapping):
         raise SettingsError(f"{path}: {prefix[:-1]} = {values!r} is not a table; expected [{prefix[:-1]}]")
-    kinds = typing.get_type_hints(kind)
+    kinds = types_of(kind)
     names = [field.name for field in dataclasses.fields(kind)]
     for key in values:
         if key not in names:
