@@ -1,6 +1,6 @@
 """Real runs, on Ray and in local workers: a whole result, faults that are counted, an end that loses nothing.
 
-What is a method's own affair runs without the engine.
+What is a method's own affair runs without the engine; tests/runs/test_flower_apis.py compares the engines.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_a_full_disk_does_not_fill_the_terminal_with_what_the_log_lost(capsys):
 def run(tmp_path_factory):
     """One whole PATE-FL run on real digits, with two kinds of scikit-learn learners."""
     out, progress = tmp_path_factory.mktemp("runs") / "pate", Counting()
-    own = {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn", "engine": "ray"}
+    own = {"epsilon": 40, "delta": 1e-3, "client_models": "logistic-regression,knn"}
     settings = small_settings(PateSettings, own)
     return out, settings, simulate("pate-fl", settings, out, resume=False, progress=progress), progress
 
@@ -70,7 +70,7 @@ def test_a_run_writes_a_whole_result(run):
     assert timing["client_compute_s"] <= timing["workers"] * timing["train_s"]
     assert timing["startup_s"] + timing["train_s"] + timing["distill_s"] <= timing["wall_s"] * 1.02
     assert result["metrics"]["client_accuracy"]["mean"] > 0.7
-    assert (timing["engine"], timing["workers"]) == ("ray", 2)
+    assert (timing["engine"], timing["workers"]) == ("local", 2)
     assert [stage[1:] for stage in progress.stages if stage[0] == "round 1: clients"] == [[8, 8]]
     assert (out / "server-model-0").exists()
 
