@@ -1,4 +1,4 @@
-"""One real run on Ray with every message recorded at the server: the sum is there, and no ballot can be read."""
+"""A run on Flower's own link, every message recorded at the server: the sum is there, and no ballot can be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flwr.common import Context, parameters_to_ndarrays
-from flwr.simulation import run_simulation
 from scipy import stats
 
 from fedballot.core.files import read_arrays
@@ -23,6 +22,7 @@ from fedballot.strategies.base import WatchedProxy
 from fedballot.wire import secagg
 from fedballot.wire.packing import unpack_labels
 from tests.conftest import small_settings
+from tests.link import Link
 
 pytestmark = pytest.mark.slow
 
@@ -65,12 +65,8 @@ def run(tmp_path_factory):
     side = make_server(get_method("pate-fl"), settings, folder, workers=2, progress=Silent())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WatchedProxy, "fit", fit)
-        run_simulation(
-            server_app=legacy_api.server_app(lambda context: side),
-            client_app=legacy_api.client_app(partial(_client, settings, out / "clients")),
-            num_supernodes=6,
-            backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
-        )
+        link = Link(legacy_api.client_app(partial(_client, settings, out / "clients")), settings.clients)
+        link.run(legacy_api.server_app(lambda context: side))
     return out, settings, side.recorder.result, seen
 
 
