@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -62,7 +63,7 @@ class Recorder:
             "seed": settings.seed,
             "classes": list(data.classes),
             "started": folder.started,
-            "versions": versions(),
+            "versions": dict(versions()),
             "data": {
                 "dataset": settings.dataset,
                 "public_dataset": settings.public_dataset or settings.dataset,
@@ -179,6 +180,7 @@ def _blank_words(strategy: BallotStrategy[Any]) -> list[str]:
     ]
 
 
+@cache  # reading them takes 10 ms
 def versions() -> dict[str, str]:
     """Versions of what a result may depend on; packages that are not installed are left out."""
     names = ("flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch")
