@@ -48,8 +48,8 @@ class Run(Settings):
 
     engine: Literal["auto", "local", "ray"] = setting(
         "auto",
-        "what runs the clients of a simulation: local, processes of this machine; ray, Flower's virtual client engine, or "
-        "the nodes of a cluster; auto: ray for a GPU or a cluster, else local",
+        "what runs the clients of a simulation: local, processes of this machine; ray, Flower's virtual client engine, "
+        "or the nodes of a cluster; auto: ray for a GPU or a cluster, else local",
         reads="machine",
     )
     ray_address: str = setting(

@@ -94,7 +94,7 @@ def test_a_run_is_stopped_goes_on_loses_a_node_gets_another_and_has_the_bits_of_
     wait_for(2, out, process)
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=120)[0]
-    assert process.returncode == 1 and "--resume" in said, said
+    assert process.returncode == 130 and "--resume" in said, said
     assert json.loads((out / "result.json").read_text())["status"] == "stopped"
     until(lambda: not any(cluster.runs(number, "ray::answer") for number in (0, 1)))  # they end with their run
     before = stamps(out)
@@ -111,6 +111,7 @@ def test_a_run_is_stopped_goes_on_loses_a_node_gets_another_and_has_the_bits_of_
     until(lambda: cluster.runs(1, "ray::answer"))
     cluster.signal(0, signal.SIGCONT, "ray::")
     said = process.communicate(timeout=240)[0]
+    cluster.kill(1)
     assert process.returncode == 0 and "2 nodes, 2 clients at once" in said, said
     assert "is asked again" in (out / "log.txt").read_text()
     after = stamps(out)
@@ -146,7 +147,7 @@ def test_nodes_that_cannot_serve_are_named_before_anything_is_charged(cluster: N
     words = " ".join(process.communicate(timeout=240)[0].split())
     assert process.returncode == 1
     for number, part in expected.items():
-        assert f"node {cluster.place(number)} " in words and part in words, words
+        assert part in words and (f"node {cluster.place(number)} " in words or not cluster.apart), words
     result = json.loads((runs / "run" / "result.json").read_text())
     assert result["status"] == "failed" and "nowhere" in result["error"]
     assert not list(runs.glob("run/clients/0*"))
