@@ -1,6 +1,6 @@
 """One experiment's data: private records dealt out to clients, a public pool, and test records."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +13,10 @@ from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.readers.images import transfer
-from fedballot.datasets.sources import load
+from fedballot.datasets.schema.contract import Schema
+from fedballot.datasets.schema.prepare import Preparation, fit_preparation, public_preparation
+from fedballot.datasets.schema.words import listed
+from fedballot.datasets.sources import load_as
 from fedballot.datasets.spec import FederationSpec
 
 
@@ -32,6 +35,8 @@ class FederatedData:
     test_x, test_y : test records, likewise.
     public_fingerprint : fingerprint of `public_x`.
     group_names : name of each group id of `private.groups`.
+    schema : the contract of a user's own files, through which all of them were read.
+    preparation : of a table: what made `x` of its cells, fitted on public records.
     """
 
     classes: tuple[str, ...]
@@ -43,6 +48,8 @@ class FederatedData:
     test_y: Array
     public_fingerprint: str
     group_names: tuple[str, ...]
+    schema: Schema | None = None
+    preparation: Preparation | None = None
 
     @property
     def records(self) -> int | None:
@@ -84,14 +91,47 @@ def build(spec: FederationSpec) -> FederatedData:
     SettingsError
         Sizes that do not fit, sources that do not match or share records, or a partition that cannot be made.
     """
+    if spec.dataset == SITES and not spec.public_dataset:
+        raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all clients hold")
+    public = load_as(spec.public_dataset or spec.dataset, spec.reading)
     if spec.dataset == SITES:
-        return _public_only(spec)
+        return _prepared(_public_only(spec, public), public, same=False)
+    private = public
+    if spec.public_dataset:
+        own_classes = spec.test_source == "private"
+        private = load_as(spec.dataset, spec.reading.through(public.schema, classes=not own_classes))
+    same = public.name == private.name
     if spec.test_source == "private":
         from fedballot.datasets.own_task import build_own_task  # which builds on this module
 
-        return build_own_task(spec)
-    private = load(spec.dataset)
-    public = load(spec.public_dataset or spec.dataset)
+        return _prepared(build_own_task(spec, private, public), public, same)
+    return _prepared(_dealt(spec, private, public), public, same)
+
+
+def _prepared(data: FederatedData, public: Source, same: bool) -> FederatedData:
+    """The data as models see them: a table's cells as the contract says, all else as it is.
+
+    What is fitted is fitted on the public source; where private records come from that, too, on the public pool alone.
+    """
+    schema = public.schema
+    if schema is None:
+        return data
+    if not schema.columns:
+        return replace(data, schema=schema, public_fingerprint=fingerprint(data.public_x, schema.digest))
+    prepare = fit_preparation(schema, data.public_x) if same else public_preparation(public)
+    x = data.private.x
+    return replace(
+        data,
+        private=replace(data.private, x=_frozen(prepare(x)) if len(x) else prepare(data.public_x[:1])[:0]),
+        public_x=_frozen(prepare(data.public_x)),
+        test_x=_frozen(prepare(data.test_x)),
+        public_fingerprint=fingerprint(data.public_x, schema.digest, prepare.digest),
+        schema=schema,
+        preparation=prepare,
+    )
+
+
+def _dealt(spec: FederationSpec, private: Source, public: Source) -> FederatedData:
     same = public.name == private.name
     if not same:
         _check_match(private, public)
@@ -125,11 +165,8 @@ def build(spec: FederationSpec) -> FederatedData:
     )
 
 
-def _public_only(spec: FederationSpec) -> FederatedData:
+def _public_only(spec: FederationSpec, public: Source) -> FederatedData:
     """What everybody sees of a federation whose clients hold their own records: public and test records."""
-    if not spec.public_dataset:
-        raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all clients hold")
-    public = load(spec.public_dataset)
     pool = _public_pool(public, same=False)
     split = split_records(0, sum(map(len, pool)), False, spec, np.random.default_rng(spec.seed))
     public_x, public_y = _take(pool, split.public, public, public)
@@ -199,11 +236,33 @@ def _check_match(private: Source, public: Source) -> None:
             f"public_dataset: {public.name!r} has {len(public.classes)} classes, the private {private.name!r} has "
             f"{len(private.classes)}; expected the same classes"
         )
+    if private.classes != public.classes:
+        raise SettingsError(
+            f"public_dataset: {public.name!r} has the classes {listed(public.classes)}, the private {private.name!r} "
+            f"{listed(private.classes)}; expected the same words, or public_labels=ignored with test_source=private"
+        )
+    check_columns(private, public)
     shape, wanted = public.train.x.shape[1:], private.train.x.shape[1:]
     if (len(shape) == 1 or len(wanted) == 1) and shape != wanted:
         raise SettingsError(
             f"public_dataset: {public.name!r} has records of shape {shape}, the private {private.name!r} of {wanted}; "
             "expected the same features, or images on both sides"
+        )
+
+
+def check_columns(private: Source, public: Source) -> None:
+    """Refuse a private table whose columns no public ones can be compared with.
+
+    Raises
+    ------
+    SettingsError
+        If the public source is no table.
+    """
+    tables = [source.schema is not None and bool(source.schema.columns) for source in (private, public)]
+    if tables == [True, False]:
+        raise SettingsError(
+            f"public_dataset: {public.name!r} has no columns with names, but the private {private.name!r} has; "
+            "expected tables on both sides"
         )
 
 
