@@ -207,5 +207,5 @@ def _number(table: Table, name: str, values: Floats) -> tuple[Column, list[str]]
         for fill in fills
     ]
     rest = there[~np.isin(there, fills)]
-    low, high = float(rest.min()), float(rest.max())
-    return Column(name, low=low - MARGIN * width, high=high + MARGIN * width, fills=fills), notes
+    low, high = (float(f"{end:.4g}") for end in (rest.min() - MARGIN * width, rest.max() + MARGIN * width))
+    return Column(name, low=low, high=high, fills=fills), notes
