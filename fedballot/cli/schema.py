@@ -26,6 +26,7 @@ def schema_command(
     distinct: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Its words are different, however alike they look.")
     ] = None,
+    image_size: Annotated[int, typer.Option(help="Pixels a side to which images are resized.")] = 0,
     out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("schema.toml"),
 ) -> None:
     """The contract of columns and classes that a public file suggests: look at it, edit it, give it to every site."""
@@ -51,6 +52,7 @@ def schema_command(
         tuple(missing or ()),
         tuple((word, meant) for word, _, meant in pairs),
         tuple(distinct or ()),
+        (image_size, image_size) if image_size else (),
     )
     source = load_as(file, Reading(hints=hints))
     contract = source.schema

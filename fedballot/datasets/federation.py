@@ -7,15 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import SettingsError
+from fedballot.datasets.copies import Augment
 from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.matching import check_match
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.readers.images import transfer
 from fedballot.datasets.schema.contract import Schema
 from fedballot.datasets.schema.prepare import Preparation, fit_preparation, public_preparation
-from fedballot.datasets.schema.words import listed
 from fedballot.datasets.sources import load_as
 from fedballot.datasets.spec import FederationSpec
 
@@ -37,6 +38,7 @@ class FederatedData:
     group_names : name of each group id of `private.groups`.
     schema : the contract of a user's own files, through which all of them were read.
     preparation : of a table: what made `x` of its cells, fitted on public records.
+    augment : how torch learners change images while they train.
     """
 
     classes: tuple[str, ...]
@@ -50,6 +52,7 @@ class FederatedData:
     group_names: tuple[str, ...]
     schema: Schema | None = None
     preparation: Preparation | None = None
+    augment: Augment = "usual"
 
     @property
     def records(self) -> int | None:
@@ -60,6 +63,11 @@ class FederatedData:
     def largest(self) -> int | None:
         """How many private records the largest client holds; None where that is not known."""
         return max((part.size for part in self.parts), default=0) or None
+
+    @property
+    def mirror(self) -> bool:
+        """Whether colour images may be mirrored."""
+        return self.augment in ("usual", "flip")
 
     @property
     def multi_label(self) -> bool:
@@ -95,7 +103,7 @@ def build(spec: FederationSpec) -> FederatedData:
         raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all clients hold")
     public = load_as(spec.public_dataset or spec.dataset, spec.reading)
     if spec.dataset == SITES:
-        return _prepared(_public_only(spec, public), public, same=False)
+        return _prepared(_public_only(spec, public), spec, public, same=False)
     private = public
     if spec.public_dataset:
         own_classes = spec.test_source == "private"
@@ -104,16 +112,18 @@ def build(spec: FederationSpec) -> FederatedData:
     if spec.test_source == "private":
         from fedballot.datasets.own_task import build_own_task  # which builds on this module
 
-        return _prepared(build_own_task(spec, private, public), public, same)
-    return _prepared(_dealt(spec, private, public), public, same)
+        return _prepared(build_own_task(spec, private, public), spec, public, same)
+    return _prepared(_dealt(spec, private, public), spec, public, same)
 
 
-def _prepared(data: FederatedData, public: Source, same: bool) -> FederatedData:
+def _prepared(data: FederatedData, spec: FederationSpec, public: Source, same: bool) -> FederatedData:
     """The data as models see them: a table's cells as the contract says, all else as it is.
 
     What is fitted is fitted on the public source; where private records come from that, too, on the public pool alone.
     """
     schema = public.schema
+    usual: Augment = "usual" if schema is None else "shift"
+    data = replace(data, augment=usual if spec.augment == "auto" else spec.augment)
     if schema is None:
         return data
     if not schema.columns:
@@ -134,7 +144,7 @@ def _prepared(data: FederatedData, public: Source, same: bool) -> FederatedData:
 def _dealt(spec: FederationSpec, private: Source, public: Source) -> FederatedData:
     same = public.name == private.name
     if not same:
-        _check_match(private, public)
+        check_match(private, public)
     pool = _public_pool(public, same)
     splits, dealing = (np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2))
     shared = same and private.test is None
@@ -223,47 +233,6 @@ def split_records(n_private: int, n_pool: int, shared: bool, spec: FederationSpe
             f"private_size={spec.private_size} exceeds the {len(private_order)} private records of {spec.dataset!r}"
         )
     return Split(np.sort(private_order[: spec.private_size or None]), public, test)
-
-
-def _check_match(private: Source, public: Source) -> None:
-    if private.origin & public.origin:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} and the private {private.name!r} hold the same records "
-            f"({', '.join(sorted(private.origin & public.origin))}); use a source of other records"
-        )
-    if len(private.classes) != len(public.classes) or is_multi_label(private.train.y) != is_multi_label(public.train.y):
-        raise SettingsError(
-            f"public_dataset: {public.name!r} has {len(public.classes)} classes, the private {private.name!r} has "
-            f"{len(private.classes)}; expected the same classes"
-        )
-    if private.classes != public.classes:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} has the classes {listed(public.classes)}, the private {private.name!r} "
-            f"{listed(private.classes)}; expected the same words, or public_labels=ignored with test_source=private"
-        )
-    check_columns(private, public)
-    shape, wanted = public.train.x.shape[1:], private.train.x.shape[1:]
-    if (len(shape) == 1 or len(wanted) == 1) and shape != wanted:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} has records of shape {shape}, the private {private.name!r} of {wanted}; "
-            "expected the same features, or images on both sides"
-        )
-
-
-def check_columns(private: Source, public: Source) -> None:
-    """Refuse a private table whose columns no public ones can be compared with.
-
-    Raises
-    ------
-    SettingsError
-        If the public source is no table.
-    """
-    tables = [source.schema is not None and bool(source.schema.columns) for source in (private, public)]
-    if tables == [True, False]:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} has no columns with names, but the private {private.name!r} has; "
-            "expected tables on both sides"
-        )
 
 
 def _public_pool(public: Source, same: bool) -> list[Examples]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Examples, Indices, Source
-from fedballot.datasets.federation import FederatedData, check_columns, split_records
+from fedballot.datasets.federation import FederatedData, split_records
 from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.matching import check_sources
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.readers.images import transfer
@@ -70,7 +71,7 @@ def build_own_task(spec: FederationSpec, private: Source, public: Source) -> Fed
     """
     same = public.name == private.name
     if not same:
-        _check_sources(private, public)
+        check_sources(private, public)
     if spec.public_labels == "ignored":
         return _build_unlabelled(spec, private, public)
     if is_multi_label(private.train.y) or is_multi_label(public.train.y):
@@ -189,17 +190,3 @@ def _public(
     if private.train.x.ndim > 2:
         x = transfer(x, public.margin, private.train.x.shape[1:], private.margin)
     return x, y[rows]
-
-
-def _check_sources(private: Source, public: Source) -> None:
-    if private.origin & public.origin:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} and the private {private.name!r} hold the same records; use another"
-        )
-    check_columns(private, public)
-    shape, wanted = public.train.x.shape[1:], private.train.x.shape[1:]
-    if (len(shape) == 1 or len(wanted) == 1) and shape != wanted:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} has records of shape {shape}, the private {private.name!r} of {wanted}; "
-            "expected the same features, or images on both sides"
-        )

@@ -34,6 +34,19 @@ class FederationSpec(Settings):
     )
     label: str = setting("", "without a schema: column of the classes; empty: `label` or the like", reads="site")
     drop: str = setting("", "without a schema: columns that are no features, comma-separated", reads="site")
+    image_size: int = setting(
+        0,
+        "without a schema: pixels a side to which images of one's own are resized; 0: they have one size",
+        low=0,
+        reads="site",
+    )
+    augment: Literal["auto", "usual", "none", "shift", "flip", "rotate"] = setting(
+        "auto",
+        "how torch learners change images while they train: flip mirrors left and right, rotate also turns and scales; "
+        "usual: flip for colour, rotate for grey; auto: shift for public images of one's own, which keeps sides and "
+        "orientation, else usual",
+        site_limit=("auto", "usual", "none", "shift", "flip", "rotate"),
+    )
     private_size: int = setting(0, "private records used in all; 0: all that remain", low=0, reads="server")
     public_size: int = setting(1000, "records in the public pool", low=1, site_limit=(1, 1_000_000))
     test_size: int = setting(1000, "test records; 0: all that remain", low=0, site_limit=(0, 1_000_000))
@@ -68,8 +81,8 @@ class FederationSpec(Settings):
     def check(self) -> None:
         super().check()
         check_partition(self.partition)
-        if self.schema and (self.label or self.drop):
-            raise SettingsError("schema says what the label and the features are: leave out label and drop")
+        if self.schema and (self.label or self.drop or self.image_size):
+            raise SettingsError("schema says what records are: leave out label, drop and image_size")
         if self.public_labels == "ignored" and self.test_source != "private":
             raise SettingsError(
                 "public_labels=ignored needs test_source=private, for the public records then test nothing"
@@ -89,7 +102,10 @@ class FederationSpec(Settings):
             A schema that cannot be used.
         """
         drop = tuple(name.strip() for name in self.drop.split(",") if name.strip())
-        return Reading(read_schema(self.schema) if self.schema else None, Hints(label=self.label, drop=drop))
+        size = (self.image_size, self.image_size) if self.image_size else ()
+        return Reading(
+            read_schema(self.schema) if self.schema else None, Hints(label=self.label, drop=drop, image_size=size)
+        )
 
     def headline(self) -> list[str]:
         others = {"dirichlet": "alpha", "classes-per-client": "classes_per_client"}

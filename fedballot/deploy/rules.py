@@ -124,6 +124,7 @@ def site_settings(site: Site, settings: S) -> S:
     if isinstance(settings, LocalTraining):
         changes["client_models"] = (site.model,)
     changes |= {"public_dataset": str(site.data.public), "schema": str(site.data.schema or ""), "label": "", "drop": ""}
+    changes["image_size"] = 0
     return dataclasses.replace(settings, **changes)
 
 

@@ -46,6 +46,7 @@ OWN = {
     "schema",
     "label",
     "drop",
+    "image_size",
     "clients",
     "client_models",
 }  # what a site's file says itself

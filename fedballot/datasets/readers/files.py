@@ -82,8 +82,14 @@ def naming(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {type(error).__name__} {error}; expected a {KINDS}") from error
 
 
-def read_raw(path: Path, person: str = "", schema: Schema | None = None) -> Raw:
-    """Read an array file or image folder; labels stay text. ``person`` is the key that says whose record each is.
+def read_raw(path: Path, person: str = "", schema: Schema | None = None, size: tuple[int, ...] = ()) -> Raw:
+    """Read an array file or image folder; labels stay text.
+
+    Parameters
+    ----------
+    person : the key that says whose record each is.
+    schema : of the public images: their size and channels.
+    size : height and width of images without a schema.
 
     Raises
     ------
@@ -99,11 +105,15 @@ def read_raw(path: Path, person: str = "", schema: Schema | None = None) -> Raw:
                 raise DataError(f"{path}: has no columns, so none that says whose record each is; expected {kinds}")
             return read_npz(path, person)
         if path.is_dir():
-            return read_leaf(path) if any(path.glob("*.json")) else read_folder(path)
+            return read_leaf(path) if any(path.glob("*.json")) else _folder(path, schema, size)
         read = READERS.get(path.suffix.lower()) or foreign.reader_of(path.suffix.lower())
         if read is None:
             raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected a {KINDS}")
         return read(path)
+
+
+def _folder(path: Path, schema: Schema | None, size: tuple[int, ...]) -> Raw:
+    return read_folder(path, size) if schema is None else read_folder(path, schema.image_size, schema.channels)
 
 
 def read_rows(path: Path, schema: Schema, person: str = "", table: Table | None = None) -> Rows:
@@ -149,19 +159,21 @@ def _load_tables(name: str, paths: list[Path], reading: Reading, one_client_each
 
 
 def _load_arrays(name: str, paths: list[Path], reading: Reading, one_client_each: bool) -> Source:
-    raws = [read_raw(path, schema=reading.schema) for path in paths]
+    schema, size = reading.schema, reading.hints.image_size
+    raws = [read_raw(path, schema=schema, size=size) for path in paths]
     if one_client_each:
         _check_alike(paths, raws)
     x = raws[0].x if len(raws) == 1 else np.concatenate([raw.x for raw in raws])
     n, test = len(x), raws[0].test
-    schema = reading.schema
     if schema is not None and schema.classes:
         y = np.concatenate([array_labels(path, raw.labels, schema) for path, raw in zip(paths, raws, strict=True)])
         y = y if test is None else np.concatenate([y, array_labels(paths[0], test[1], schema)])
     else:
         labels = np.concatenate([*(raw.labels for raw in raws), *([] if test is None else [test[1]])])
         y, classes = encode(labels)
-        schema = Schema(Column("", "category", words=classes))
+        schema = replace(schema or Schema(Column("")), label=Column("", "category", words=classes))
+        if x.ndim > 2:
+            schema = replace(schema, image_size=schema.image_size or size, channels=1 if x.ndim == 3 else 3)
     if len(schema.classes) < 2:
         raise DataError(f"{name}: every row has the label {schema.classes[0]!r}; expected at least two classes")
     unseen = np.flatnonzero(~np.isin(y[n:], y[:n]))

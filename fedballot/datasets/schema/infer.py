@@ -34,6 +34,7 @@ class Hints:
     missing : further words that stand for "missing".
     same : spellings of words, each with the word that is meant.
     distinct : columns whose words are all different, however alike they look.
+    image_size : height and width that images are resized to; empty: they have one size.
     """
 
     label: str = ""
@@ -42,6 +43,7 @@ class Hints:
     missing: tuple[str, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
     distinct: tuple[str, ...] = ()
+    image_size: tuple[int, ...] = ()
 
 
 def infer_schema(table: Table, hints: Hints) -> tuple[Schema, tuple[str, ...]]:
