@@ -39,6 +39,7 @@ class FederatedData:
     schema : the contract of a user's own files, through which all of them were read.
     preparation : of a table: what made `x` of its cells, fitted on public records.
     augment : how torch learners change images while they train.
+    notes : what was decided about a user's own files, for people.
     """
 
     classes: tuple[str, ...]
@@ -53,6 +54,7 @@ class FederatedData:
     schema: Schema | None = None
     preparation: Preparation | None = None
     augment: Augment = "usual"
+    notes: tuple[str, ...] = ()
 
     @property
     def records(self) -> int | None:
@@ -103,31 +105,32 @@ def build(spec: FederationSpec) -> FederatedData:
         raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all clients hold")
     public = load_as(spec.public_dataset or spec.dataset, spec.reading)
     if spec.dataset == SITES:
-        return _prepared(_public_only(spec, public), spec, public, same=False)
+        return _prepared(_public_only(spec, public), spec, None, public)
     private = public
     if spec.public_dataset:
         own_classes = spec.test_source == "private"
         private = load_as(spec.dataset, spec.reading.through(public.schema, classes=not own_classes))
-    same = public.name == private.name
     if spec.test_source == "private":
         from fedballot.datasets.own_task import build_own_task  # which builds on this module
 
-        return _prepared(build_own_task(spec, private, public), spec, public, same)
-    return _prepared(_dealt(spec, private, public), spec, public, same)
+        return _prepared(build_own_task(spec, private, public), spec, private, public)
+    return _prepared(_dealt(spec, private, public), spec, private, public)
 
 
-def _prepared(data: FederatedData, spec: FederationSpec, public: Source, same: bool) -> FederatedData:
+def _prepared(data: FederatedData, spec: FederationSpec, private: Source | None, public: Source) -> FederatedData:
     """The data as models see them: a table's cells as the contract says, all else as it is.
 
     What is fitted is fitted on the public source; where private records come from that, too, on the public pool alone.
     """
     schema = public.schema
     usual: Augment = "usual" if schema is None else "shift"
-    data = replace(data, augment=usual if spec.augment == "auto" else spec.augment)
+    notes = dict.fromkeys((*public.notes, *(private.notes if private else ())))
+    data = replace(data, augment=usual if spec.augment == "auto" else spec.augment, notes=tuple(notes))
     if schema is None:
         return data
     if not schema.columns:
         return replace(data, schema=schema, public_fingerprint=fingerprint(data.public_x, schema.digest))
+    same = private is not None and private.name == public.name
     prepare = fit_preparation(schema, data.public_x) if same else public_preparation(public)
     x = data.private.x
     return replace(
