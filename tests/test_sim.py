@@ -26,6 +26,7 @@ from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
+from fedballot.datasets.schema.toml import read_schema
 from fedballot.methods.registry import get_method
 from fedballot.runs.engine import make_client, make_server
 from fedballot.runs.flower_api import flower_api
@@ -288,8 +289,12 @@ def test_two_classes_and_one_file_per_client(tmp_path):
     names = [f"f{column}" for column in range(x.shape[1])]
     parts = np.array_split(order[:300], 3)
     for client, rows in enumerate([*parts, order[300:]]):
-        lines = [",".join([*names, "label"])]
-        lines += [",".join([*map(str, x[row]), ("malignant", "benign")[y[row]]]) for row in rows]
+        turned = rng.permutation(len(names))  # every file has its columns in an order of its own
+        lines = [",".join(["label", *(names[column] for column in turned), "Unnamed: 0"])]
+        lines += [
+            ",".join([("malignant", "benign")[y[row]], *map(str, x[row][turned]), str(number)])
+            for number, row in enumerate(rows)
+        ]
         (tmp_path / ("public.csv" if client == 3 else f"site{client}.csv")).write_text("\n".join(lines))
     settings = build(
         PateSettings,
@@ -310,6 +315,9 @@ def test_two_classes_and_one_file_per_client(tmp_path):
     result = run_here("pate-fl", settings, tmp_path / "run")
     assert result["classes"] == ["benign", "malignant"]
     assert result["metrics"]["server_accuracy"] > 0.8
+    assert any("'Unnamed: 0' is left out" in warning for warning in result["warnings"])
+    assert len(read_schema(tmp_path / "run" / "schema.toml").columns) == 30
+    assert (tmp_path / "run" / "preparation.skops").exists()
 
 
 def test_settings_that_cannot_work_are_refused_before_anything_starts(tmp_path):

@@ -8,24 +8,48 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from click import Context
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from fedballot.cli import terminal
 from fedballot.cli.options import Assignments, Json
+from fedballot.cli.schema import schema_command
 from fedballot.core.errors import SettingsError
 from fedballot.settings import layers
 
 
+class _DataGroup(TyperGroup):
+    """`fedballot data NAME` is short for `fedballot data show NAME`."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Put the command in front of what is none."""
+        return super().parse_args(ctx, args if args and args[0] in self.commands else ["show", *args])
+
+
+data_app = typer.Typer(
+    cls=_DataGroup, help="What a data set holds, and how a partition of it looks; see also `schema`."
+)
+data_app.command("schema")(schema_command)
+
+
+@data_app.command("show")
 def data(
     name: Annotated[str | None, typer.Argument(help="A built-in name, a file, a folder or a glob.")] = None,
     preset: Annotated[str | None, typer.Option(help="Show the partition of this preset.")] = None,
     set_: Assignments = None,
+    schema: Annotated[str, typer.Option(help="The schema through which a file is read.")] = "",
+    label: Annotated[str, typer.Option(help="Without a schema: column of the classes.")] = "",
     out: Annotated[Path | None, typer.Option(help="Where to write the picture (PNG).")] = None,
     json: Json = False,
 ) -> None:
-    """What a data set holds, and how a partition of it looks, as a table and a picture."""
+    """What a data set holds, and how a partition of it looks, as a table and a picture; `data schema FILE` makes the
+    contract of a federation's data."""
     from fedballot.datasets import describe as about
     from fedballot.datasets import sources
+    from fedballot.datasets.schema.infer import Hints
+    from fedballot.datasets.schema.reading import Reading
+    from fedballot.datasets.schema.toml import read_schema
 
     if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
         raise SettingsError(f"--out {out}: must be a .png file in a folder that exists")
@@ -42,13 +66,19 @@ def data(
         from fedballot.runs.engine import federation_spec
         from fedballot.settings.parts import CommonSettings
 
-        values = {**({"dataset": name} if name else {}), **layers.parse_assignments(set_ or [])}
+        more = {"schema": schema, "label": label}
+        values = {
+            **({"dataset": name} if name else {}),
+            **{key: word for key, word in more.items() if word},
+            **layers.parse_assignments(set_ or []),
+        }
         kinds: dict[str, type[CommonSettings]] = {**settings_types(), "data": CommonSettings}
         resolved = layers.resolve("data", kinds, preset=preset, values=values)
         title = title or resolved.dataset
         found = about.describe(federation_spec(resolved))
     else:
-        found = about.describe(sources.load(str(name)))
+        reading = Reading(read_schema(schema) if schema else None, Hints(label))
+        found = about.describe(sources.load_as(str(name), reading))
     if json:
         terminal.print_json(found)
     else:

@@ -18,7 +18,7 @@ from fedballot.cli import deploy as deployed
 from fedballot.cli import ledger as ledger_commands
 from fedballot.cli import privacy as privacy_commands
 from fedballot.cli import terminal
-from fedballot.cli.data import data
+from fedballot.cli.data import data_app
 from fedballot.cli.frontier import frontier_command
 from fedballot.cli.options import Json
 from fedballot.cli.run import run
@@ -37,7 +37,7 @@ app = typer.Typer(
 
 
 app.command()(run)
-app.command()(data)
+app.add_typer(data_app, name="data")
 
 
 @app.callback(invoke_without_command=True)

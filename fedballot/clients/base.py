@@ -120,7 +120,8 @@ class BallotClient(NumPyClient, Generic[S]):
         """Digest of what a request asks but for its arrays; how and where a machine runs is no part of it."""
         workspace = self.workspace
         settings = workspace.settings.to_dict(machine=False)
-        settings.pop("public_dataset")  # a path of the client's own; the fingerprint says which records they are
+        for path in ("public_dataset", "schema"):  # of the client's own; the fingerprint says what is in them
+            settings.pop(path)
         kind = (type(self).__qualname__, type(workspace.settings).__qualname__)
         known = [*kind, settings, workspace.data.public_fingerprint, workspace.version, config.get("round")]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]

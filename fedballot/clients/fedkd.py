@@ -120,10 +120,13 @@ class EnsembleClient(BallotClient[S], Generic[S]):
         Logits are told apart from their sum by no softmax, but averages with a weight per class are not: a network's
         have a mean near 0, log-probabilities have not.
         """
-        model, public, settings = self.model(), self.workspace.data.public_x, self.workspace.settings
-        copies = (public_copy(public, rows, number, settings.seed) for number in range(settings.answers))
+        model, data, settings = self.model(), self.workspace.data, self.workspace.settings
+        copies = (
+            public_copy(data.public_x, rows, number, settings.seed, mirror=data.mirror)
+            for number in range(settings.answers)
+        )
         logits = np.concatenate([model.predict_logits(x) for x in copies]).astype(np.float64)
-        return logits if self.workspace.data.multi_label else np.asarray(logits - logits.mean(axis=1, keepdims=True))
+        return logits if data.multi_label else np.asarray(logits - logits.mean(axis=1, keepdims=True))
 
 
 class FedkdClient(EnsembleClient[FedkdSettings]):

@@ -201,6 +201,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
                 epochs=settings.pretrain_epochs,
                 batch_size=settings.public_batch_size,
                 lr=settings.lr,
+                augment=workspace.data.augment,
             )
             learner.fit(workspace.data.public_x, workspace.data.public_y).save(path)
         return path

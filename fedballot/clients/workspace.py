@@ -147,6 +147,7 @@ class Workspace(Generic[S]):
             batch_size=batch_size,
             lr=lr,
             multi_label=self.data.multi_label,
+            augment=self.data.augment,
         )
 
     def own_learner(self) -> Learner:

@@ -64,14 +64,14 @@ def label_texts(values: Array, where: str) -> NDArray[np.str_]:
         bad = np.flatnonzero(~np.isfinite(values) | (values != np.round(values)))
         if len(bad):
             raise DataError(f"{where}: row {bad[0]} is {values[bad[0]]}; expected integers or text")
-    if kind in "bf":
+    if kind == "f":
         values = values.astype(np.int64)
     elif kind == "S":
         try:
             values = np.char.decode(values, "utf-8")
         except UnicodeDecodeError as error:
             raise DataError(f"{where}: not UTF-8 ({error}); expected integers or UTF-8 text") from error
-    elif kind not in "iuU":
+    elif kind not in "biuU":
         raise DataError(f"{where}: dtype {values.dtype}; expected integers or text")
     texts: NDArray[np.str_] = np.char.strip(values.astype(np.str_))
     empty = np.flatnonzero(texts == "")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.examples import Array
+
+Augment = Literal["usual", "none", "shift", "flip", "rotate"]
+"""How images are changed while a network trains, see `LearnerOptions`."""
 
 GREY_REACH, COLOUR_REACH = 1 / 14, 1 / 8  # farthest shift, as a share of the height: 2 of 28 pixels, 4 of 32
 
@@ -21,12 +26,12 @@ def check_images(shape: tuple[int, ...], answers: int) -> None:
         )
 
 
-def public_copy(x: Array, rows: NDArray[np.integer], number: int, seed: int) -> Array:
+def public_copy(x: Array, rows: NDArray[np.integer], number: int, seed: int, *, mirror: bool = True) -> Array:
     """Copy ``number`` of some images of a pool.
 
     Copy 0 is the images themselves. In each other one every image is shifted by a random whole number of pixels in both
-    directions, what comes in from outside is black, and colour images are mirrored in half of the cases. Nothing is
-    interpolated, so that clients and server have the same copies to the last bit.
+    directions, what comes in from outside is black, and with ``mirror`` colour images are mirrored in half of the
+    cases. Nothing is interpolated, so that clients and server have the same copies to the last bit.
 
     Parameters
     ----------
@@ -47,7 +52,7 @@ def public_copy(x: Array, rows: NDArray[np.integer], number: int, seed: int) -> 
     reach = max(1, round((COLOUR_REACH if colour else GREY_REACH) * height))
     drawn = generator(seed, Stream.COPIES, number)
     shifts = drawn.integers(0, 2 * reach + 1, size=(len(x), 2))[rows]
-    if colour:
+    if colour and mirror:
         mirrored = drawn.integers(0, 2, size=len(x))[rows] == 1
         images = np.where(mirrored[:, None, None, None], images[:, :, ::-1], images)
     framed = np.pad(images, [(0, 0), (reach, reach), (reach, reach)] + [(0, 0)] * colour)

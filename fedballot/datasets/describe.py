@@ -7,9 +7,9 @@ import numpy as np
 
 from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.federation import build
-from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.fingerprint import source_fingerprint
 from fedballot.datasets.multilabel import is_multi_label
-from fedballot.datasets.sources import load
+from fedballot.datasets.sources import load_as
 from fedballot.datasets.spec import FederationSpec
 
 
@@ -19,7 +19,8 @@ def describe(what: Source | FederationSpec) -> dict[str, Any]:
     Returns
     -------
     dict with `name, shape, dtype, classes, train, test, fingerprint, groups`, where `train` and `test` hold
-    `records` and `per_class`; `fingerprint` is that of the training records; `groups` maps names to records. For a
+    `records` and `per_class`; `fingerprint` is that of the training records and their schema; `groups` maps names to
+    records; `notes` says what was decided about the files. For a
     spec also `partition`: `scheme, clients, records, size, classes_per_client, counts, public, test`, where `size` and
     `classes_per_client` hold `min, median, max` over clients, `counts` is the clients x classes matrix, `classes` are
     those that models answer for.
@@ -29,7 +30,8 @@ def describe(what: Source | FederationSpec) -> dict[str, Any]:
     data = build(what)
     counts = label_counts(data.private.y, data.parts, len(data.classes))
     sizes = np.array([len(part) for part in data.parts])
-    return _source(load(what.dataset)) | {
+    reading = what.reading.through(data.schema if what.public_dataset else None, what.test_source == "public")
+    return _source(load_as(what.dataset, reading)) | {
         "classes": list(data.classes),
         "partition": {
             "scheme": what.partition,
@@ -73,8 +75,9 @@ def _source(source: Source) -> dict[str, Any]:
         "classes": list(source.classes),
         "train": _examples(source.train, len(source.classes)),
         "test": None if source.test is None else _examples(source.test, len(source.classes)),
-        "fingerprint": fingerprint(source.train.x),
+        "fingerprint": source_fingerprint(source),
         "groups": dict(zip(source.group_names, sizes, strict=True)),
+        "notes": list(source.notes),
     }
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedballot.datasets.schema.contract import Schema
+
 Array = NDArray[Any]
 Indices = NDArray[np.int64]
 
@@ -41,6 +43,9 @@ class Source:
     group_names : name of each group id, empty without groups.
     margin : empty pixels around a centred digit, 0 where the digit fills its frame, None for any other picture.
     origin : what the records were taken from; two sources that share an origin may hold the same records.
+    schema : the contract of a user's own files. Of a table, `x` holds its cells as the contract numbers them, NaN where
+        one is missing; `schema.prepare` makes a model's numbers of them.
+    notes : what was decided about the files, for people.
     """
 
     name: str
@@ -50,3 +55,5 @@ class Source:
     group_names: tuple[str, ...] = ()
     margin: int | None = None
     origin: frozenset[str] = frozenset()
+    schema: Schema | None = None
+    notes: tuple[str, ...] = ()

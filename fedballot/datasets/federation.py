@@ -1,19 +1,23 @@
 """One experiment's data: private records dealt out to clients, a public pool, and test records."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import SettingsError
+from fedballot.datasets.copies import Augment
 from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.matching import check_match
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.readers.images import transfer
-from fedballot.datasets.sources import load
+from fedballot.datasets.schema.contract import Schema
+from fedballot.datasets.schema.prepare import Preparation, fit_preparation, public_preparation
+from fedballot.datasets.sources import load_as
 from fedballot.datasets.spec import FederationSpec
 
 
@@ -32,6 +36,10 @@ class FederatedData:
     test_x, test_y : test records, likewise.
     public_fingerprint : fingerprint of `public_x`.
     group_names : name of each group id of `private.groups`.
+    schema : the contract of a user's own files, through which all of them were read.
+    preparation : of a table: what made `x` of its cells, fitted on public records.
+    augment : how torch learners change images while they train.
+    notes : what was decided about a user's own files, for people.
     """
 
     classes: tuple[str, ...]
@@ -43,6 +51,10 @@ class FederatedData:
     test_y: Array
     public_fingerprint: str
     group_names: tuple[str, ...]
+    schema: Schema | None = None
+    preparation: Preparation | None = None
+    augment: Augment = "usual"
+    notes: tuple[str, ...] = ()
 
     @property
     def records(self) -> int | None:
@@ -53,6 +65,11 @@ class FederatedData:
     def largest(self) -> int | None:
         """How many private records the largest client holds; None where that is not known."""
         return max((part.size for part in self.parts), default=0) or None
+
+    @property
+    def mirror(self) -> bool:
+        """Whether colour images may be mirrored."""
+        return self.augment in ("usual", "flip")
 
     @property
     def multi_label(self) -> bool:
@@ -84,17 +101,53 @@ def build(spec: FederationSpec) -> FederatedData:
     SettingsError
         Sizes that do not fit, sources that do not match or share records, or a partition that cannot be made.
     """
+    if spec.dataset == SITES and not spec.public_dataset:
+        raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all clients hold")
+    public = load_as(spec.public_dataset or spec.dataset, spec.reading)
     if spec.dataset == SITES:
-        return _public_only(spec)
+        return _prepared(_public_only(spec, public), spec, None, public)
+    private = public
+    if spec.public_dataset:
+        own_classes = spec.test_source == "private"
+        private = load_as(spec.dataset, spec.reading.through(public.schema, classes=not own_classes))
     if spec.test_source == "private":
         from fedballot.datasets.own_task import build_own_task  # which builds on this module
 
-        return build_own_task(spec)
-    private = load(spec.dataset)
-    public = load(spec.public_dataset or spec.dataset)
+        return _prepared(build_own_task(spec, private, public), spec, private, public)
+    return _prepared(_dealt(spec, private, public), spec, private, public)
+
+
+def _prepared(data: FederatedData, spec: FederationSpec, private: Source | None, public: Source) -> FederatedData:
+    """The data as models see them: a table's cells as the contract says, all else as it is.
+
+    What is fitted is fitted on the public source; where private records come from that, too, on the public pool alone.
+    """
+    schema = public.schema
+    usual: Augment = "usual" if schema is None else "shift"
+    notes = dict.fromkeys((*public.notes, *(private.notes if private else ())))
+    data = replace(data, augment=usual if spec.augment == "auto" else spec.augment, notes=tuple(notes))
+    if schema is None:
+        return data
+    if not schema.columns:
+        return replace(data, schema=schema, public_fingerprint=fingerprint(data.public_x, schema.digest))
+    same = private is not None and private.name == public.name
+    prepare = fit_preparation(schema, data.public_x) if same else public_preparation(public)
+    x = data.private.x
+    return replace(
+        data,
+        private=replace(data.private, x=_frozen(prepare(x)) if len(x) else prepare(data.public_x[:1])[:0]),
+        public_x=_frozen(prepare(data.public_x)),
+        test_x=_frozen(prepare(data.test_x)),
+        public_fingerprint=fingerprint(data.public_x, schema.digest, prepare.digest),
+        schema=schema,
+        preparation=prepare,
+    )
+
+
+def _dealt(spec: FederationSpec, private: Source, public: Source) -> FederatedData:
     same = public.name == private.name
     if not same:
-        _check_match(private, public)
+        check_match(private, public)
     pool = _public_pool(public, same)
     splits, dealing = (np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2))
     shared = same and private.test is None
@@ -125,11 +178,8 @@ def build(spec: FederationSpec) -> FederatedData:
     )
 
 
-def _public_only(spec: FederationSpec) -> FederatedData:
+def _public_only(spec: FederationSpec, public: Source) -> FederatedData:
     """What everybody sees of a federation whose clients hold their own records: public and test records."""
-    if not spec.public_dataset:
-        raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all clients hold")
-    public = load(spec.public_dataset)
     pool = _public_pool(public, same=False)
     split = split_records(0, sum(map(len, pool)), False, spec, np.random.default_rng(spec.seed))
     public_x, public_y = _take(pool, split.public, public, public)
@@ -186,25 +236,6 @@ def split_records(n_private: int, n_pool: int, shared: bool, spec: FederationSpe
             f"private_size={spec.private_size} exceeds the {len(private_order)} private records of {spec.dataset!r}"
         )
     return Split(np.sort(private_order[: spec.private_size or None]), public, test)
-
-
-def _check_match(private: Source, public: Source) -> None:
-    if private.origin & public.origin:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} and the private {private.name!r} hold the same records "
-            f"({', '.join(sorted(private.origin & public.origin))}); use a source of other records"
-        )
-    if len(private.classes) != len(public.classes) or is_multi_label(private.train.y) != is_multi_label(public.train.y):
-        raise SettingsError(
-            f"public_dataset: {public.name!r} has {len(public.classes)} classes, the private {private.name!r} has "
-            f"{len(private.classes)}; expected the same classes"
-        )
-    shape, wanted = public.train.x.shape[1:], private.train.x.shape[1:]
-    if (len(shape) == 1 or len(wanted) == 1) and shape != wanted:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} has records of shape {shape}, the private {private.name!r} of {wanted}; "
-            "expected the same features, or images on both sides"
-        )
 
 
 def _public_pool(public: Source, same: bool) -> list[Examples]:

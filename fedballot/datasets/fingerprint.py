@@ -6,13 +6,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedballot.core.errors import DataError
-from fedballot.datasets.examples import Array
+from fedballot.datasets.examples import Array, Source
 
 _CHUNK_BYTES = 1 << 24
 
 
-def fingerprint(x: Array) -> str:
+def fingerprint(x: Array, *contract: str) -> str:
     """SHA-256 over dtype, shape and bytes (little-endian, row-major), as "sha256:<hex>".
+
+    Parameters
+    ----------
+    contract : digests of what the numbers mean; empty ones count for nothing.
 
     Raises
     ------
@@ -27,7 +31,13 @@ def fingerprint(x: Array) -> str:
     step = max(1, _CHUNK_BYTES // max(1, rows[:1].nbytes))
     for start in range(0, len(rows), step):
         digest.update(np.ascontiguousarray(rows[start : start + step], dtype=little).data)
+    digest.update("".join(contract).encode())
     return f"sha256:{digest.hexdigest()}"
+
+
+def source_fingerprint(source: Source) -> str:
+    """Fingerprint of a source's training records and of its contract: what the parties of a federation agree on."""
+    return fingerprint(source.train.x, "" if source.schema is None else source.schema.digest)
 
 
 def row_hashes(x: Array, y: Array) -> list[bytes]:

@@ -9,9 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from fedballot.core.errors import DataError
-from fedballot.datasets.examples import Examples, Indices, Source
+from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.fingerprint import records_fingerprint, row_hashes
-from fedballot.datasets.readers.files import read_raw
+from fedballot.datasets.readers.files import array_labels, read_raw, read_rows
+from fedballot.datasets.readers.raw import Texts
+from fedballot.datasets.readers.tables import is_table
+from fedballot.datasets.schema.apply import Comparison, Rows, comparisons
+from fedballot.datasets.schema.contract import Column, Schema
+from fedballot.datasets.schema.prepare import public_preparation
 
 SITES = "sites"
 """The data set's name in a run whose clients hold their own records."""
@@ -37,6 +42,8 @@ class OwnRecords:
     fingerprint : of the rows with their labels, whatever their order.
     persons : how many different ones there are; None where no column says so.
     dropped : records that were left out, as beyond the most that one person may have.
+    extra : columns of the file that the schema does not have.
+    compared : each column of the schema beside the file's; empty where there are no columns.
     """
 
     examples: Examples
@@ -44,6 +51,8 @@ class OwnRecords:
     fingerprint: str
     persons: int | None = None
     dropped: int = 0
+    extra: tuple[str, ...] = ()
+    compared: tuple[Comparison, ...] = ()
 
 
 def load_own(path: Path, public: Source, persons: Persons | None = None) -> OwnRecords:
@@ -71,7 +80,35 @@ def stamp(path: Path) -> tuple[tuple[str, int, int, int], ...]:
 
 @lru_cache(maxsize=1)
 def _load(path: Path, public: Source, persons: Persons | None, _: tuple[tuple[str, int, int, int], ...]) -> OwnRecords:
-    raw = read_raw(path, persons.column if persons else "")
+    x, y, persons_of, rows_read = _read(path, public, persons.column if persons else "")
+    hashes = row_hashes(x, y)  # of the cells as they are read: what is fitted on public records is no part of them
+    owners = None if persons_of is None else [str(person) for person in persons_of]
+    ranked = used_rows(hashes, owners, persons.most if persons else 0)
+    rows = np.sort(ranked)
+    used = x[rows] if rows_read is None else public_preparation(public)(x[rows])
+    return OwnRecords(
+        Examples(used, y[rows]),
+        np.searchsorted(rows, ranked),
+        records_fingerprint([hashes[row] for row in rows]),
+        None if owners is None else len(set(owners)),
+        len(hashes) - len(rows),
+        () if rows_read is None else rows_read.extra,
+        () if rows_read is None else comparisons(schema_of(public), x),
+    )
+
+
+def schema_of(public: Source) -> Schema:
+    """The source's contract; of one that is known by name, its class words."""
+    return public.schema or Schema(Column("", "category", words=public.classes))
+
+
+def _read(path: Path, public: Source, person: str) -> tuple[Array, Indices, Texts | None, Rows | None]:
+    """Cells, class numbers and persons of a client's own file, and of a table how it compares with the schema."""
+    schema = schema_of(public)
+    if path.is_file() and is_table(path):
+        rows = read_rows(path, schema, person)
+        return rows.x, rows.y, rows.persons, rows
+    raw = read_raw(path, person, schema)
     if raw.test is not None:
         raise DataError(f"{path}: holds a test split; expected all of the client's records under one pair of keys")
     wanted = public.train.x
@@ -80,25 +117,7 @@ def _load(path: Path, public: Source, persons: Persons | None, _: tuple[tuple[st
             f"{path}: rows of shape {raw.x.shape[1:]} and dtype {raw.x.dtype}, but the public source {public.name} has "
             f"{wanted.shape[1:]} and {wanted.dtype}; expected the same features in the same order"
         )
-    number = {name: index for index, name in enumerate(public.classes)}
-    unknown = [row for row, label in enumerate(raw.labels) if str(label) not in number]
-    if unknown:
-        raise DataError(
-            f"{path}: row {unknown[0]} has the label {str(raw.labels[unknown[0]])!r}, which the public source does not "
-            f"know; expected one of {', '.join(public.classes)} ({len(unknown)} such rows)"
-        )
-    y: Indices = np.array([number[str(label)] for label in raw.labels], dtype=np.int64)
-    hashes = row_hashes(raw.x, y)
-    owners = None if raw.persons is None else [str(person) for person in raw.persons]
-    ranked = used_rows(hashes, owners, persons.most if persons else 0)
-    rows = np.sort(ranked)
-    return OwnRecords(
-        Examples(raw.x[rows], y[rows]),
-        np.searchsorted(rows, ranked),
-        records_fingerprint([hashes[row] for row in rows]),
-        None if owners is None else len(set(owners)),
-        len(hashes) - len(rows),
-    )
+    return raw.x, array_labels(path, raw.labels, schema), raw.persons, None
 
 
 def used_rows(hashes: Sequence[bytes], owners: Sequence[str] | None, most: int) -> Indices:

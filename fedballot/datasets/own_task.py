@@ -13,10 +13,10 @@ from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Examples, Indices, Source
 from fedballot.datasets.federation import FederatedData, split_records
 from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.matching import check_sources
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.readers.images import transfer
-from fedballot.datasets.sources import load
 from fedballot.datasets.spec import FederationSpec
 
 ALL = "all"
@@ -63,16 +63,15 @@ def choose_classes(source: Source, wanted: tuple[str, ...]) -> Task:
     return Task(tuple(names), place)
 
 
-def build_own_task(spec: FederationSpec) -> FederatedData:
-    """Load, choose classes, split and partition; see `federation.build`.
+def build_own_task(spec: FederationSpec, private: Source, public: Source) -> FederatedData:
+    """Choose classes, split and partition; see `federation.build`.
 
     Test records come from the private source's test split, or are cut from its records where it has none. Public
     records come from all of the public source; from the rest of the test records where it is the private source itself.
     """
-    private, public = load(spec.dataset), load(spec.public_dataset or spec.dataset)
     same = public.name == private.name
     if not same:
-        _check_sources(private, public)
+        check_sources(private, public)
     if spec.public_labels == "ignored":
         return _build_unlabelled(spec, private, public)
     if is_multi_label(private.train.y) or is_multi_label(public.train.y):
@@ -191,16 +190,3 @@ def _public(
     if private.train.x.ndim > 2:
         x = transfer(x, public.margin, private.train.x.shape[1:], private.margin)
     return x, y[rows]
-
-
-def _check_sources(private: Source, public: Source) -> None:
-    if private.origin & public.origin:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} and the private {private.name!r} hold the same records; use another"
-        )
-    shape, wanted = public.train.x.shape[1:], private.train.x.shape[1:]
-    if (len(shape) == 1 or len(wanted) == 1) and shape != wanted:
-        raise SettingsError(
-            f"public_dataset: {public.name!r} has records of shape {shape}, the private {private.name!r} of {wanted}; "
-            "expected the same features, or images on both sides"
-        )

@@ -11,6 +11,7 @@ from fedballot.datasets.examples import Examples, Source
 from fedballot.datasets.readers import foreign
 from fedballot.datasets.readers.builtin import BUILTIN, load_builtin
 from fedballot.datasets.readers.files import KINDS, load_path, looks_like_path
+from fedballot.datasets.schema.reading import PLAIN, Reading
 
 __all__ = ["Examples", "Source", "load", "names"]
 
@@ -35,7 +36,7 @@ def load(name: str) -> Source:
     Parameters
     ----------
     name : a name of `names()`, or `package.module:NAME` of a function that returns a `Source`; also with `@` and the
-        groups that are wanted (`office-caltech10@amazon+dslr`); or a path: .npz, .csv, .parquet, an image folder, or a
+        groups that are wanted (`office-caltech10@amazon+dslr`); or a path: .npz, a table, an image folder, or a
         pattern such as 'sites/*.csv' whose files are one client each.
 
     Raises
@@ -64,6 +65,16 @@ def load(name: str) -> Source:
             f"'package.module:NAME', or a {KINDS}"
         )
     return keep_groups(source, tuple(groups.split("+"))) if at else source
+
+
+def load_as(name: str, reading: Reading) -> Source:
+    """:func:`load`, but a user's own files are read as ``reading`` says."""
+    if reading == PLAIN or name.partition("@")[0] in BUILTIN or not looks_like_path(name):
+        return load(name)
+    return _load_files(name, reading)
+
+
+_load_files = lru_cache(maxsize=8)(load_path)
 
 
 def keep_groups(source: Source, groups: tuple[str, ...]) -> Source:

@@ -9,6 +9,9 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.setting import Settings, setting
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import check_partition
+from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.reading import Reading
+from fedballot.datasets.schema.toml import read_schema
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,27 @@ class FederationSpec(Settings):
     )
     public_dataset: str = setting(
         "", "public data and test data; empty: the same source as the private data", reads="site"
+    )
+    schema: str = setting(
+        "",
+        "contract of the columns and classes of one's own files, as `fedballot data schema` makes it; empty: what the "
+        "public file suggests",
+        reads="site",
+    )
+    label: str = setting("", "without a schema: column of the classes; empty: `label` or the like", reads="site")
+    drop: str = setting("", "without a schema: columns that are no features, comma-separated", reads="site")
+    image_size: int = setting(
+        0,
+        "without a schema: pixels a side to which images of one's own are resized; 0: they have one size",
+        low=0,
+        reads="site",
+    )
+    augment: Literal["auto", "usual", "none", "shift", "flip", "rotate"] = setting(
+        "auto",
+        "how torch learners change images while they train: flip mirrors left and right, rotate also turns and scales; "
+        "usual: flip for colour, rotate for grey; auto: shift for public images of one's own, which keeps sides and "
+        "orientation, else usual",
+        site_limit=("auto", "usual", "none", "shift", "flip", "rotate"),
     )
     private_size: int = setting(0, "private records used in all; 0: all that remain", low=0, reads="server")
     public_size: int = setting(1000, "records in the public pool", low=1, site_limit=(1, 1_000_000))
@@ -57,6 +81,8 @@ class FederationSpec(Settings):
     def check(self) -> None:
         super().check()
         check_partition(self.partition)
+        if self.schema and (self.label or self.drop or self.image_size):
+            raise SettingsError("schema says what records are: leave out label, drop and image_size")
         if self.public_labels == "ignored" and self.test_source != "private":
             raise SettingsError(
                 "public_labels=ignored needs test_source=private, for the public records then test nothing"
@@ -65,6 +91,21 @@ class FederationSpec(Settings):
             raise SettingsError("private_classes: classes can be chosen with test_source=private only; set it")
         if self.test_source == "private" and self.dataset == SITES:
             raise SettingsError(f"test_source=private, but with dataset={SITES} no private record is here to test on")
+
+    @property
+    def reading(self) -> Reading:
+        """How one's own files are to be read.
+
+        Raises
+        ------
+        DataError
+            A schema that cannot be used.
+        """
+        drop = tuple(name.strip() for name in self.drop.split(",") if name.strip())
+        size = (self.image_size, self.image_size) if self.image_size else ()
+        return Reading(
+            read_schema(self.schema) if self.schema else None, Hints(label=self.label, drop=drop, image_size=size)
+        )
 
     def headline(self) -> list[str]:
         others = {"dirichlet": "alpha", "classes-per-client": "classes_per_client"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ import numpy as np
 
 from fedballot.core.errors import FedballotError, SettingsError
 from fedballot.datasets.examples import Source
-from fedballot.datasets.fingerprint import fingerprint
-from fedballot.datasets.own import OwnRecords, load_own
-from fedballot.datasets.sources import load
+from fedballot.datasets.fingerprint import source_fingerprint
+from fedballot.datasets.own import OwnRecords, schema_of
+from fedballot.datasets.schema.apply import Comparison, comparisons
+from fedballot.datasets.schema.words import listed
 from fedballot.deploy.pki import check_certificate, check_site_key
+from fedballot.deploy.records import own_records, public_source
 from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
@@ -49,6 +52,10 @@ def check_site(path: Path) -> list[Finding]:
     findings = [Finding("file", True, str(site.path))]
     public = _note(findings, "public data", lambda: _source(site))
     own = _note(findings, "own data", lambda: _records(site, public) if public else None)
+    if own and public and own.compared:
+        theirs = comparisons(schema_of(public), public.train.x)
+        findings += [_column(one, other) for one, other in zip(own.compared, theirs, strict=True)]
+        findings.append(Finding("other columns", True, f"left out: {listed(own.extra)}" if own.extra else "none"))
     _note(findings, "model", lambda: _model(site, public) if public else None)
     _note(findings, "key", lambda: _key(site))
     _note(findings, "authority", lambda: _authority(site))
@@ -77,7 +84,7 @@ def carry_over(path: Path, note: str) -> Version:
     require_ledger(site)
     if not has_ledger(site):
         raise SettingsError(f"{site.budget.ledger}: no ledger yet, so nothing was spent; the first request makes one")
-    own = load_own(site.data.private, load(str(site.data.public)), site.data.persons)
+    own = own_records(site)
     ledger, version = SiteLedger(site), version_of(site, own)
     if ledger.version() == version:
         raise SettingsError(f"{site.data.private}: is the version that the ledger is about; nothing to carry over")
@@ -101,8 +108,8 @@ def _note(findings: list[Finding], what: str, look: Callable[[], tuple[T, str] |
 
 
 def _source(site: Site) -> tuple[Source, str]:
-    public = load(str(site.data.public))
-    print_ = fingerprint(public.train.x)
+    public = public_source(site)
+    print_ = source_fingerprint(public)
     if print_ != site.data.public_fingerprint:
         raise SettingsError(
             f"{site.data.public} has fingerprint {print_}, but data.public_fingerprint = "
@@ -112,12 +119,31 @@ def _source(site: Site) -> tuple[Source, str]:
 
 
 def _records(site: Site, public: Source) -> tuple[OwnRecords, str]:
-    own = load_own(site.data.private, public, site.data.persons)
+    own = own_records(site)
     counts = np.bincount(own.examples.y, minlength=len(public.classes))
     by_class = ", ".join(f"{name}: {count}" for name, count in zip(public.classes, counts, strict=True))
     left = f"; {own.dropped} more are beyond {site.data.records_per_person} of a person" if own.dropped else ""
     persons = f" of {own.persons} persons" if own.persons is not None else ""
     return own, f"{len(own.examples.y)} records{persons} ({by_class}){left}"
+
+
+def _column(own: Comparison, public: Comparison) -> Finding:
+    """What the site's file holds of a column beside what the public one holds."""
+    column = own.column
+    words = f"{column.kind}{f' in {column.unit}' if column.unit else ''}: {_holds(own)}; public: {_holds(public)}"
+    low, middle, high = (math.nan if one is None else one for one in (public.low, own.middle, public.high))
+    if middle < low or middle > high:
+        words += ". The median lies outside all public values: is it the same unit?"
+    return Finding(f"column {column.name}", True, words)
+
+
+def _holds(one: Comparison) -> str:
+    parts = [f"{one.missing} missing"] if one.missing else []
+    if one.column.kind == "category":
+        parts.insert(0, f"{one.words} of {len(one.column.words)} words")
+    elif one.low is not None:
+        parts.insert(0, f"{one.low:.6g} to {one.high:.6g}, median {one.middle:.6g}")
+    return ", ".join(parts) or "text"
 
 
 def _model(site: Site, public: Source) -> tuple[str, str]:

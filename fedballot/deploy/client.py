@@ -19,8 +19,8 @@ from fedballot.core.errors import DataError, FedballotError, RunError
 from fedballot.core.files import read_json, write_json
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.federation import FederatedData
-from fedballot.datasets.own import OwnRecords, load_own, stamp
-from fedballot.datasets.sources import load
+from fedballot.datasets.own import OwnRecords, stamp
+from fedballot.deploy.records import own_records
 from fedballot.deploy.rules import check_request, check_weights, site_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
@@ -50,17 +50,6 @@ def run_state(site: Site, method: Method, settings: CommonSettings, version: Ver
     return ClientFolder(site.state / "runs" / hashlib.sha256(name.encode()).hexdigest()[:16])
 
 
-def own_records(site: Site) -> OwnRecords:
-    """The site's records, as its file says that they are to be read.
-
-    Raises
-    ------
-    DataError
-        If they cannot be.
-    """
-    return load_own(site.data.private, load(str(site.data.public)), site.data.persons)
-
-
 def own_version(site: Site, ledger: SiteLedger) -> Version:
     """Which version of its data the site answers with, as its ledger has it; registered here if it has none.
 
@@ -74,7 +63,8 @@ def own_version(site: Site, ledger: SiteLedger) -> Version:
     if not site.data.private.exists():
         raise Refusal("site", f"the site's records are not there: {REASON_STAYS}")
     registered, note = ledger.version(), site.state / "version.json"
-    source = [stamp(site.data.private), site.data.id, site.data.records_per_person]
+    files = [site.data.private, site.data.public, *([site.data.schema] if site.data.schema else [])]
+    source = [[stamp(path) for path in files], site.data.id, site.data.records_per_person]
     digest = hashlib.sha256(json.dumps(source).encode()).hexdigest()
     if registered is not None and note.exists() and read_json(note) == [registered.fingerprint, digest]:
         return registered

@@ -113,7 +113,8 @@ def site_settings(site: Site, settings: S) -> S:
     """The settings as the site's client reads them: the server's values only where clients read them.
 
     What the server, or each machine, reads for itself stands at its default, so that nothing depends on what was
-    sent; model and public source are the site's own. Two requests that differ in no more than that are the same.
+    sent; model, public source and schema are the site's own. Two requests that differ in no more than that are the
+    same.
     """
     changes: dict[str, Any] = {
         field.name: field.default
@@ -122,7 +123,9 @@ def site_settings(site: Site, settings: S) -> S:
     }
     if isinstance(settings, LocalTraining):
         changes["client_models"] = (site.model,)
-    return dataclasses.replace(settings, **changes, public_dataset=str(site.data.public))
+    changes |= {"public_dataset": str(site.data.public), "schema": str(site.data.schema or ""), "label": "", "drop": ""}
+    changes["image_size"] = 0
+    return dataclasses.replace(settings, **changes)
 
 
 def check_weights(site: Site, settings: CommonSettings, arrays: Sequence[NDArray[np.generic]]) -> None:

@@ -34,6 +34,7 @@ class Data:
     Attributes
     ----------
     population : whose records these are, in whatever version; one ledger is about one population.
+    schema : the agreed contract of columns and classes; None: what the public file suggests.
     id : column that says whose record each is, never a feature; empty: nobody says.
     records_per_person : most records of one person that are used; 0 without ``id``.
     """
@@ -42,6 +43,7 @@ class Data:
     private: Path
     public: Path
     public_fingerprint: str
+    schema: Path | None = None
     id: str = ""
     records_per_person: int = 0
 
@@ -173,7 +175,7 @@ def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
         if value not in typing.get_args(kind):
             raise SettingsError(f"{path}: {key} = {value!r}; expected one of {', '.join(typing.get_args(kind))}")
         return value
-    if kind is Path and isinstance(value, str) and value:
+    if kind in (Path, Path | None) and isinstance(value, str) and value:
         return path.parent / with_home(value)
     if kind is str and isinstance(value, str) and value:
         return value

@@ -19,9 +19,10 @@ state = "state"                 # trained models, the site's own
 
 [data]
 population = "site {number}"           # whose records these are; name them: the ledger is about these people
-private = "records.csv"         # .npz, .csv, .parquet or an image folder; never leaves this machine
+private = "records.csv"         # a table, .npz or an image folder; never leaves this machine
 public = "public.npz"           # the agreed public source, the same at every site and at the server
 public_fingerprint = "sha256:"  # of that source, as `fedballot data public.npz` prints it at the server
+# schema = "schema.toml"        # from the server, where it has one: columns, classes and their order, units, ranges
 # id = "patient_id"             # column (.csv, .parquet) or key (.npz) that says whose record each is; never a feature
 # records_per_person = 3        # most of one person's records that are used; both are needed for unit = "person"
 

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedballot.datasets.copies import Augment
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -28,6 +30,15 @@ GREY_ELASTIC = Augmentation(degrees=15, scale=0.1, shear=0.15, shift=2 / 28, ela
 COLOUR = Augmentation(shift=1 / 8, flip=True)
 
 _KNOTS = 5
+
+
+def augmentation_of(augment: Augment, *, colour: bool, elastic: bool) -> Augmentation:
+    """The changes of an ``augment`` other than "none"; ``elastic``: whether a rotation also bends."""
+    if augment == "usual":
+        augment = "flip" if colour else "rotate"
+    if augment == "rotate":
+        return GREY_ELASTIC if elastic else GREY
+    return COLOUR if augment == "flip" else Augmentation(shift=COLOUR.shift if colour else GREY.shift)
 
 
 class Augmenter:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from fedballot.core.errors import SettingsError
+from fedballot.datasets.copies import Augment
 
 Role = Literal["client", "student"]
 
@@ -22,6 +23,9 @@ class LearnerOptions:
     role : a "student", which learns from others, is the average of its weights over training and sees stronger
         augmentation.
     multi_label : whether records have several labels, see ``Learner``.
+    augment : how torch learners change images while they train: "shift" alone keeps sides and orientation, "flip" also
+        mirrors left and right, "rotate" also turns, scales and shears a little; "usual": "flip" for colour, else
+        "rotate".
 
     Raises
     ------
@@ -38,6 +42,7 @@ class LearnerOptions:
     device: str = "cpu"
     role: Role = "client"
     multi_label: bool = False
+    augment: Augment = "usual"
 
     def __post_init__(self) -> None:
         if self.n_classes < 2:
@@ -52,5 +57,7 @@ class LearnerOptions:
             raise SettingsError(f"batch_size is {self.batch_size}, but must be at least 1")
         if not 0 < self.lr < float("inf"):
             raise SettingsError(f"lr is {self.lr}, but must be a finite number above 0")
+        if self.augment not in get_args(Augment):
+            raise SettingsError(f"augment is {self.augment!r}, but must be one of {', '.join(get_args(Augment))}")
         if self.role not in get_args(Role):
             raise SettingsError(f"role is {self.role!r}, but must be one of {', '.join(get_args(Role))}")

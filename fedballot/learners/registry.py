@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from fedballot.core import plugins
 from fedballot.core.errors import SettingsError
+from fedballot.datasets.copies import Augment
 from fedballot.learners.base import Learner
 from fedballot.learners.options import LearnerOptions, Role
 
@@ -143,6 +144,7 @@ def make_learner(
     lr: float,
     role: Role = "client",
     multi_label: bool = False,
+    augment: Augment = "usual",
 ) -> Learner:
     """Build an untrained learner.
 
@@ -152,7 +154,7 @@ def make_learner(
         A key of ``LEARNERS``, a name that a package adds, or ``package.module:NAME``: any scikit-learn classifier's
         class; or a function that returns a torch module when called with ``n_classes`` and ``input_shape``. The module
         gets float32 images (n, channels, h, w) in [0, 1], or features (n, d), and returns logits (n, n_classes).
-    n_classes, input_shape, seed, device, epochs, batch_size, lr, role, multi_label
+    n_classes, input_shape, seed, device, epochs, batch_size, lr, role, multi_label, augment
         See `LearnerOptions`.
 
     Raises
@@ -166,7 +168,7 @@ def make_learner(
     >>> forest.fit(x, y).predict_logits(x).shape  # doctest: +SKIP
     (1797, 10)
     """
-    options = LearnerOptions(n_classes, input_shape, seed, epochs, batch_size, lr, device, role, multi_label)
+    options = LearnerOptions(n_classes, input_shape, seed, epochs, batch_size, lr, device, role, multi_label, augment)
     info = get_learner(name)
     if info.shapes == "images" and len(input_shape) == 1:
         fitting = ", ".join(other for other, entry in LEARNERS.items() if entry.shapes == "any")

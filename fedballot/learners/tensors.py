@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from fedballot.core.errors import SettingsError
-from fedballot.learners.augment import COLOUR, GREY, GREY_ELASTIC, Augmenter
+from fedballot.datasets.copies import Augment
+from fedballot.learners.augment import Augmenter, augmentation_of
 from fedballot.learners.checks import Inputs, check_inputs
 
 
@@ -23,14 +24,16 @@ class Tensors:
     device
         "cpu", "cuda" or "cuda:1".
     elastic
-        Whether the augmentation of grey images is the stronger one.
+        Whether the rotation of images is the stronger one.
+    augment
+        See `LearnerOptions`.
     """
 
-    def __init__(self, input_shape: tuple[int, ...], device: str, *, elastic: bool) -> None:
+    def __init__(self, input_shape: tuple[int, ...], device: str, *, elastic: bool, augment: Augment = "usual") -> None:
         self.input_shape, self.device = input_shape, device_of(device)
         self._augmenter: Augmenter | None = None
-        if len(input_shape) > 1:
-            kind = COLOUR if len(input_shape) == 3 else GREY_ELASTIC if elastic else GREY
+        if len(input_shape) > 1 and augment != "none":
+            kind = augmentation_of(augment, colour=len(input_shape) == 3, elastic=elastic)
             self._augmenter = Augmenter(kind, input_shape[0], input_shape[1], self.device)
 
     def tensor(self, array: Inputs) -> Tensor:

@@ -41,7 +41,7 @@ class TorchLearner:
         self.name, self.options = name, options
         self.n_classes, self.input_shape = n_classes, input_shape = options.n_classes, options.input_shape
         self._student = options.role == "student"
-        self._tensors = Tensors(input_shape, options.device, elastic=self._student)
+        self._tensors = Tensors(input_shape, options.device, elastic=self._student, augment=options.augment)
         self.device = self._tensors.device
         self._build = nets.foreign(name, factory, input_shape) if factory else nets.builder(name, input_shape)
         if factory:

@@ -12,11 +12,12 @@ import numpy as np
 
 from fedballot import __version__
 from fedballot.core.errors import FedballotError
-from fedballot.core.files import write_json
+from fedballot.core.files import write_atomic, write_json
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
+from fedballot.datasets.schema.toml import to_toml
 from fedballot.methods.api import Method
 from fedballot.privacy.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
@@ -75,6 +76,11 @@ class Recorder:
             },
         }
         folder.save()
+        if data.schema is not None:
+            text = to_toml(data.schema).encode()
+            write_atomic(folder.path / "schema.toml", lambda stream: stream.write(text))
+        if data.preparation is not None:
+            data.preparation.save(folder.path / "preparation.skops")
         write_json(folder.result, self.result)
 
     def failed(self, error: BaseException) -> None:
@@ -119,7 +125,7 @@ class Recorder:
             "metrics": {**self._clients(), **outcome["metrics"]},
             "rounds": strategy.round_records,
             "guarantees": [guarantee.worded() for guarantee in guarantees],
-            "warnings": [*outcome.get("warnings", []), *_blank_words(strategy)],
+            "warnings": [*self.data.notes, *outcome.get("warnings", []), *_blank_words(strategy)],
             "aggregation": strategy.aggregation,
             "communication": {
                 "bytes_up": counts.bytes_up,

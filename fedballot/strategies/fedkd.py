@@ -97,8 +97,11 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
         settings, data = self.settings, self.data
         self.progress.start("server: distillation", 1)
         learner = self.new_student(data.public_x.shape[1:])
-        copies = range(settings.answers)
-        x = np.concatenate([public_copy(data.public_x, self.queries, number, settings.seed) for number in copies])
+        copies = (
+            public_copy(data.public_x, self.queries, number, settings.seed, mirror=data.mirror)
+            for number in range(settings.answers)
+        )
+        x = np.concatenate(list(copies))
         if settings.distill_loss == "kl":
             scaled, tau = consensus / settings.temperature, settings.temperature
             if data.multi_label:

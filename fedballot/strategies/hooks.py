@@ -167,6 +167,7 @@ class Hooks(ABC, Generic[S]):
             lr=settings.server_lr,
             role="student",
             multi_label=self.data.multi_label,
+            augment=self.data.augment,
         )
 
     @property

@@ -87,6 +87,7 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
             input_shape=self.data.public_x.shape[1:],
             seed=seed_of(settings.seed, Stream.SHARED_MODEL, stream),
             device=self.device,
+            augment=self.data.augment,
             **self.training,
         )
 

@@ -54,7 +54,7 @@ def test_bad_labels_name_the_place(labels: np.ndarray, message: str) -> None:
 def test_every_dtype_of_labels_becomes_the_same_text() -> None:
     for labels in ([1, 0, 2], [1.0, 0.0, 2.0], ["1", " 0", "2 "], [b"1", b"0", b"2"]):
         assert label_texts(np.array(labels), "y").tolist() == ["1", "0", "2"]
-    assert label_texts(np.array([True, False]), "y").tolist() == ["1", "0"]
+    assert label_texts(np.array([True, False]), "y").tolist() == ["True", "False"]
 
 
 def test_integers_sort_as_numbers_and_words_as_text() -> None:

@@ -13,8 +13,12 @@ from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Examples, Source
 from fedballot.datasets.fingerprint import records_fingerprint, row_hashes
 from fedballot.datasets.own import Persons, load_own, used_rows
+from fedballot.datasets.schema.contract import Column, Schema
 
-PUBLIC = Source("public", ("no", "yes"), Examples(np.zeros((2, 2), np.float32), np.array([0, 1])))
+SCHEMA = Schema(Column("label", "category", words=("no", "yes")), (Column("u"), Column("v")))
+X = np.array([[1, 2], [5, 8]], np.float32)
+PUBLIC = Source("public", ("no", "yes"), Examples(X, np.array([0, 1])), schema=SCHEMA)
+ARRAYS = Source("public", ("no", "yes"), Examples(X, np.array([0, 1])))
 ROWS = ["a,1,2,no", "b,3,4,yes", "a,5,6,no", "a,7,8,yes", "b,9,10,no"]
 
 
@@ -72,9 +76,10 @@ def test_a_column_says_whose_a_record_is_and_is_no_feature(tmp_path: Path, kind:
             pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
             columns = {"patient": [row[0] for row in cells], "u": x[:, 0], "v": x[:, 1], "label": [r[3] for r in cells]}
             pq.write_table(pa.table(columns), path)
-    own = load_own(path, PUBLIC, Persons("patient", 2))
+    public = ARRAYS if kind == "npz" else PUBLIC
+    own = load_own(path, public, Persons("patient", 2))
     assert (own.examples.x.shape, own.persons, own.dropped) == ((4, 2), 2, 1)
-    assert load_own(path, PUBLIC, Persons("patient", 3)).dropped == 0
+    assert load_own(path, public, Persons("patient", 3)).dropped == 0
 
 
 @pytest.mark.parametrize(
@@ -82,27 +87,24 @@ def test_a_column_says_whose_a_record_is_and_is_no_feature(tmp_path: Path, kind:
     [
         (ROWS, "person", "no column 'person' with the persons in the header (patient, u, v, label)"),
         ([*ROWS, " ,1,2,no"], "patient", "line 7, column patient: empty"),
-        (ROWS, "", "rows of shape"),
     ],
 )
 def test_a_table_that_does_not_say_whose_its_rows_are_is_named(
     tmp_path: Path, rows: list[str], column: str, words: str
 ) -> None:
-    if not column:
-        rows = [row.replace("a,", "1,").replace("b,", "2,") for row in rows]
     with pytest.raises(DataError) as caught:
-        load_own(csv(tmp_path / "own.csv", rows), PUBLIC, Persons(column, 1) if column else None)
+        load_own(csv(tmp_path / "own.csv", rows), PUBLIC, Persons(column, 1))
     assert words in str(caught.value) and "own.csv" in str(caught.value)
 
 
 def test_image_folders_and_npz_files_without_the_key_have_no_persons(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
-    with pytest.raises(DataError, match=r"has no columns.* expected \.npz, \.csv, \.parquet"):
-        load_own(tmp_path / "own", PUBLIC, Persons("patient", 1))
+    with pytest.raises(DataError, match=r"has no columns.* expected \.npz, \.csv"):
+        load_own(tmp_path / "own", ARRAYS, Persons("patient", 1))
     np.savez(tmp_path / "own.npz", x=np.zeros((2, 2)), y=[0, 1], patient=["a"])
     for column, words in (("person", "no key 'person'"), ("patient", "1 entries for 2 rows")):
         with pytest.raises(DataError, match=words):
-            load_own(tmp_path / "own.npz", PUBLIC, Persons(column, 1))
+            load_own(tmp_path / "own.npz", ARRAYS, Persons(column, 1))
 
 
 records = st.lists(st.tuples(st.sampled_from("abcd"), st.binary(min_size=1, max_size=2)), max_size=30)

@@ -40,7 +40,16 @@ from tests.deploy.harness import edit, write_data
 from tests.packages import install
 
 READERS = {"client", "server", "machine", "site"}
-OWN = {"dataset", "public_dataset", "clients", "client_models"}  # what a site's file says itself
+OWN = {
+    "dataset",
+    "public_dataset",
+    "schema",
+    "label",
+    "drop",
+    "image_size",
+    "clients",
+    "client_models",
+}  # what a site's file says itself
 FIELDS = [(method, field) for method in all_methods().values() for field in dataclasses.fields(method.settings)]
 INFINITE = [(method, field.name) for method, field in FIELDS if declaration(field).infinite]
 METHOD = {"argvalues": list(all_methods().values()), "ids": list(all_methods())}
@@ -112,6 +121,9 @@ def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone()
     assert texts == {
         ("dataset", None, "site"),
         ("public_dataset", None, "site"),
+        ("schema", None, "site"),
+        ("label", None, "site"),
+        ("drop", None, "site"),
         ("client_models", None, "site"),
         ("server_model", None, "server"),
         ("ray_address", None, "machine"),
@@ -308,7 +320,7 @@ def test_the_order_and_the_blanks_of_steps_are_no_way_round(tmp_path: Path) -> N
 @pytest.mark.parametrize("method", **METHOD)
 def test_no_other_name_that_the_server_sets_reaches_the_site(site: Site, method: Method) -> None:
     """What the server and its machine read stands at its default; model and source are the site's own."""
-    names = {"client_models", "server_model", "graph_features", "server_features", "partition"}
+    names = {"client_models", "server_model", "graph_features", "server_features", "partition", "label", "drop"}
     own = {field.name for field in dataclasses.fields(method.settings)}
     hostile: dict[str, Any] = dict.fromkeys(names & own, "planted_module:factory")
     hostile |= {"alpha": 7, "device": "cuda", "workers": 9}

@@ -279,7 +279,7 @@ def test_check_names_a_label_that_the_public_data_lack(site):
     np.savez(site.parent / "own.npz", x=x, y=y)
     edit(site, private="own.npz")
     findings = {one.what: one for one in check_site(site)}
-    assert "row 7 has the label 'unheard'" in findings["own data"].words and findings["budget"].good is None
+    assert "row 7 has a label: 'unheard' is a class" in findings["own data"].words and findings["budget"].good is None
 
 
 def test_a_site_may_hold_a_single_class(site):

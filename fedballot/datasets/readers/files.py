@@ -1,7 +1,9 @@
 """A user's own data: one file, an image folder, or a pattern of files where each file is one client."""
 
 import glob
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,28 +17,31 @@ from fedballot.datasets.readers import foreign
 from fedballot.datasets.readers.folders import read_folder
 from fedballot.datasets.readers.leaf import read_leaf
 from fedballot.datasets.readers.npz import read_npz
-from fedballot.datasets.readers.raw import Raw
-from fedballot.datasets.readers.tables import read_csv, read_parquet
+from fedballot.datasets.readers.raw import Raw, Texts
+from fedballot.datasets.readers.tables import SUFFIXES, Table, is_table, joined, read_table
+from fedballot.datasets.schema.apply import Rows, numbered, read_through
+from fedballot.datasets.schema.contract import Column, Schema
+from fedballot.datasets.schema.infer import infer_label, infer_schema
+from fedballot.datasets.schema.reading import PLAIN, Reading
+from fedballot.datasets.schema.words import listed
 
-READERS: dict[str, Callable[[Path], Raw]] = {
-    ".npz": read_npz,
-    ".csv": read_csv,
-    ".parquet": read_parquet,
-    ".json": read_leaf,
-}
-_WITH_PERSONS: dict[str, Callable[[Path, str], Raw]] = {".npz": read_npz, ".csv": read_csv, ".parquet": read_parquet}
-KINDS = f"{', '.join(READERS)} file, image folder, folder of LEAF's JSON files, or pattern such as 'sites/*.csv'"
+READERS: dict[str, Callable[[Path], Raw]] = {".npz": read_npz, ".json": read_leaf}
+KINDS = (
+    f"{', '.join((*READERS, *SUFFIXES))} file (.csv and .tsv also in .gz or .zip), image folder, folder of LEAF's JSON "
+    "files, or pattern such as 'sites/*.csv'"
+)
 
 
 def looks_like_path(name: str) -> bool:
     """True if `name` is meant as a path or pattern rather than as a built-in name."""
     path = with_home(name)
-    if not name or len(path.parts) > 1 or path.suffix in READERS or glob.has_magic(name) or path.exists():
+    known = path.suffix in READERS or is_table(path)
+    if not name or len(path.parts) > 1 or known or glob.has_magic(name) or path.exists():
         return bool(name)
     return ":" not in name and path.suffix != "" and plugins.find(path.suffix, foreign.GROUP) is not None
 
 
-def load_path(name: str) -> Source:
+def load_path(name: str, reading: Reading = PLAIN) -> Source:
     """Load a file, an image folder, or all files that match a pattern.
 
     The arrays stay in memory and are never copied to the cache: private records stay where their owner put them.
@@ -48,79 +53,168 @@ def load_path(name: str) -> Source:
     """
     path = with_home(name).absolute()
     if path.exists():
-        return _assemble(str(path.resolve()), [path], [read_raw(path)], one_client_each=False)
+        return _load(str(path.resolve()), [path], reading, one_client_each=False)
     if not glob.has_magic(name):
         raise DataError(f"{path}: no such file or folder; expected a {KINDS}")
     paths = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]
     if not paths:
         raise DataError(f"{path}: no file matches this pattern; expected at least one")
-    return _assemble(str(path), paths, [read_raw(each) for each in paths], one_client_each=True)
+    return _load(str(path), paths, reading, one_client_each=True)
 
 
-def read_raw(path: Path, person: str = "") -> Raw:
-    """Read one file or image folder; labels stay text. ``person`` is the column that says whose record each is.
+def _load(name: str, paths: list[Path], reading: Reading, one_client_each: bool) -> Source:
+    tables = [path for path in paths if path.is_file() and is_table(path)]
+    if tables and len(tables) < len(paths):
+        other = next(path for path in paths if path not in tables)
+        raise DataError(f"{other}: is no table, but {tables[0]} is; expected files of one kind")
+    load = _load_tables if tables else _load_arrays
+    return load(name, paths, reading, one_client_each)
 
-    Raises
-    ------
-    DataError
-        An unknown kind of file, or bad content.
-    """
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Whatever is raised while a file is read names the file."""
     try:
-        return _read(path, person)
+        yield
     except (FedballotError, OSError, MemoryError):
         raise
     except Exception as error:  # libraries raise many kinds for content that nobody expects
         raise DataError(f"{path}: {type(error).__name__} {error}; expected a {KINDS}") from error
 
 
-def _read(path: Path, person: str) -> Raw:
-    if person:
-        if path.is_dir() or path.suffix.lower() not in _WITH_PERSONS:
-            kinds = ", ".join(_WITH_PERSONS)
-            raise DataError(f"{path}: has no columns, so none that says whose record each is; expected {kinds}")
-        return _WITH_PERSONS[path.suffix.lower()](path, person)
-    if path.is_dir():
-        return read_leaf(path) if any(path.glob("*.json")) else read_folder(path)
-    read = READERS.get(path.suffix.lower()) or foreign.reader_of(path.suffix.lower())
-    if read is None:
-        raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected a {KINDS}")
-    return read(path)
+def read_raw(path: Path, person: str = "", schema: Schema | None = None, size: tuple[int, ...] = ()) -> Raw:
+    """Read an array file or image folder; labels stay text.
+
+    Parameters
+    ----------
+    person : the key that says whose record each is.
+    schema : of the public images: their size and channels.
+    size : height and width of images without a schema.
+
+    Raises
+    ------
+    DataError
+        An unknown kind of file, or bad content.
+    """
+    with naming(path):
+        if schema is not None and schema.columns:
+            raise DataError(f"{path}: has no columns to compare with the schema's by name; expected a table")
+        if person:
+            if path.suffix.lower() != ".npz":
+                kinds = ", ".join((".npz", *SUFFIXES))
+                raise DataError(f"{path}: has no columns, so none that says whose record each is; expected {kinds}")
+            return read_npz(path, person)
+        if path.is_dir():
+            return read_leaf(path) if any(path.glob("*.json")) else _folder(path, schema, size)
+        read = READERS.get(path.suffix.lower()) or foreign.reader_of(path.suffix.lower())
+        if read is None:
+            raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected a {KINDS}")
+        return read(path)
 
 
-def _assemble(name: str, paths: list[Path], raws: list[Raw], one_client_each: bool) -> Source:
+def _folder(path: Path, schema: Schema | None, size: tuple[int, ...]) -> Raw:
+    return read_folder(path, size) if schema is None else read_folder(path, schema.image_size, schema.channels)
+
+
+def read_rows(path: Path, schema: Schema, person: str = "", table: Table | None = None) -> Rows:
+    """Read a table through a schema; ``table`` is its content, where that has been read.
+
+    Raises
+    ------
+    DataError
+        See :func:`read_through`; also where the schema has no columns.
+    """
+    with naming(path):
+        if not schema.columns:
+            raise DataError(
+                f"{path}: its columns have names, the public source's have none; expected files of one kind"
+            )
+        return read_through(schema, table or read_table(path), person)
+
+
+def _load_tables(name: str, paths: list[Path], reading: Reading, one_client_each: bool) -> Source:
+    schema = reading.schema
+    notes: tuple[str, ...] = ()
+    with naming(paths[0]):
+        tables = [read_table(path) for path in paths]
+        every = joined(tables) if schema is None or not schema.classes else tables[0]
+        if schema is None:
+            schema, notes = infer_schema(every, reading.hints)
+        elif not schema.classes:
+            schema = replace(schema, label=infer_label(every, reading.hints))
+    rows = [read_rows(path, schema, table=table) for path, table in zip(paths, tables, strict=True)]
+    if len(schema.classes) < 2:
+        raise DataError(f"{name}: every row has the label {schema.classes[0]!r}; expected at least two classes")
+    for path, one in zip(paths, rows, strict=True):
+        if one_client_each and one.groups is not None:
+            raise DataError(f"{path}: holds groups of its own, but each file of a pattern is one client")
+        if one.extra and reading.schema is not None:
+            notes += (f"{path}: {listed(one.extra)}: not in the schema, left out",)
+    groups, group_names = _groups(paths, [(len(one.x), one.groups) for one in rows], one_client_each)
+    x, y = (np.concatenate([getattr(one, part) for one in rows]) for part in ("x", "y"))
+    origin = frozenset(str(path.resolve()) for path in paths)
+    return Source(
+        name, schema.classes, Examples(x, y, groups), None, group_names, None, origin, schema=schema, notes=notes
+    )
+
+
+def _load_arrays(name: str, paths: list[Path], reading: Reading, one_client_each: bool) -> Source:
+    schema, size = reading.schema, reading.hints.image_size
+    raws = [read_raw(path, schema=schema, size=size) for path in paths]
     if one_client_each:
         _check_alike(paths, raws)
     x = raws[0].x if len(raws) == 1 else np.concatenate([raw.x for raw in raws])
-    n = len(x)
-    labels = np.concatenate([raw.labels for raw in raws])
-    test = raws[0].test
-    y, classes = encode(labels if test is None else np.concatenate([labels, test[1]]))
-    if len(classes) < 2:
-        raise DataError(f"{name}: every row has the label {classes[0]!r}; expected at least two classes")
+    n, test = len(x), raws[0].test
+    if schema is not None and schema.classes:
+        y = np.concatenate([array_labels(path, raw.labels, schema) for path, raw in zip(paths, raws, strict=True)])
+        y = y if test is None else np.concatenate([y, array_labels(paths[0], test[1], schema)])
+    else:
+        labels = np.concatenate([*(raw.labels for raw in raws), *([] if test is None else [test[1]])])
+        y, classes = encode(labels)
+        schema = replace(schema or Schema(Column("")), label=Column("", "category", words=classes))
+        if x.ndim > 2:
+            schema = replace(schema, image_size=schema.image_size or size, channels=1 if x.ndim == 3 else 3)
+    if len(schema.classes) < 2:
+        raise DataError(f"{name}: every row has the label {schema.classes[0]!r}; expected at least two classes")
     unseen = np.flatnonzero(~np.isin(y[n:], y[:n]))
     if len(unseen):
         raise DataError(
-            f"{name}: key y_test: row {unseen[0]} has the label {classes[y[n + unseen[0]]]!r}, which no row of y_train "
-            "has; expected the classes of the training rows"
+            f"{name}: key y_test: row {unseen[0]} has the label {schema.classes[y[n + unseen[0]]]!r}, which no row of "
+            "y_train has; expected the classes of the training rows"
         )
-    groups, group_names = _groups(paths, raws, one_client_each)
+    groups, group_names = _groups(paths, [(len(raw.x), raw.groups) for raw in raws], one_client_each)
     return Source(
         name,
-        classes,
+        schema.classes,
         Examples(x, y[:n], groups),
         None if test is None else Examples(test[0], y[n:]),
         group_names,
         origin=frozenset(str(path.resolve()) for path in paths),
+        schema=schema,
     )
 
 
-def _groups(paths: list[Path], raws: list[Raw], one_client_each: bool) -> tuple[Indices | None, tuple[str, ...]]:
+def array_labels(path: Path, labels: Texts, schema: Schema) -> Indices:
+    """Class numbers of an array's labels, as the schema numbers its words.
+
+    Raises
+    ------
+    DataError
+        A word that the schema does not know.
+    """
+    return numbered(schema.label, labels, lambda row: f"{path}: row {row} has a label:")
+
+
+def _groups(
+    paths: list[Path], parts: list[tuple[int, Texts | None]], one_client_each: bool
+) -> tuple[Indices | None, tuple[str, ...]]:
     if one_client_each:
         parents = [str(path.parent) for path in paths]
         same_folder = len(set(parents)) == 1
         names = tuple(path.stem if same_folder else str(path) for path in paths)
-        return np.repeat(np.arange(len(raws)), [len(raw.x) for raw in raws]), names
-    return (None, ()) if raws[0].groups is None else encode(raws[0].groups)
+        return np.repeat(np.arange(len(parts)), [length for length, _ in parts]), names
+    groups = parts[0][1]
+    return (None, ()) if groups is None else encode(groups)
 
 
 def _check_alike(paths: list[Path], raws: list[Raw]) -> None:

@@ -1,163 +1,201 @@
-"""Reading a user's CSV or Parquet table: a `label` column, an optional `group` column, the rest numeric features."""
+"""A user's table as a data frame: CSV and TSV however they are written, Parquet, Feather, Excel."""
+
+from __future__ import annotations
 
 import csv
+import gzip
+import io
 import re
-from collections.abc import Sequence
+import zipfile
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from fedballot.core.errors import DataError
-from fedballot.datasets.checks import label_texts
-from fedballot.datasets.readers.raw import Raw
 
-_LARGEST = float(np.finfo(np.float32).max)
-_DECIMAL = re.compile(r"[+-]?\d+\.\d+")
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".csv", ".tsv", ".parquet", ".feather", ".xlsx")
+PACKED = (".gz", ".zip")
+_SEPARATORS = ",;\t|"
 
 
-def read_csv(path: Path, person: str = "") -> Raw:
-    """Read a comma-separated UTF-8 file with a header line; the column ``person`` says whose record each is.
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table as it stands in its file.
+
+    Attributes
+    ----------
+    frame : all columns; of a text file, every cell as text.
+    where : the file, and where in it a row stands, as an editor shows it: "own.csv: line 7".
+    decimal_comma : whether a comma may stand for the decimal point.
+    """
+
+    path: Path
+    frame: pd.DataFrame
+    where: Callable[[int], str]
+    decimal_comma: bool = False
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file's name is that of a table."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if suffixes and suffixes[-1] in PACKED:
+        return len(suffixes) == 2 and suffixes[0] in SUFFIXES[:2]
+    return bool(suffixes) and suffixes[-1] in SUFFIXES
+
+
+def read_table(path: Path) -> Table:
+    """Read a table with a header.
+
+    A text file may be packed (.gz, .zip), be UTF-8, UTF-16 with its mark, or else Windows' Latin letters, and have its
+    cells between commas, semicolons, tabs or bars; where commas do not separate, they may stand in a number.
 
     Raises
     ------
     DataError
-        No header, no `label` column, a ragged line, an empty, non-numeric or infinite cell (names line and column).
+        Not readable, no header, a column twice, a line with another number of cells, or no rows.
     """
+    suffix = path.suffix.lower()
+    table = _binary(path, suffix) if suffix in SUFFIXES[2:] else _text_table(path)
+    names = [str(name).strip() for name in table.frame.columns]
+    table.frame.columns = names
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{path}: column {name!r} stands {names.count(name)} times in the header; expected once")
+    if not len(table.frame):
+        raise DataError(f"{path}: {'a header but no rows' if names else 'empty'}; expected a header and a row at least")
+    return table
+
+
+def _text_table(path: Path) -> Table:
+    import pandas as pd
+
+    text = _decoded(path)
+    header = next((line for line in io.StringIO(text) if line.strip()), "")
+    unquoted = re.sub(r'"[^"]*"', "", header)
+    separator = "\t" if ".tsv" in path.suffixes else max(_SEPARATORS, key=unquoted.count)
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return _parse(csv.reader(file, strict=True), path, person)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: cannot be read as CSV ({error}); expected comma-separated UTF-8 text") from error
-
-
-def _parse(reader: Any, path: Path, person: str) -> Raw:
-    header = [name.strip() for name in next(reader, [])]
-    features = _feature_columns(header, path, person)
-    at = [header.index(name) for name in features]
-    label_at, group_at = header.index("label"), header.index("group") if "group" in header else None
-    person_at = header.index(person) if person else None
-    rows: list[NDArray[np.float32]] = []
-    labels: list[str] = []
-    groups: list[str] = []
-    persons: list[str] = []
-    for row in reader:
-        if not row:
-            continue
-        line = f"{path}: line {reader.line_num}"
-        if len(row) != len(header):
-            raise DataError(f"{line}: {len(row)} cells; expected {len(header)}, as in the header")
-        labels.append(_text(row[label_at], f"{line}, column label"))
-        if group_at is not None:
-            groups.append(_text(row[group_at], f"{line}, column group"))
-        if person_at is not None:
-            persons.append(_text(row[person_at], f"{line}, column {person}"))
-        rows.append(_numbers([row[i] for i in at], features, line))
-    if not rows:
-        raise DataError(f"{path}: a header but no rows; expected at least one")
-    return Raw(
-        np.stack(rows),
-        np.array(labels),
-        np.array(groups) if groups else None,
-        features,
-        persons=np.array(persons) if person else None,
-    )
-
-
-def _feature_columns(header: Sequence[str], path: Path, person: str) -> tuple[str, ...]:
-    if "label" not in header:
-        columns = ", ".join(header[:8]) or "nothing"
-        raise DataError(
-            f"{path}: no column 'label' in the header ({columns}); expected a comma-separated header with it"
+        frame = pd.read_csv(
+            io.StringIO(text), sep=separator, header=None, dtype=str, keep_default_na=False, na_values=[]
         )
-    if person and person not in header:
-        raise DataError(f"{path}: no column {person!r} with the persons in the header ({', '.join(header[:8])})")
-    for name in header:
-        if header.count(name) > 1:
-            raise DataError(f"{path}: column {name!r} stands {header.count(name)} times in the header; expected once")
-    features = tuple(name for name in header if name not in ("label", "group", person))
-    if not features:
-        raise DataError(f"{path}: no feature column beside label and group; expected at least one")
-    return features
+    except pd.errors.EmptyDataError:
+        raise DataError(f"{path}: empty; expected a header and a row at least") from None
+    except (pd.errors.ParserError, ValueError) as error:
+        words = str(error).strip().removeprefix("Error tokenizing data. C error: ")
+        match = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", words)
+        if match:
+            wanted, line, cells = match.groups()
+            raise DataError(f"{path}: line {line}: {cells} cells; expected {wanted}, as in the header") from error
+        raise DataError(f"{path}: cannot be read as a table ({words})") from error
+    if (frame.iloc[:, -1] == "").any():  # pandas fills up a line that ends early
+        _check_lengths(path, text, separator, frame.shape[1])
+    names, frame = list(frame.iloc[0]), frame.iloc[1:].reset_index(drop=True)
+    frame.columns = names
+
+    def where(row: int) -> str:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        lines = (reader.line_num for cells in reader if cells)
+        return f"{path}: line {next(line for number, line in enumerate(lines) if number == row + 1)}"
+
+    return Table(path, frame, where, decimal_comma=separator != ",")
 
 
-def _text(cell: str, where: str) -> str:
-    text = cell.strip()
-    if not text:
-        raise DataError(f"{where}: empty; expected an integer or text")
-    if not _DECIMAL.fullmatch(text):
-        return text
-    # 1.0 in one client's file and 1 in another's are one class; 1.5 is a measurement, not a class
-    whole, _, rest = text.partition(".")
-    if rest.strip("0"):
-        raise DataError(f"{where}: {text!r}; expected an integer or text")
-    return str(int(whole))
+def _check_lengths(path: Path, text: str, separator: str, width: int) -> None:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    for cells in reader:
+        if cells and len(cells) != width:
+            raise DataError(f"{path}: line {reader.line_num}: {len(cells)} cells; expected {width}, as in the header")
 
 
-def _numbers(cells: Sequence[str], columns: Sequence[str], line: str) -> NDArray[np.float32]:
+def _decoded(path: Path) -> str:
     try:
-        with np.errstate(over="ignore"):
-            values = np.fromiter(map(float, cells), np.float32, len(cells))
-        if np.isfinite(values).all():
-            return values
-    except ValueError:
-        pass
-    for column, cell in zip(columns, cells, strict=True):
-        if not _is_number(cell):
-            raise DataError(f"{line}, column {column}: {cell!r}; expected a finite float32 number")
-    raise DataError(f"{line}: expected finite float32 numbers")
+        content = _unpacked(path)
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); expected a complete file") from error
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", errors="replace")
+    if b"\x00" in content:
+        raise DataError(f"{path}: holds zero bytes; expected a table as text")
+    for encoding in ("utf-8-sig", "cp1252"):
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return content.decode("latin-1")
 
 
-def _is_number(cell: str) -> bool:
+def _unpacked(path: Path) -> bytes:
+    content = path.read_bytes()
+    if path.suffix.lower() == ".gz":
+        return gzip.decompress(content)
+    if path.suffix.lower() != ".zip":
+        return content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+        if len(names) != 1:
+            raise DataError(f"{path}: holds {len(names)} files ({', '.join(names[:5])}); expected one table")
+        return archive.read(names[0])
+
+
+_NEEDS = {".parquet": "pyarrow", ".feather": "pyarrow", ".xlsx": "openpyxl"}
+
+
+def _binary(path: Path, suffix: str) -> Table:
+    import pandas as pd
+
+    read: dict[str, Callable[[Path], Any]] = {
+        ".parquet": lambda file: pd.read_parquet(file, engine="pyarrow"),
+        ".feather": pd.read_feather,
+        ".xlsx": lambda file: pd.read_excel(file, engine="openpyxl", keep_default_na=False, na_values=[""]),
+    }
     try:
-        return abs(float(cell)) <= _LARGEST
-    except ValueError:
-        return False
+        frame = read[suffix](path)
+    except ImportError as error:
+        raise DataError(
+            f"{path}: {suffix} needs {_NEEDS[suffix]}; run pip install 'fedballot[parquet]'"
+            if suffix != ".xlsx"
+            else f"{path}: {suffix} needs openpyxl; run pip install openpyxl, or save it as CSV"
+        ) from error
+    except Exception as error:  # of each library another kind
+        kind = {".parquet": "Parquet", ".feather": "Feather", ".xlsx": "Excel"}[suffix]
+        raise DataError(f"{path}: cannot be read as {kind} ({error}); expected a complete {kind} file") from error
+    if frame.index.names != [None] or not isinstance(frame.index, pd.RangeIndex):
+        frame = frame.reset_index()  # pandas keeps an index that has a name as a column; it is one like any other
+    first = 2 if suffix == ".xlsx" else 1
+    return Table(path, frame, lambda row: f"{path}: row {row + first}")
 
 
-def read_parquet(path: Path, person: str = "") -> Raw:
-    """Read a Parquet table; the column ``person`` says whose record each is.
+def joined(tables: Sequence[Table]) -> Table:
+    """One table of the rows of several: the columns of the first, wherever they stand in the others.
 
     Raises
     ------
     DataError
-        pyarrow is missing, the file is damaged, a column is missing, not numeric, or has a null (names row and column).
+        A column that another file lacks.
     """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise DataError(f"{path}: Parquet needs pyarrow; run pip install 'fedballot[parquet]'") from error
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({error}); expected a complete Parquet file") from error
-    features = _feature_columns(table.column_names, path, person)
-    if not table.num_rows:
-        raise DataError(f"{path}: no rows; expected at least one")
-    x = np.empty((table.num_rows, len(features)), np.float32)
-    for i, name in enumerate(features):
-        cells = _filled(table, name, path)
-        if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_boolean(cells.type)):
-            raise DataError(f"{path}: column {name} has type {cells.type}; expected numbers")
-        with np.errstate(over="ignore"):
-            x[:, i] = cells.to_numpy()
-        bad = np.flatnonzero(~np.isfinite(x[:, i]))
-        if len(bad):
-            raise DataError(f"{path}: row {bad[0]}, column {name}: {cells[bad[0]]}; expected a finite float32 number")
-    texts = {}
-    for name in {"label", "group", person} & set(table.column_names):
-        cells = _filled(table, name, path)
-        if pa.types.is_nested(cells.type):
-            raise DataError(f"{path}: column {name} has type {cells.type}; expected integers or text")
-        texts[name] = label_texts(np.asarray(cells.to_pylist()), f"{path}: column {name}")
-    return Raw(x, texts["label"], texts.get("group"), features, persons=texts.get(person))
+    import pandas as pd
 
+    if len(tables) == 1:
+        return tables[0]
+    names = list(tables[0].frame.columns)
+    for table in tables[1:]:
+        lacking = [name for name in names if name not in table.frame.columns]
+        if lacking:
+            raise DataError(
+                f"{table.path}: no column {lacking[0]!r}, which {tables[0].path} has; expected the same columns, in "
+                f"any order, but found {', '.join(map(str, table.frame.columns))}"
+            )
+    ends = list(accumulate(len(table.frame) for table in tables))
 
-def _filled(table: Any, name: str, path: Path) -> Any:
-    cells = table.column(name)
-    if cells.null_count:
-        row = cells.is_null().index(True).as_py()
-        raise DataError(f"{path}: row {row}, column {name}: null; expected a value (fill or drop the row)")
-    return cells
+    def where(row: int) -> str:
+        number = bisect_right(ends, row)
+        return tables[number].where(row - (ends[number - 1] if number else 0))
+
+    frame = pd.concat([table.frame[names] for table in tables], ignore_index=True)
+    return Table(tables[0].path, frame, where, any(table.decimal_comma for table in tables))

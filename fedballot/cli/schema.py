@@ -1,0 +1,73 @@
+"""``fedballot data schema``: the data contract that a public file suggests, as a file that people read and edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedballot.cli import terminal
+from fedballot.core.errors import SettingsError
+
+
+def schema_command(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The public file, folder or glob.")],
+    label: Annotated[str, typer.Option(help="Column of the classes; default: `label` or the like.")] = "",
+    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Is no feature; repeatable.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Holds words, also where they look like numbers.")
+    ] = None,
+    missing: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Stands for a missing value.")] = None,
+    same: Annotated[
+        list[str] | None, typer.Option(metavar="WORD=MEANT", help="Another spelling of a class or category.")
+    ] = None,
+    distinct: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Its words are different, however alike they look.")
+    ] = None,
+    image_size: Annotated[int, typer.Option(help="Pixels a side to which images are resized.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("schema.toml"),
+) -> None:
+    """The contract of columns and classes that a public file suggests: look at it, edit it, give it to every site."""
+    from fedballot.core.files import write_atomic
+    from fedballot.datasets.fingerprint import source_fingerprint
+    from fedballot.datasets.schema.infer import Hints
+    from fedballot.datasets.schema.reading import Reading
+    from fedballot.datasets.schema.toml import to_toml
+    from fedballot.datasets.sources import load_as
+
+    if out.exists() or out.suffix != ".toml":
+        raise SettingsError(
+            f"--out {out}: {'already there' if out.exists() else 'expected a .toml file'}; name another"
+        )
+    pairs = [word.partition("=") for word in same or []]
+    for word, equals, meant in pairs:
+        if not (word and equals and meant):
+            raise SettingsError(f"--same {word}{equals}{meant}: expected WORD=MEANT")
+    hints = Hints(
+        label,
+        tuple(drop or ()),
+        tuple(category or ()),
+        tuple(missing or ()),
+        tuple((word, meant) for word, _, meant in pairs),
+        tuple(distinct or ()),
+        (image_size, image_size) if image_size else (),
+    )
+    source = load_as(file, Reading(hints=hints))
+    contract = source.schema
+    if contract is None:
+        raise SettingsError(f"{file}: is known by name to everybody, so it needs no schema")
+    write_atomic(out, lambda stream: stream.write(to_toml(contract).encode()))
+    rows = [[column.name, column.kind, _content(column.words, column.low, column.high)] for column in contract.columns]
+    rows.append([contract.label.name, "classes", ", ".join(contract.classes)])
+    terminal.print_table(file, ("column", "kind", "holds"), [[escape(cell) for cell in row] for row in rows])
+    for note in source.notes:
+        terminal.out.print(f"[yellow]look:[/] {escape(note)}")
+    terminal.out.print(f"schema: {escape(str(out))}\nfingerprint: {source_fingerprint(source)}", soft_wrap=True)
+
+
+def _content(words: tuple[str, ...], low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f"{low:.6g} to {high:.6g}"
+    return ", ".join(words[:20]) + (f", … ({len(words)} in all)" if len(words) > 20 else "")

@@ -1,0 +1,33 @@
+"""A site's files as its own file says that they are to be read."""
+
+from __future__ import annotations
+
+from fedballot.datasets.examples import Source
+from fedballot.datasets.own import OwnRecords, load_own
+from fedballot.datasets.schema.reading import Reading
+from fedballot.datasets.schema.toml import read_schema
+from fedballot.datasets.sources import load_as
+from fedballot.deploy.site_file import Site
+
+
+def public_source(site: Site) -> Source:
+    """The site's copy of the public source, read through the agreed schema, or what the public file suggests.
+
+    Raises
+    ------
+    DataError
+        If it cannot be.
+    """
+    schema = read_schema(site.data.schema) if site.data.schema else None
+    return load_as(str(site.data.public), Reading(schema))
+
+
+def own_records(site: Site) -> OwnRecords:
+    """The site's records, read through the public source's schema.
+
+    Raises
+    ------
+    DataError
+        If they cannot be.
+    """
+    return load_own(site.data.private, public_source(site), site.data.persons)
