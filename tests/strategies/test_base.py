@@ -1,10 +1,10 @@
-"""The server's checks, on real Flower messages: every kind of bad answer is counted, too few good ones are an error."""
+"""The server's checks, on answers as they come: each kind of bad answer is counted, too few good ones are an error."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters
+from flwr.common import FitIns, ndarrays_to_parameters
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
@@ -14,6 +14,7 @@ from fedballot.core.setting import build
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import PateSettings
 from fedballot.strategies.voting import VotingStrategy
+from fedballot.wire.messages import Reply, serialise
 
 
 class Proxy(ClientProxy):
@@ -38,9 +39,19 @@ def strategy(settings: PateSettings) -> VotingStrategy:
     )
 
 
-def answer(client_id: int, *arrays: np.ndarray, **metrics: object) -> tuple[ClientProxy, FitRes]:
+def answer(client_id: int, *arrays: np.ndarray, **metrics: object) -> Reply:
     known = {"client_id": client_id, "began": 1.0, "compute_s": 0.5, "refused": "", "detail": "", **metrics}
-    return Proxy(str(client_id)), FitRes(Status(Code.OK, ""), ndarrays_to_parameters(list(arrays)), 1, known)
+    return Reply(str(client_id), serialise(list(arrays)), known)
+
+
+def take(one: VotingStrategy, replies: list[Reply], failures: list[str]) -> None:
+    """One round of a run in which this comes."""
+    one.ask(1, [str(client_id) for client_id in range(one.nodes)])
+    for reply in replies:
+        one.receive(reply)
+    for failure in failures:
+        one.miss(failure)
+    one.conclude(1)
 
 
 def ballot(dtype: type = np.int8) -> np.ndarray:
@@ -65,7 +76,7 @@ def test_every_kind_of_bad_answer_is_counted_and_the_rest_is_used(small):
         answer(8, refused="fingerprint", detail="another public set"),
         answer(9, refused="raised", detail="ValueError"),
     ]
-    one.aggregate_fit(1, results, [RuntimeError("node is gone")])
+    take(one, results, ["node is gone"])
     assert one.counts.answered == 3
     assert dict(one.counts.rejected) == {
         "non-finite": 1,
@@ -85,28 +96,28 @@ def test_every_kind_of_bad_answer_is_counted_and_the_rest_is_used(small):
 
 def test_damaged_bytes_are_unreadable_not_a_crash(small):
     one = strategy(build(PateSettings, small.to_dict(), {"min_clients": 8}))
-    proxy, reply = answer(0, ballot())
-    reply.parameters.tensors[0] = reply.parameters.tensors[0][:50]
+    reply = answer(0, ballot())
+    reply.tensors[0] = reply.tensors[0][:50]
     with pytest.raises(RunError, match="unreadable: 1"):
-        one.aggregate_fit(1, [(proxy, reply)], [])
+        take(one, [reply], [])
 
 
 def test_pickled_objects_are_not_opened(small):
     one = strategy(build(PateSettings, small.to_dict(), {"min_clients": 8}))
-    proxy, reply = answer(0, ballot())
+    reply = answer(0, ballot())
     import io
 
     stream = io.BytesIO()
     np.save(stream, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    reply.parameters.tensors[0] = stream.getvalue()
+    reply.tensors[0] = stream.getvalue()
     with pytest.raises(RunError, match="unreadable: 1"):
-        one.aggregate_fit(1, [(proxy, reply)], [])
+        take(one, [reply], [])
 
 
 def test_too_few_good_answers_are_an_error_that_says_why(small):
     one = strategy(small)
     with pytest.raises(RunError) as error:
-        one.aggregate_fit(1, [answer(0, ballot()), answer(1, refused="empty", detail="no records")], [])
+        take(one, [answer(0, ballot()), answer(1, refused="empty", detail="no records")], [])
     assert "only 1 of 2 clients" in str(error.value)
     assert "min_clients asks for 8" in str(error.value)
     assert "empty: 1 (first: no records)" in str(error.value)
