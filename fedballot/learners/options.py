@@ -1,7 +1,8 @@
 """What every learner is built with."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from fedballot.core.errors import SettingsError
 
@@ -22,6 +23,7 @@ class LearnerOptions:
     role : a "student", which learns from others, is the average of its weights over training and sees stronger
         augmentation.
     multi_label : whether records have several labels, see ``Learner``.
+    parameters : the learner's own, as they stand behind its name.
 
     Raises
     ------
@@ -38,6 +40,7 @@ class LearnerOptions:
     device: str = "cpu"
     role: Role = "client"
     multi_label: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.n_classes < 2:

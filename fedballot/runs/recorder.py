@@ -23,6 +23,7 @@ from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
 
 SCHEMA = "1"
+BOOSTERS = ("xgboost", "xgboost-cpu", "lightgbm", "catboost")
 
 
 class Recorder:
@@ -73,6 +74,8 @@ class Recorder:
                 "client_sizes": None if settings.dataset == SITES else [int(part.size) for part in data.parts],
             },
         }
+        if folder.changed:
+            self.result["changed"] = [dict(change) for change in folder.changed]
         folder.save()
         write_json(folder.result, self.result)
 
@@ -118,7 +121,7 @@ class Recorder:
             "metrics": {**self._clients(), **outcome["metrics"]},
             "rounds": strategy.round_records,
             "guarantees": [guarantee.worded() for guarantee in guarantees],
-            "warnings": [*outcome.get("warnings", []), *_blank_words(strategy)],
+            "warnings": [*outcome.get("warnings", []), *_blank_words(strategy), *_changed_words(self.folder)],
             "aggregation": strategy.aggregation,
             "communication": {
                 "bytes_up": counts.bytes_up,
@@ -179,9 +182,17 @@ def _blank_words(strategy: BallotStrategy[Any]) -> list[str]:
     ]
 
 
+def _changed_words(folder: RunFolder) -> list[str]:
+    return [
+        f"{change['setting']} was {change['from']!r} when clients were asked, and {change['to']!r} when the run was "
+        "taken up; what they had answered was kept, and nothing charged again"
+        for change in folder.changed
+    ]
+
+
 def versions() -> dict[str, str]:
     """Versions of what a result may depend on; packages that are not installed are left out."""
-    names = ("flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch")
+    names = ("flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch", *BOOSTERS)
     out = {"fedballot": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
     for name in names:
         try:
