@@ -17,7 +17,6 @@ os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 from fedballot.core.errors import FedballotError, RunError
-from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Progress
 from fedballot.core.stopping import stoppable
 from fedballot.learners.registry import get_learner
@@ -84,13 +83,13 @@ def simulate(
     if count > 1 and not wants_ray:
         processes.prepare(worker_modules(method, settings))
     progress.start("reading settings and data", 1)
-    from fedballot.runs.engine import check_learners, make_server, resolve_device
+    from fedballot.runs.engine import check_learners, make_server, open_run, resolve_device
 
     models = method.trained_models(settings)
     check_learners(settings, (*models, *server_models(settings)))
     device = resolve_device(settings, models)
     on_ray = wants_ray or (settings.engine == "auto" and device == "cuda")
-    folder = RunFolder.open(out, method_name, settings, resume=resume)
+    folder = open_run(out, method, settings, resume=resume)
     side = make_server(method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local")
     try:
         with _logs_in(folder.log), warnings.catch_warnings(), stoppable():

@@ -12,11 +12,10 @@ from flwr.client import NumPyClient
 from flwr.common import Context, FitIns, FitRes, RecordDict
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import get_method
 from fedballot.runs import workers
-from fedballot.runs.engine import check_learners, make_client, make_server
+from fedballot.runs.engine import check_learners, make_client, make_server, open_run
 from fedballot.runs.local import run_rounds
 from fedballot.runs.workers import Job
 from fedballot.settings.parts import CommonSettings, server_models
@@ -60,7 +59,7 @@ def run_here(
     """As :func:`fedballot.sim.simulate`, without processes; ``client(context)`` stands in for the method's own."""
     method = get_method(method_name)
     check_learners(settings, (*method.trained_models(settings), *server_models(settings)))
-    folder = RunFolder.open(out, method_name, settings, resume=resume)
+    folder = open_run(out, method, settings, resume=resume)
     side = make_server(method, settings, folder, workers=1, progress=Silent())
     make = partial(make_client, method_name, settings, folder.path / "clients")
 

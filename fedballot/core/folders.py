@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,18 @@ class RunFolder:
     settings: Mapping[str, Any]
     request: str
     started: str
+    changed: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
-    def open(cls, path: Path, method: str, settings: Settings, *, resume: bool) -> RunFolder:
+    def open(
+        cls, path: Path, method: str, settings: Settings, *, resume: bool, free: Collection[str] = ()
+    ) -> RunFolder:
         """A new run in ``path``, on disk only after :meth:`save`; or the one that is there, to be taken up.
+
+        Parameters
+        ----------
+        free
+            Settings that may be others than the run's own; what has changed stays in the record, and so in the result.
 
         Raises
         ------
@@ -85,6 +93,10 @@ class RunFolder:
         own, there = settings.to_dict(), run.settings
         machine = {*own} - {*settings.to_dict(machine=False)}  # what may change between a run and its resumption
         differing = sorted(key for key in {*own, *there} - machine if own.get(key) != there.get(key))
+        if differing and {*differing} <= {*free}:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            changed = [{"setting": key, "from": there.get(key), "to": own.get(key), "when": now} for key in differing]
+            return replace(run, settings=own, changed=(*run.changed, *changed))
         if differing:
             words = ", ".join(f"{key} ({there.get(key)!r} there)" for key in differing)
             raise SettingsError(f"--resume {path}: settings differ from the run's own: {words}")
@@ -101,7 +113,8 @@ class RunFolder:
         """
         record = read_json(path / "run.json")
         try:
-            return cls(path, record["method"], record["settings"], record["request"], record["started"])
+            changed = tuple(record.get("changed", ()))
+            return cls(path, record["method"], record["settings"], record["request"], record["started"], changed)
         except (KeyError, TypeError) as error:
             raise DataError(f"{path / 'run.json'}: is no record of a run; name a new folder") from error
 
@@ -113,7 +126,14 @@ class RunFolder:
         SettingsError
             If the folder cannot be made or written.
         """
-        record = {"method": self.method, "settings": self.settings, "request": self.request, "started": self.started}
+        record: dict[str, Any] = {
+            "method": self.method,
+            "settings": self.settings,
+            "request": self.request,
+            "started": self.started,
+        }
+        if self.changed:
+            record["changed"] = list(self.changed)
         try:
             write_json(self.path / "run.json", record)
         except OSError as error:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from fedballot.core.errors import SettingsError, did_you_mean
+from fedballot.core.words import split_outside
 
 S = TypeVar("S", bound="Settings")
 
@@ -209,7 +210,7 @@ def _convert(name: str, hint: Any, value: Any) -> Any:
         if hint is str and isinstance(text, str):
             return text
         if typing.get_origin(hint) is tuple:
-            parts = text.split(",") if isinstance(text, str) else list(text)
+            parts = split_outside(text, ",") if isinstance(text, str) else list(text)
             words = tuple(str(part).strip() for part in parts)
             if words and all(words):
                 return words

@@ -22,7 +22,8 @@ from fedballot.deploy.records import own_records, public_source
 from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
-from fedballot.learners.registry import make_learner
+from fedballot.learners.registry import get_learner
+from fedballot.learners.tryout import try_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger import Version
@@ -147,16 +148,9 @@ def _holds(one: Comparison) -> str:
 
 
 def _model(site: Site, public: Source) -> tuple[str, str]:
-    make_learner(
-        site.model,
-        n_classes=len(public.classes),
-        input_shape=public.train.x.shape[1:],
-        seed=0,
-        epochs=1,
-        batch_size=1,
-        lr=1e-3,
-    )
-    return site.model, site.model
+    try_learner(site.model, public.train.x, n_classes=len(public.classes))
+    tried = ", tried on public records" if get_learner(site.model).foreign or "(" in site.model else ""
+    return site.model, f"{site.model}{tried}"
 
 
 def _authority(site: Site) -> tuple[Path, str]:

@@ -18,6 +18,7 @@ from fedballot.core.files import with_home
 from fedballot.core.setting import types_of
 from fedballot.datasets.own import Persons
 from fedballot.deploy.limits import Limit, read_limits
+from fedballot.learners.names import read_table
 from fedballot.learners.steps import chain_name, takes_network
 from fedballot.methods.registry import all_methods, load_method
 from fedballot.privacy.accounting import FILTERS, Accountant
@@ -105,7 +106,7 @@ class Site:
     number : the site's number in the federation, from 0; every site has another one.
     sites : how many sites the federation has; a request that says otherwise is refused.
     server : HOST:PORT of the server's Fleet API.
-    model : the learner that this site trains, whatever the server's settings say.
+    model : the learner that this site trains, whatever the server's settings say; parameters stand in brackets.
     key, ca : the site's private key, and the certificate of the authority that the server's certificate must be from.
     state : folder of the site's models and stored releases.
     """
@@ -169,6 +170,11 @@ def _has_default(field: dataclasses.Field[Any]) -> bool:
 def _value(path: Path, key: str, kind: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(kind):
         return _table(path, f"{key}.", typing.cast(type[Any], kind), value)
+    if key == "model":
+        try:
+            return read_table(value)
+        except SettingsError as error:
+            raise SettingsError(f"{path}: model: {error}") from error
     if key == "allowed.settings":
         return read_limits(path, value)
     if typing.get_origin(kind) is Literal:

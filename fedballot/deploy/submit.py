@@ -17,7 +17,7 @@ from fedballot.deploy.bundle import write_app
 from fedballot.deploy.flower import ask
 from fedballot.deploy.server import ServerFolder
 from fedballot.methods.registry import get_method
-from fedballot.runs.engine import check_learners
+from fedballot.runs.engine import check_learners, open_run
 from fedballot.runs.follow import PROGRESS_FILE, Follower
 from fedballot.runs.run_config import settings_text
 from fedballot.settings.parts import CommonSettings, server_models
@@ -57,10 +57,10 @@ def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out
     RunError
         If the server does not take the run.
     """
-    get_method(method_name)
+    method = get_method(method_name)
     _ = server.control
     check_learners(settings, server_models(settings))
-    folder = RunFolder.open(out, method_name, settings, resume=resume)
+    folder = open_run(out, method, settings, resume=resume)
     before = folder.result.read_bytes() if folder.result.exists() else None
     with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
         app = Path(scratch) / "fedballot"

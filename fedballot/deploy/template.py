@@ -12,7 +12,7 @@ TEMPLATE = """\
 number = {number}                      # this site's number; every site has another one, from 0
 sites = {sites}                       # sites of the federation; a request that says otherwise is refused
 server = "{server}"
-model = "random-forest"         # what this site trains: any learner, whatever the others train
+model = "random-forest"         # what this site trains: any learner, such as "xgboost(max_depth=4)"
 key = "site.key"                # private; its other half, site.key.pub, goes to the server
 ca = "ca.crt"                   # from the server: whose certificates this site trusts
 state = "state"                 # trained models, the site's own

@@ -149,25 +149,51 @@ BUILDERS: dict[str, Callable[[int, tuple[int, ...]], nn.Module]] = {
 }
 
 
+class GreyAsColour(nn.Module):
+    """A network of colour images, shown grey ones with three equal channels."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.net(x.expand(-1, 3, -1, -1)))
+
+
 def foreign(name: str, factory: Callable[..., object], input_shape: tuple[int, ...]) -> Builder:
-    """As :func:`builder`, for a network that ``factory(n_classes=, input_shape=)`` returns.
+    """As :func:`builder`, for a network that ``factory(n_classes=)`` returns.
 
     Raises
     ------
     SettingsError
         When called, if the factory fails or returns no torch module.
     """
+    colour: list[bool] = []  # whether it takes colour images alone; found out once, as trying draws random numbers
 
     def build(n_outputs: int) -> nn.Module:
-        try:
-            net = factory(n_classes=n_outputs, input_shape=input_shape)
-        except Exception as error:  # foreign code: whatever it raises, the setting names it
-            raise SettingsError(f"learner {name!r} cannot be built: {type(error).__name__}: {error}") from error
+        net = factory(n_classes=n_outputs)
         if not isinstance(net, nn.Module):
-            raise SettingsError(f"learner {name!r} returned a {type(net).__name__}, but must return a torch.nn.Module")
-        return net
+            raise SettingsError(
+                f"learner {name!r} returned a {type(net).__name__}, but must return a torch.nn.Module, or an object "
+                "with fit, and predict_proba or decision_function"
+            )
+        if not colour:
+            grey = len(input_shape) == 2
+            colour.append(grey and not _takes(net, 1, input_shape) and _takes(net, 3, input_shape))
+        return GreyAsColour(net) if colour[0] else net
 
     return build
+
+
+def _takes(net: nn.Module, channels: int, input_shape: tuple[int, ...]) -> bool:
+    try:
+        with torch.inference_mode():
+            net.eval()(torch.zeros(2, channels, *input_shape[:2]))
+    except Exception:  # foreign code; what is wrong with it, check_answers says
+        return False
+    finally:
+        net.train()
+    return True
 
 
 def check_answers(name: str, net: nn.Module, input_shape: tuple[int, ...], n_classes: int) -> None:

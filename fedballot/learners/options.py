@@ -1,7 +1,8 @@
 """What every learner is built with."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import Augment
@@ -26,6 +27,7 @@ class LearnerOptions:
     augment : how torch learners change images while they train: "shift" alone keeps sides and orientation, "flip" also
         mirrors left and right, "rotate" also turns, scales and shears a little; "usual": "flip" for colour, else
         "rotate".
+    parameters : the learner's own, as they stand behind its name.
 
     Raises
     ------
@@ -43,6 +45,7 @@ class LearnerOptions:
     role: Role = "client"
     multi_label: bool = False
     augment: Augment = "usual"
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.n_classes < 2:

@@ -1,8 +1,9 @@
-"""The learners by name: ours, those that installed packages add, and any by import path.
+"""The learners by name: ours, those that installed packages add, and any by import path, with parameters of their own.
 
 A package adds its own by entry points of the group ``fedballot.learners``, see ``fedballot/core/plugins.py``.
 """
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,10 +12,13 @@ from typing import Any, Literal
 from fedballot.core import plugins
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import Augment
+from fedballot.learners import factories
 from fedballot.learners.base import Learner
+from fedballot.learners.names import read_name, write_name
 from fedballot.learners.options import LearnerOptions, Role
 
 GROUP = "fedballot.learners"
+PREDICTS = ("predict", "predict_proba", "decision_function")
 
 Shapes = Literal["images", "any"]
 Make = Callable[[str, LearnerOptions], Learner]
@@ -31,21 +35,40 @@ class LearnerInfo:
     make : its name, and the options -> an untrained one.
     needs_torch : whether the processes that build it may import torch.
     shapes : which inputs it takes.
+    takes_parameters : whether ``make`` reads the options' ``parameters``.
+    foreign : whether it is somebody else's: tried on a few records before anything depends on it.
     """
 
     summary: str
     make: Make
     needs_torch: bool = False
     shapes: Shapes = "any"
+    takes_parameters: bool = False
+    foreign: bool = False
 
 
-def _make_scikit(kind: Callable[[], Any], parameters: dict[str, Any], name: str, options: LearnerOptions) -> Learner:
-    from fedballot.learners.binary_relevance import BinaryRelevance
+def _make_scikit(kind: Callable[..., Any], defaults: dict[str, Any], name: str, options: LearnerOptions) -> Learner:
     from fedballot.learners.estimators import new_estimator
+
+    return _around(new_estimator(name, kind, defaults, options.parameters, options.seed), name, options)
+
+
+def _around(estimator: Any, name: str, options: LearnerOptions) -> Learner:
+    from fedballot.learners.binary_relevance import BinaryRelevance
     from fedballot.learners.sklearn_learner import ScikitLearner
 
-    estimator = new_estimator(name, kind, parameters, options.seed)
     return (BinaryRelevance if options.multi_label else ScikitLearner)(name, options, estimator)
+
+
+def _make_foreign(factory: Callable[..., Any], name: str, options: LearnerOptions) -> Learner:
+    """What a function of the user's returns: an object with ``fit``, or a torch module."""
+    from fedballot.learners.estimators import is_model, prepared
+
+    build = partial(factories.call, name, factory, options.parameters, input_shape=options.input_shape)
+    model = build(n_classes=options.n_classes)  # a network is built again for each training, from the learner's seed
+    if is_model(model):
+        return _around(prepared(model, options.parameters, options.seed), name, options)
+    return _make_torch(build, name, options)
 
 
 def _make_torch(factory: Callable[..., Any] | None, name: str, options: LearnerOptions) -> Learner:
@@ -69,7 +92,20 @@ def _scikit(summary: str, path: str, parameters: Parameters = lambda options: {}
     def make(name: str, options: LearnerOptions) -> Learner:
         return _make_scikit(plugins.load(path, group=GROUP), parameters(options), name, options)
 
-    return LearnerInfo(summary, make)
+    return LearnerInfo(summary, make, takes_parameters=True)
+
+
+def _boosted(summary: str, path: str, trees: str = "") -> LearnerInfo:
+    """A class of another library; ``trees``: by which parameter it gets 100 of them, where that is not its default."""
+    package = path.partition(":")[0]
+
+    def make(name: str, options: LearnerOptions) -> Learner:
+        if importlib.util.find_spec(package) is None:
+            raise SettingsError(f"learner {name!r} needs {package}: pip install 'fedballot[boosting]'")
+        unset = trees and not {trees, "n_estimators", "num_boost_round", "num_trees"} & {*options.parameters}
+        return _make_scikit(plugins.load(path, group=GROUP), {trees: 100} if unset else {}, name, options)
+
+    return LearnerInfo(summary, make, takes_parameters=True, foreign=True)
 
 
 LEARNERS: dict[str, LearnerInfo] = {
@@ -105,30 +141,37 @@ LEARNERS: dict[str, LearnerInfo] = {
         },
     ),
     "knn": _scikit("scikit-learn's KNeighborsClassifier, 5 neighbours", "sklearn.neighbors:KNeighborsClassifier"),
+    "xgboost": _boosted("XGBoost's classifier, 100 trees", "xgboost:XGBClassifier"),
+    "lightgbm": _boosted("LightGBM's classifier, 100 trees", "lightgbm:LGBMClassifier"),
+    "catboost": _boosted("CatBoost's classifier, 100 trees", "catboost:CatBoostClassifier", "iterations"),
 }
 
 
 def get_learner(name: str) -> LearnerInfo:
     """The learner of this name: ours, one that a package adds, or what stands at ``package.module:NAME``.
 
-    That may be a `LearnerInfo`; a class with ``fit`` and ``predict`` in the manner of scikit-learn; or a function that
-    returns a torch module, see `make_learner`.
+    That may be a `LearnerInfo`; a class with ``fit`` and ``predict`` or scores of classes, in the manner of
+    scikit-learn; or a function that returns an object of such a class or a torch module, see `make_learner`. Parameters
+    behind the name are left out of account.
 
     Raises
     ------
     SettingsError
         If there is none, or it is nothing of that kind.
     """
+    name, parameters = read_name(name)
     target: Any = plugins.get(name, LEARNERS, GROUP)
     if isinstance(target, LearnerInfo):
         return target
-    if isinstance(target, type) and hasattr(target, "fit") and hasattr(target, "predict"):
-        return LearnerInfo(name, partial(_make_scikit, target, {}))
+    if isinstance(target, type) and hasattr(target, "fit") and any(hasattr(target, word) for word in PREDICTS):
+        return LearnerInfo(name, partial(_make_scikit, target, {}), takes_parameters=True, foreign=True)
     if callable(target):
-        return LearnerInfo(name, partial(_make_torch, target), needs_torch=True)
+        torch = factories.uses_torch(target, parameters)
+        make = partial(_make_foreign, target)
+        return LearnerInfo(name, make, needs_torch=torch, takes_parameters=True, foreign=True)
     raise SettingsError(
         f"learner {name!r} is of type {type(target).__name__}; expected a LearnerInfo, a class with fit and predict, "
-        "or a function that returns a torch module"
+        "or a function that returns such an object or a torch module"
     )
 
 
@@ -151,16 +194,19 @@ def make_learner(
     Parameters
     ----------
     name
-        A key of ``LEARNERS``, a name that a package adds, or ``package.module:NAME``: any scikit-learn classifier's
-        class; or a function that returns a torch module when called with ``n_classes`` and ``input_shape``. The module
-        gets float32 images (n, channels, h, w) in [0, 1], or features (n, d), and returns logits (n, n_classes).
+        A key of ``LEARNERS``, a name that a package adds, or ``package.module:NAME``: the class of any classifier with
+        ``fit`` and ``predict_proba`` or ``decision_function``; or a function that returns such an object or a torch
+        module, called with those of ``n_classes`` or ``num_classes``, ``input_shape``, ``in_chans``, ``n_features`` and
+        so on (``factories.sizes``) that it names. The module gets float32 images (n, channels, h, w) in [0, 1], or
+        features (n, d), and returns logits (n, n_classes). Parameters may follow: ``xgboost(max_depth=4)``.
     n_classes, input_shape, seed, device, epochs, batch_size, lr, role, multi_label, augment
         See `LearnerOptions`.
 
     Raises
     ------
     SettingsError
-        For an unknown name, a value out of range, an input shape that the learner cannot take, or missing torch.
+        For an unknown name or parameter, a value out of range, an input shape that the learner cannot take, or a
+        missing library.
 
     Examples
     --------
@@ -168,8 +214,14 @@ def make_learner(
     >>> forest.fit(x, y).predict_logits(x).shape  # doctest: +SKIP
     (1797, 10)
     """
-    options = LearnerOptions(n_classes, input_shape, seed, epochs, batch_size, lr, device, role, multi_label, augment)
+    base, parameters = read_name(name)
+    name = write_name(base, parameters)
+    options = LearnerOptions(
+        n_classes, input_shape, seed, epochs, batch_size, lr, device, role, multi_label, augment, parameters
+    )
     info = get_learner(name)
+    if parameters and not info.takes_parameters:
+        raise factories.unknown_parameter(name, next(iter(parameters)), [])
     if info.shapes == "images" and len(input_shape) == 1:
         fitting = ", ".join(other for other, entry in LEARNERS.items() if entry.shapes == "any")
         raise SettingsError(

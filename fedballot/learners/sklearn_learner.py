@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier behind the Learner protocol."""
+"""Any classifier in the manner of scikit-learn behind the Learner protocol."""
 
 import math
 from pathlib import Path
@@ -7,16 +7,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import clone, is_classifier
-from sklearn.dummy import DummyClassifier
-from sklearn.utils.validation import has_fit_parameter
 
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import write_atomic
 from fedballot.learners import checks, storage
 from fedballot.learners.base import Loss, Progress
+from fedballot.learners.boosted import Staged
 from fedballot.learners.checks import PSEUDO_LABEL_THRESHOLD, FloatArray, Inputs, IntArray
-from fedballot.learners.estimators import fit_estimator
+from fedballot.learners.estimators import homes_of, is_model, weight_name
+from fedballot.learners.fitted import Fitted, fit_template
 from fedballot.learners.objectives import Objective, name_of
 from fedballot.learners.options import LearnerOptions
 from fedballot.learners.without_weights import WithoutWeights
@@ -25,19 +24,34 @@ _FLOOR = 1e-12
 _FOLDS = 3
 _REFITS = 2
 
-# what the learners of the table hold beside the types that skops itself trusts; none of them can run code
+# what scikit-learn's classifiers hold beside the types that skops itself trusts; none of them can run code
 _TRUSTED = [
+    "collections.OrderedDict",
+    "numpy.dtype",
+    *(
+        f"sklearn.calibration.{name}"
+        for name in ("_CalibratedClassifier", "_SigmoidCalibration", "_TemperatureScaling")
+    ),
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    *(f"sklearn.feature_selection._univariate_selection.{name}" for name in ("chi2", "f_classif")),
+    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.multiclass._ConstantPredictor",
+    "sklearn.neighbors._ball_tree.BallTree",
+    "sklearn.neighbors._kd_tree.KDTree",
+    *(f"sklearn.neural_network._stochastic_optimizers.{name}" for name in ("AdamOptimizer", "SGDOptimizer")),
     "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
 ]
+_TRUSTED_FAMILIES = ("sklearn.gaussian_process.kernels.", "sklearn.metrics._dist_metrics.")
 
 
 class ScikitLearner(WithoutWeights):
-    """A scikit-learn classifier, of which ``template`` is an unfitted one. Build it with ``registry.make_learner``.
+    """A classifier with ``fit`` and scores of classes, of which ``template`` is an unfitted one.
 
-    Each training starts anew: ``fit`` after ``distill`` forgets the distilled knowledge. Images are flattened
-    and scaled to [0, 1]; feature vectors are taken as they are.
+    Build it with ``registry.make_learner``. Each training starts anew: ``fit`` after ``distill`` forgets the distilled
+    knowledge. Images are flattened and scaled to [0, 1]; feature vectors are taken as they are.
     """
 
     warm_start = False
@@ -51,9 +65,10 @@ class ScikitLearner(WithoutWeights):
         self.name = name
         self.n_classes, self.input_shape, self._seed = options.n_classes, options.input_shape, options.seed
         self._template = template
-        self._weighted = has_fit_parameter(template, "sample_weight")
+        self._weighted = weight_name(template) is not None
+        self._homes = homes_of(template)
         self._outputs = options.n_classes
-        self._estimator: Any = None
+        self._fitted_model: Fitted | None = None
 
     def fit(
         self,
@@ -81,7 +96,7 @@ class ScikitLearner(WithoutWeights):
             y = np.concatenate([y, part.y[rows]])
             weights = np.concatenate([weights, np.full(len(rows), part.weight)])
             self._outputs = max(self._outputs, int(part.y.max()) + 1)
-        self._estimator = self._fitted(flat, y, weights)
+        self._fitted_model = self._fitted(flat, y, weights)
         return self
 
     def distill(
@@ -111,7 +126,7 @@ class ScikitLearner(WithoutWeights):
             rows = np.flatnonzero(weighted.sum(axis=1))
             classes = targets.argmax(axis=1)[rows]
         self._outputs = self.n_classes
-        self._estimator = self._fitted(flat[rows], classes, weighted[rows, classes])
+        self._fitted_model = self._fitted(flat[rows], classes, weighted[rows, classes])
         return self
 
     def semi_supervise(
@@ -144,7 +159,7 @@ class ScikitLearner(WithoutWeights):
             confident = confident | sure
             if progress:
                 progress(done + 1, rounds + 1)
-        self._estimator = self._fitted(flat[confident], labels[confident], np.ones(int(confident.sum())))
+        self._fitted_model = self._fitted(flat[confident], labels[confident], np.ones(int(confident.sum())))
         if progress:
             progress(rounds + 1, rounds + 1)
         return self
@@ -152,13 +167,13 @@ class ScikitLearner(WithoutWeights):
     def predict_logits(self, x: Inputs) -> FloatArray:
         """Log-probabilities, at least log(1e-12); see ``Learner.predict_logits``."""
         flat = self._flat(x)
-        p = self._probabilities(self._trained(), flat)
+        p = self._trained().probabilities(flat, self._outputs)
         return np.asarray(np.log(np.maximum(p, _FLOOR)), dtype=np.float32)
 
     def features(self, x: Inputs) -> FloatArray:
         """Square roots of the predicted probabilities (n, C): unit vectors, close for alike predictions."""
         flat = self._flat(x)
-        p = self._probabilities(self._trained(), flat)
+        p = self._trained().probabilities(flat, self._outputs)
         return np.asarray(np.sqrt(p / p.sum(axis=1, keepdims=True)), dtype=np.float32)
 
     def save(self, path: Path) -> None:
@@ -176,7 +191,19 @@ class ScikitLearner(WithoutWeights):
         """
         from fedballot.learners import skops_io  # a second that training does not need
 
-        content: bytes = skops_io.dumps(self._identity() | {"outputs": self._outputs, "estimator": self._trained()})
+        fitted = self._trained()
+        estimator = fitted.estimator
+        state: dict[str, Any] = self._identity() | {"outputs": self._outputs, "estimator": estimator}
+        if isinstance(estimator, Staged):
+            state["estimator"] = estimator.content()
+        if fitted.encoded:
+            state["seen"] = np.asarray(fitted.classes)
+        try:
+            content: bytes = skops_io.dumps(state)
+        except Exception as error:  # whatever an estimator of another package raises when it is looked into
+            raise SettingsError(
+                f"learner {self.name!r} cannot be stored safely: {type(error).__name__}: {error}"
+            ) from error
         foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(self._trusted(content)))
         if foreign:
             raise SettingsError(f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}")
@@ -199,18 +226,28 @@ class ScikitLearner(WithoutWeights):
         if not isinstance(state, dict):
             raise DataError(f"{path}: holds a {type(state).__name__}, not a saved learner")
         storage.check_owner(path, state, self._identity())
-        if not isinstance(state.get("outputs"), int) or not is_classifier(state.get("estimator")):
-            raise DataError(f"{path}: holds no fitted classifier")
-        self._outputs, self._estimator = state["outputs"], state["estimator"]
+        try:
+            self._outputs, self._fitted_model = int(state["outputs"]), self._read(state)
+        except Exception as error:  # whatever another library makes of a damaged model
+            raise DataError(f"{path}: holds no fitted classifier ({type(error).__name__}: {error})") from error
         return self
+
+    def _read(self, state: dict[str, Any]) -> Fitted:
+        estimator = state["estimator"]
+        if isinstance(estimator, dict):
+            return Fitted(Staged.of_content(estimator), state["seen"], True)
+        if not is_model(estimator):
+            raise TypeError(f"a {type(estimator).__name__}")
+        encoded = "seen" in state
+        return Fitted(estimator, state["seen"] if encoded else estimator.classes_, encoded)
 
     def _trusted(self, content: bytes) -> list[str]:
         """Types that may be loaded: of an estimator of another package its own as well, for that runs here anyway."""
         from fedballot.learners import skops_io
 
-        home = type(self._template).__module__.partition(".")[0]
-        own = [] if home == "sklearn" else skops_io.get_untrusted_types(data=content)
-        return [*_TRUSTED, *(name for name in own if name.startswith(f"{home}."))]
+        strange = skops_io.get_untrusted_types(data=content)
+        families = (*_TRUSTED_FAMILIES, *(f"{home}." for home in self._homes))
+        return [*_TRUSTED, *(name for name in strange if name.startswith(families))]
 
     def _identity(self) -> dict[str, Any]:
         shape = "x".join(str(size) for size in self.input_shape)
@@ -221,40 +258,22 @@ class ScikitLearner(WithoutWeights):
             "inputs": shape,
         }
 
-    def _fitted(self, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64]) -> Any:
-        # most estimators refuse a single class, which a client may well have
-        estimator = DummyClassifier() if len(np.unique(y)) == 1 else clone(self._template)
-        return fit_estimator(estimator, flat, y, weights if self._weighted and (weights != 1).any() else None)
+    def _fitted(self, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64]) -> Fitted:
+        return fit_template(self._template, flat, y, weights, encode=bool(self._homes))
 
     def _out_of_fold(self, flat: NDArray[Any], labels: IntArray, confident: NDArray[np.bool_]) -> NDArray[np.float64]:
         fold = np.random.default_rng(self._seed).permutation(len(flat)) % _FOLDS
         p = np.zeros((len(flat), self.n_classes))
         for number in range(_FOLDS):
             train, test = (fold != number) & confident, fold == number
-            p[test] = self._probabilities(
-                self._fitted(flat[train], labels[train], np.ones(int(train.sum()))), flat[test]
-            )
+            fitted = self._fitted(flat[train], labels[train], np.ones(int(train.sum())))
+            p[test] = fitted.probabilities(flat[test], self._outputs)
         return p
 
-    def _probabilities(self, estimator: Any, flat: NDArray[Any]) -> NDArray[np.float64]:
-        """(n, outputs), zero for classes that the estimator has not seen."""
-        p = np.zeros((len(flat), self._outputs))
-        if len(flat) == 0:
-            return p
-        if hasattr(estimator, "predict_proba"):
-            p[:, estimator.classes_] = estimator.predict_proba(flat)
-        elif hasattr(estimator, "decision_function"):
-            scores = estimator.decision_function(flat)
-            pairs = scores if scores.ndim == 2 else np.stack([-scores, scores], axis=1)
-            p[:, estimator.classes_] = softmax(pairs, axis=1)
-        else:
-            p[np.arange(len(flat)), estimator.predict(flat)] = 1
-        return p
-
-    def _trained(self) -> Any:
-        if self._estimator is None:
+    def _trained(self) -> Fitted:
+        if self._fitted_model is None:
             raise RunError(f"learner {self.name!r} has not been trained: call fit, distill, semi_supervise or load")
-        return self._estimator
+        return self._fitted_model
 
     def _flat(self, x: Inputs, *, what: str = "x") -> NDArray[Any]:
         checks.check_inputs(x, self.input_shape, what=what)

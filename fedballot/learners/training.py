@@ -106,7 +106,11 @@ class Average:
         """Move towards the network's present state."""
         self._steps += 1
         share = 1 - min(AVERAGING, (1 + self._steps) / (10 + self._steps))
+        moved = set[int]()  # tied weights stand under several names, and move once
         for mine, other in zip(self.net.state_dict().values(), net.state_dict().values(), strict=True):
+            if mine.numel() and mine.data_ptr() in moved:
+                continue
+            moved.add(mine.data_ptr())
             if mine.is_floating_point():
                 mine.lerp_(other, share)
             else:

@@ -13,6 +13,7 @@ from typing import Any
 from fedballot.clients.base import BallotClient
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
+from fedballot.core.files import read_json
 from fedballot.core.folders import RunFolder, client_folder
 from fedballot.core.progress import Progress, Silent
 from fedballot.core.setting import names_of
@@ -20,12 +21,14 @@ from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.own import SITES
 from fedballot.datasets.spec import FederationSpec
 from fedballot.learners import steps
-from fedballot.learners.registry import get_learner, make_learner
+from fedballot.learners.registry import get_learner
+from fedballot.learners.tryout import try_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.runs.recorder import Recorder
 from fedballot.settings.parts import CommonSettings, server_models
 from fedballot.strategies.base import BallotStrategy
+from fedballot.strategies.one_shot import OneShotStrategy
 
 
 def federation_spec(settings: CommonSettings) -> FederationSpec:
@@ -46,7 +49,7 @@ def needs_torch(settings: CommonSettings, names: Sequence[str]) -> bool:
 
 
 def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
-    """Refuse learners that do not exist, lack their library, or do not fit the data, before anything starts.
+    """Refuse learners that cannot be built, trained or stored, before anything starts; see `try_learner`.
 
     Raises
     ------
@@ -55,16 +58,26 @@ def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
     """
     data = federated_data(settings)
     for name in dict.fromkeys(names):
-        make_learner(
-            name,
-            n_classes=len(data.classes),
-            input_shape=data.public_x.shape[1:],
-            seed=0,
-            epochs=1,
-            batch_size=1,
-            lr=1e-3,
-            multi_label=data.multi_label,
-        )
+        try_learner(name, data.public_x, n_classes=len(data.classes), multi_label=data.multi_label)
+
+
+def open_run(out: Path, method: Method, settings: CommonSettings, *, resume: bool) -> RunFolder:
+    """A run's folder; see `RunFolder.open`.
+
+    The server's model may be another one than before, once all answers of a run of one round are in its checkpoint and
+    nothing was learned from them yet: nobody is asked again, and nothing charged.
+
+    Raises
+    ------
+    SettingsError
+        If the folder cannot take this run, or holds one with other settings.
+    """
+    free: tuple[str, ...] = ()
+    if resume and issubclass(method.strategy_class, OneShotStrategy) and (out / "checkpoint.npz").exists():
+        result = out / "result.json"
+        done = result.exists() and read_json(result).get("status") == "done"
+        free = () if done else ("server_model",)
+    return RunFolder.open(out, method.name, settings, resume=resume, free=free)
 
 
 def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
 
 SCHEMA = "1"
+BOOSTERS = ("xgboost", "xgboost-cpu", "lightgbm", "catboost")
 
 
 class Recorder:
@@ -75,6 +76,8 @@ class Recorder:
                 "client_sizes": None if settings.dataset == SITES else [int(part.size) for part in data.parts],
             },
         }
+        if folder.changed:
+            self.result["changed"] = [dict(change) for change in folder.changed]
         folder.save()
         if data.schema is not None:
             text = to_toml(data.schema).encode()
@@ -125,7 +128,12 @@ class Recorder:
             "metrics": {**self._clients(), **outcome["metrics"]},
             "rounds": strategy.round_records,
             "guarantees": [guarantee.worded() for guarantee in guarantees],
-            "warnings": [*self.data.notes, *outcome.get("warnings", []), *_blank_words(strategy)],
+            "warnings": [
+                *self.data.notes,
+                *outcome.get("warnings", []),
+                *_blank_words(strategy),
+                *_changed_words(self.folder),
+            ],
             "aggregation": strategy.aggregation,
             "communication": {
                 "bytes_up": counts.bytes_up,
@@ -186,10 +194,18 @@ def _blank_words(strategy: BallotStrategy[Any]) -> list[str]:
     ]
 
 
+def _changed_words(folder: RunFolder) -> list[str]:
+    return [
+        f"{change['setting']} was {change['from']!r} when clients were asked, and {change['to']!r} when the run was "
+        "taken up; what they had answered was kept, and nothing charged again"
+        for change in folder.changed
+    ]
+
+
 @cache  # reading them takes 10 ms
 def versions() -> dict[str, str]:
     """Versions of what a result may depend on; packages that are not installed are left out."""
-    names = ("flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch")
+    names = ("flwr", "ray", "numpy", "scipy", "scikit-learn", "dp-accounting", "torch", *BOOSTERS)
     out = {"fedballot": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
     for name in names:
         try:

@@ -17,7 +17,7 @@ from fedballot.methods.api import Method
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.reconcile import charges
 from fedballot.privacy.mechanism import Composition
-from fedballot.runs.engine import ServerSide, federated_data, make_server
+from fedballot.runs.engine import ServerSide, federated_data, make_server, open_run
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire.messages import Arrays, Reply, Request, deserialise, serialise
 
@@ -54,7 +54,7 @@ class Trial:
     def server(self, name: str, settings: CommonSettings | None = None) -> ServerSide:
         """The server of the run in a folder of that name, taken up if it is there."""
         chosen = settings or self.settings
-        folder = RunFolder.open(self.root / name, self.method.name, chosen, resume=True)
+        folder = open_run(self.root / name, self.method, chosen, resume=True)
         return make_server(self.method, chosen, folder, workers=1, progress=Silent())
 
     def client(

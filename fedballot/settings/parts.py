@@ -86,7 +86,10 @@ class LocalTraining(Settings):
     """Of methods whose clients train learners."""
 
     client_models: tuple[str, ...] = setting(
-        ("cnn-small",), "learners of the clients, comma-separated, dealt out in turn", reads="site", headline=True
+        ("cnn-small",),
+        "learners of the clients, comma-separated, dealt out in turn; parameters in brackets: xgboost(max_depth=4)",
+        reads="site",
+        headline=True,
     )
     epochs: int = setting(20, "epochs of local training", low=0, site_limit=(1, 500), headline=True)
     batch_size: int = setting(64, "batch size of local training", low=1, site_limit=(1, 4096))
@@ -123,7 +126,9 @@ class ServerEpochs(ServerSteps):
 class ServerTraining(ServerEpochs):
     """Of methods whose server trains a learner of its own."""
 
-    server_model: str = setting("cnn", "learner that the server trains", reads="server", headline=True)
+    server_model: str = setting(
+        "cnn", "learner that the server trains; parameters in brackets: mlp(alpha=0.01)", reads="server", headline=True
+    )
 
 
 @dataclass(frozen=True)

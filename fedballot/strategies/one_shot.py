@@ -11,12 +11,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fedballot.core.errors import FedballotError, RunError
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, server_models
 from fedballot.strategies.base import Answer, BallotStrategy
 from fedballot.strategies.folds import Fold, everyone
 from fedballot.strategies.shelf import Shelf
@@ -100,7 +101,16 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
         if self._kept is None:
             raise RuntimeError("no round is done")
         clock = time.perf_counter()
-        self._learned = learned = self.learn(self._kept)
+        try:
+            self._learned = learned = self.learn(self._kept)
+        except Exception as error:  # a model of somebody else's raises whatever it likes
+            words = str(error) if isinstance(error, FedballotError) else f"{type(error).__name__}: {error}"
+            models = server_models(self.settings)
+            other = ", with --set server_model=ANOTHER if it is the model's fault" if models else ""
+            raise RunError(
+                f"the server could not learn from what clients answered{''.join(f' ({m})' for m in models)}: {words}. "
+                f"Their answers are kept: go on with --resume{other}; nobody is asked or charged again"
+            ) from error
         metrics = {**measured(self.data, learned.scores), **learned.metrics}
         self.round_records[-1]["metrics"] |= learned.round_metrics
         return {

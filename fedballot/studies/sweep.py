@@ -19,6 +19,7 @@ import numpy as np
 
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import read_json
+from fedballot.core.words import split_outside
 from fedballot.privacy.words import meaning
 from fedballot.runs.results import load_result
 from fedballot.settings.layers import parse_assignments
@@ -74,7 +75,7 @@ class Shared:
 
 def values_of(word: str, *, is_tuple: bool) -> list[str]:
     """The values in ``a,b,c``; where commas belong to a value, as in a list of models, semicolons part them."""
-    return [value.strip() for value in word.split(";" if is_tuple or ";" in word else ",")]
+    return [value.strip() for value in split_outside(word, ";" if is_tuple or ";" in word else ",")]
 
 
 def grid(kind: type[CommonSettings], pairs: Sequence[str], out: Path) -> tuple[dict[str, str], list[Point]]:

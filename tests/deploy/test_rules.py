@@ -289,3 +289,34 @@ def test_a_site_may_hold_a_single_class(site):
     edit(site, private="own.npz", model="random-forest")
     arrays, metrics = ask(site, settings_for(site))
     assert metrics["refused"] == "" and arrays[0].shape == (200, 10)
+
+
+# the model of a site
+
+
+@pytest.mark.parametrize(
+    ("model", "good", "words"),
+    [
+        ("random-forest", True, "random-forest"),
+        ("xgboost(max_depth=2)", True, "xgboost(max_depth=2), tried on public records"),
+        ("xgboost(max_dept=2)", False, "has no parameter 'max_dept'; did you mean 'max_depth'"),
+        ("sklearn.svm:SVC(kernel='none')", False, "failed when tried on 424 public records: "),
+    ],
+)
+def test_the_check_trains_and_stores_the_model_on_public_records(
+    site: Path, model: str, good: bool, words: str
+) -> None:
+    pytest.importorskip("xgboost")
+    edit(site, model=model)
+    found = next(one for one in check_site(site) if one.what == "model")
+    assert found.good is good and words in found.words
+    assert not (site.parent / "ledger").exists()
+
+
+def test_a_site_answers_with_its_boosted_model(site: Path) -> None:
+    pytest.importorskip("xgboost")
+    edit(site, model="xgboost(max_depth=2, n_estimators=20)")
+    arrays, metrics = ask(site, settings_for(site))
+    assert metrics["refused"] == "" and len(arrays) == 1
+    (model,) = site.parent.glob("state/runs/*/model")
+    assert model.stat().st_size > 1000 and not list(site.parent.glob("state/**/errors.txt"))

@@ -21,6 +21,45 @@ def changed(folder: Path, old: str, new: str) -> Path:
     return folder / "site.toml"
 
 
+@pytest.mark.parametrize(
+    ("new", "model"),
+    [
+        ('model = "xgboost( max_depth = 4 )"', "xgboost(max_depth=4)"),
+        ('model = { name = "knn" }', "knn"),
+        (
+            'model = { name = "mlp", parameters = { hidden_layer_sizes = [8, 8], early_stopping = true } }',
+            "mlp(hidden_layer_sizes=[8, 8], early_stopping=True)",
+        ),
+        ('model = { name = "mlp(alpha=0.1)", parameters = { tol = 0.5 } }', "mlp(alpha=0.1, tol=0.5)"),
+    ],
+)
+def test_a_model_has_parameters(folder: Path, new: str, model: str) -> None:
+    assert read_site(changed(folder, 'model = "random-forest"', new)).model == model
+
+
+def test_a_model_may_be_a_table_of_its_own(folder: Path) -> None:
+    path = changed(folder, 'model = "random-forest"', "#")
+    path.write_text(path.read_text() + '\n[model]\nname = "xgboost"\nparameters = { max_depth = 4, subsample = 0.5 }\n')
+    assert read_site(path).model == "xgboost(max_depth=4, subsample=0.5)"
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        ("model = 3", "model: 3 is no learner; expected a text, or a table"),
+        ('model = ""', "model: '' is no learner; expected a text, or a table"),
+        ('model = { nme = "knn" }', "expected a text, or a table with name and parameters"),
+        ('model = { name = "knn", parameter = { n = 1 } }', "expected a text, or a table with name and parameters"),
+        ('model = { name = "knn", parameters = 3 }', "expected a text, or a table with name and parameters"),
+        ('model = { name = "knn", parameters = { since = 2020-01-01 } }', "model: learner .* cannot be read"),
+        ('model = "knn(3)"', "model: learner 'knn\\(3\\)' cannot be read"),
+    ],
+)
+def test_a_model_that_is_none_is_refused(folder: Path, new: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        read_site(changed(folder, 'model = "random-forest"', new))
+
+
 def test_the_template_is_a_whole_file(folder: Path) -> None:
     site = read_site(folder / "site.toml")
     assert (site.number, site.sites, site.server) == (1, 3, "flower.example.org:9092")

@@ -151,5 +151,8 @@ def test_table_says_which_learners_need_torch():
         "gradient-boosting",
         "mlp",
         "knn",
+        "xgboost",
+        "lightgbm",
+        "catboost",
     }
     assert all(info.summary for info in LEARNERS.values())

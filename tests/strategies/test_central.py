@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays
 from fedballot.core.setting import build
 from fedballot.methods.voting import PATE_FL
@@ -109,7 +110,7 @@ def test_a_resumed_run_draws_no_second_noise(tmp_path: Path, monkeypatch: pytest
     settings, out = of(), tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(OneShotStrategy, "new_student", breaks)
-        with pytest.raises(MemoryError):
+        with pytest.raises(RunError, match="MemoryError"):
             run_here(HERE, settings, out)
     drawn = noise(out)
     run_here(HERE, settings, out, resume=True, client=never)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from flwr.common import Context
 
 from fedballot.clients.pate import PateClient
-from fedballot.core.errors import RunError
+from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays, read_json
 from fedballot.core.setting import build, names_of
 from fedballot.methods.registry import get_method
@@ -67,7 +68,7 @@ def test_a_run_that_dies_while_its_student_trains_goes_on_from_what_it_has_kept(
     settings, out = of(method, given), tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(OneShotStrategy, "new_student", breaks)
-        with pytest.raises(MemoryError):
+        with pytest.raises(RunError, match=r"MemoryError: the student. Their answers are kept: go on with --resume"):
             run_here(method, settings, out)
     assert read_json(out / "result.json")["status"] == "failed" and (out / "checkpoint.npz").exists()
     checkpoint, charged = (out / "checkpoint.npz").read_bytes(), ledgers(out)
@@ -85,6 +86,53 @@ def test_a_run_that_dies_while_its_student_trains_goes_on_from_what_it_has_kept(
     assert np.array_equal(*same) and same[0].any()
     assert result["metrics"] == whole["metrics"] and result["guarantees"] == whole["guarantees"]
     assert result["rounds"][0]["metrics"] == whole["rounds"][0]["metrics"]
+
+
+def test_a_run_whose_server_model_fails_late_is_finished_with_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, out = of("pate-fl", VOTES), tmp_path / "run"
+    other = dataclasses.replace(settings, server_model="knn(n_neighbors=3)")
+    with monkeypatch.context() as patch:
+        patch.setattr(OneShotStrategy, "new_student", breaks)
+        with pytest.raises(RunError, match=r"\(logistic-regression\): MemoryError.* --set server_model=ANOTHER"):
+            run_here("pate-fl", settings, out)
+    checkpoint, charged = (out / "checkpoint.npz").read_bytes(), ledgers(out)
+    with pytest.raises(SettingsError, match="settings differ from the run's own: epsilon"):
+        run_here("pate-fl", dataclasses.replace(other, epsilon=41.0), out, resume=True)
+    with pytest.raises(SettingsError, match="settings differ from the run's own: server_epochs"):
+        run_here("pate-fl", dataclasses.replace(other, server_epochs=3), out, resume=True)
+    result = run_here("pate-fl", other, out, resume=True, client=never)
+    assert (out / "checkpoint.npz").read_bytes() == checkpoint and ledgers(out) == charged and len(charged) == 4
+    # it is what a run with the other model from the start would have been
+    whole = run_here("pate-fl", other, tmp_path / "whole")
+    assert result["metrics"] == whole["metrics"] and result["guarantees"] == whole["guarantees"]
+    # and says what has happened
+    (change,) = result["changed"]
+    assert {**change, "when": ""} == {
+        "setting": "server_model",
+        "from": "logistic-regression",
+        "to": "knn(n_neighbors=3)",
+        "when": "",
+    }
+    assert result["settings"]["server_model"] == "knn(n_neighbors=3)"
+    assert any("server_model was 'logistic-regression' when clients were asked" in line for line in result["warnings"])
+    assert read_json(out / "run.json")["changed"] == [change] and "changed" not in whole
+    # a run that is done stays what it is
+    with pytest.raises(SettingsError, match="settings differ from the run's own: server_model"):
+        run_here("pate-fl", settings, out, resume=True)
+
+
+def test_before_all_have_answered_the_server_model_stays(tmp_path: Path) -> None:
+    settings, out = of("pate-fl", VOTES), tmp_path / "run"
+
+    def gone(context: Context) -> Any:
+        raise OSError("no client")
+
+    with pytest.raises(RunError, match="only 0 of 4 clients"):
+        run_here("pate-fl", settings, out, client=gone)
+    with pytest.raises(SettingsError, match="settings differ from the run's own: server_model"):
+        run_here("pate-fl", dataclasses.replace(settings, server_model="knn"), out, resume=True)
 
 
 class Misnamed(PateClient):

@@ -225,7 +225,7 @@ def test_an_opened_sum_survives_a_server_that_breaks_while_it_learns(world: Worl
 
     with monkeypatch.context() as patch:
         patch.setattr(VotingStrategy, "learn_from_sum", breaks)
-        with pytest.raises(MemoryError):
+        with pytest.raises(RunError, match="MemoryError"):
             world.run()
     asked = len(world.replies)
     done = world.run()
