@@ -84,7 +84,6 @@ class AdamW:
             p.grad = self.gradient[start:stop].view_as(p)
             start = stop
 
-    @torch.no_grad()
     def step(self, lr: float) -> None:
         """Take one step with the gradient that has been accumulated, and clear it."""
         self._steps += 1
