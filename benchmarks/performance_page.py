@@ -22,7 +22,7 @@ same records (DIR holds `mnist.npz`), with the other frameworks in an environmen
 benchmarks/performance.py --rows fedavg` repeats one row. An interrupted run goes on where it was.
 
 - **process**: seconds from the command to its end, imports and shutdown included; the median of the repeats.
-- **CPU**: seconds of all its processes together.
+- **CPU**: seconds of all its processes together; a dash where Ray ends some of them, whose time nobody is told.
 - **plain loop**: the same learners, seeds and records in forked processes with nothing around them
   ([`benchmarks/plain.py`](../benchmarks/plain.py)). For FedAvg it ends with the same weights; for PATE-FL it adds up
   votes and trains a student, without noise or ledgers.
@@ -47,9 +47,9 @@ TAIL = """## What is slower, and why
 """
 
 
-def ratio(way: Mapping[str, Any], other: Mapping[str, Any] | None, key: str = "wall_s") -> str:
+def ratio(way: Mapping[str, Any], other: Mapping[str, Any], key: str) -> str:
     """How many times as much as the other; a dash where there is none."""
-    return f"{way[key] / other[key]:.2f}" if other else "–"
+    return f"{way[key] / other[key]:.2f}" if key in way and key in other else "–"
 
 
 def notes(way: Mapping[str, Any]) -> str:
@@ -75,8 +75,9 @@ def table(row: Mapping[str, Any]) -> Iterator[str]:
     yield f"| | process, s | CPU, s | {''.join(f'÷ {name} | CPU ÷ {name} | ' for name in bases)}|"
     yield "|---" * (4 + 2 * len(bases)) + "|"
     for name, way in ways.items():
-        ratios = "".join(f"{ratio(way, ways[base])} | {ratio(way, ways[base], 'cpu_s')} | " for base in bases)
-        yield f"| {name} | {way['wall_s']:.2f} | {way['cpu_s']:.2f} | {ratios}{notes(way)} |"
+        ratios = "".join(f"{ratio(way, ways[base], 'wall_s')} | {ratio(way, ways[base], 'cpu_s')} | " for base in bases)
+        cpu = f"{way['cpu_s']:.2f}" if "cpu_s" in way else "–"
+        yield f"| {name} | {way['wall_s']:.2f} | {cpu} | {ratios}{notes(way)} |"
 
 
 def client(row: Mapping[str, Any]) -> Iterator[str]:
