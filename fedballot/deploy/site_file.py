@@ -98,11 +98,10 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Site:
-    """A site as its file describes it.
+    """A site as its file (``path``) describes it.
 
     Attributes
     ----------
-    path : the file itself.
     number : the site's number in the federation, from 0; every site has another one.
     sites : how many sites the federation has; a request that says otherwise is refused.
     server : HOST:PORT of the server's Fleet API.
