@@ -133,6 +133,17 @@ def test_semi_supervision_believes_the_confident(name):
 
 
 @pytest.mark.parametrize("name", PAIR)
+def test_semi_supervision_keeps_rare_classes_rare(name):
+    y = (Y[:600] == 8).astype(np.int64)
+    rows = np.flatnonzero((y == 0) | (np.cumsum(y) <= 6))
+    prior = np.array([1 - y[rows].mean(), y[rows].mean()], dtype=np.float32)
+    learner = make(name, epochs=15, role="student", n_classes=2)
+    learner.semi_supervise(IMAGES[rows], y[rows], None, self_train=True, prior=prior)
+    said = learner.predict_logits(IMAGES[600:]).argmax(1)
+    assert said.mean() < 0.1  # a tenth are eights
+
+
+@pytest.mark.parametrize("name", PAIR)
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [

@@ -119,3 +119,10 @@ def test_pseudo_labels_are_aligned_and_thresholded():
     assert kept[:3].argmax(1).tolist() == [0, 1, 2]
     assert kept[:3].sum(1).tolist() == [1, 1, 1]
     assert kept[3].sum() == 0
+
+
+def test_pseudo_labels_are_aligned_to_the_prior_where_there_is_one():
+    logits = torch.tensor([[3.0, 0], [3.0, 0], [3.0, 0], [3.0, 0], [3.0, 0], [3.0, 0], [3.0, 0], [2.0, 0]])
+    assert pseudo_labels(logits).sum() == 0  # evened out, no record is clear
+    kept = pseudo_labels(logits, torch.tensor([0.95, 0.05]))
+    assert kept[:, 0].tolist() == [1] * 8 and kept[:, 1].sum() == 0
