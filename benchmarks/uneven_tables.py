@@ -106,9 +106,8 @@ def mpg() -> Table:
     """Where a car comes from: America, Europe or Japan."""
     from mlxtend.data import autompg_data
 
-    x, y = autompg_data()
-    whole = ~np.isnan(x).any(axis=1)
-    return thinned(np.column_stack([x[whole, :-1], y[whole]]), x[whole, -1].astype(int) - 1, {})
+    x, y = autompg_data()  # the last two columns are the origin and a name, which is not there
+    return thinned(np.column_stack([x[:, :-2], y]), x[:, -2].astype(int) - 1, {})
 
 
 def standardised(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -156,6 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epsilon", nargs="+", type=float, default=[float("inf"), 20.0, 4.3])
+    parser.add_argument("--only", default="", help="tables whose name has these words")
     parser.add_argument("--out", type=Path, default=Path("runs/uneven"))
     parser.add_argument("--set", action="append", default=[], help="a setting of every run")
     given = parser.parse_args()
@@ -164,6 +164,8 @@ def main() -> None:
     print("| table | ε | labels: argmax | default | server: argmax | default | balanced: argmax | default |")
     print("|---|---|---|---|---|---|---|---|")
     for number, (name, make) in enumerate(tables()):
+        if given.only not in name:
+            continue
         x, y = make()
         path = given.out / f"table{number}.npz"
         np.savez(path, x=standardised(x), y=y)

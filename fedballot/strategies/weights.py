@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedballot.clients.weights import Floats, difference_codec
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder
-from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
+from fedballot.core.metrics import accuracy, confusion_matrix
 from fedballot.core.seeds import Stream, generator, seed_of
 from fedballot.distillation.aggregation import average_vectors, momentum_step
 from fedballot.learners.base import FloatArray, Inputs, Learner
@@ -24,6 +24,7 @@ from fedballot.settings.parts import ServerEpochs
 from fedballot.settings.weights import MomentumSettings, WeightsSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.strategies.hooks import Name
+from fedballot.strategies.one_shot import measured
 
 S = TypeVar("S", bound=WeightsSettings)
 MEASURED = 1000  # test records after each round but the last
@@ -122,7 +123,9 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
 
     def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
         self.weights = self.update(server_round, answers)
-        return {"server_accuracy": accuracy(self._confusion(MEASURED))}
+        logits = self.load(self.new_learner(0), self.weights).predict_logits(self.data.test_x[:MEASURED])
+        matrix = confusion_matrix(self.data.test_y[:MEASURED], logits.argmax(axis=1), len(self.data.classes))
+        return {"server_accuracy": accuracy(matrix)}
 
     def state(self) -> Mapping[str, npt.NDArray[Any]]:
         return {"weights": self.weights}
@@ -131,23 +134,12 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         self.weights = state["weights"]
 
     def outcome(self) -> Mapping[str, Any]:
-        matrix = self._confusion(None)
-        return {
-            "metrics": {
-                "server_accuracy": accuracy(matrix),
-                "server_accuracy_per_class": accuracy_per_class(matrix),
-            },
-            "distill_s": 0.0,
-        }
+        logits = self.load(self.new_learner(0), self.weights).predict_logits(self.data.test_x)
+        return {"metrics": measured(self.data, logits), "distill_s": 0.0}
 
     def save(self, folder: RunFolder) -> None:
         """Keep the shared model."""
         self.load(self.new_learner(0), self.weights).save(folder.path / "server-model-0")
-
-    def _confusion(self, rows: int | None) -> npt.NDArray[np.int64]:
-        """Confusion matrix (C, C) of the shared model on the first ``rows`` test records (all if None)."""
-        logits = self.load(self.new_learner(0), self.weights).predict_logits(self.data.test_x[:rows])
-        return confusion_matrix(self.data.test_y[:rows], logits.argmax(axis=1), len(self.data.classes))
 
 
 M = TypeVar("M", bound=MomentumSettings)
