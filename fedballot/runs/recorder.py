@@ -19,6 +19,7 @@ from fedballot.datasets.own import SITES
 from fedballot.methods.api import Method
 from fedballot.privacy.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
+from fedballot.runs.description import describe_model
 from fedballot.runs.doubts import doubts
 from fedballot.runs.results import load_release
 from fedballot.settings.parts import CommonSettings
@@ -110,6 +111,7 @@ class Recorder:
 
             reconcile(folders, costs, answered, guarantees, amplified)
         strategy.save(self.folder)
+        describe_model(self.folder, self.method, self.settings, self.data)
         self._per_round(strategy.round_records)
         counts = strategy.counts
         wall_s = time.perf_counter() - self._clock
