@@ -17,7 +17,7 @@ HOUSE = """
     cli   testing
     apps
     deploy
-    sim   report -> studies
+    sim   model   report -> studies
     runs
     methods
     strategies -> clients

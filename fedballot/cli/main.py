@@ -16,6 +16,7 @@ from rich.markup import escape
 from fedballot import __version__
 from fedballot.cli import deploy as deployed
 from fedballot.cli import ledger as ledger_commands
+from fedballot.cli import model as model_commands
 from fedballot.cli import privacy as privacy_commands
 from fedballot.cli import terminal
 from fedballot.cli.data import data_app
@@ -38,6 +39,8 @@ app = typer.Typer(
 
 app.command()(run)
 app.add_typer(data_app, name="data")
+app.command()(model_commands.predict)
+app.command()(model_commands.export)
 
 
 @app.callback(invoke_without_command=True)

@@ -115,6 +115,8 @@ def print_result(result: dict[str, Any], folder: Path) -> None:
     rows = []
     if metrics.get("server_accuracy") is not None:
         rows.append(("server accuracy", numbers.percent(metrics["server_accuracy"])))
+    if (balanced := (metrics.get("server_measures") or {}).get("balanced_accuracy")) is not None:
+        rows.append(("balanced accuracy", numbers.percent(balanced)))
     if metrics.get("server_auc") is not None:
         rows.append(("server's mean AUC", f"{metrics['server_auc']:.3f}"))
     if metrics.get("label_accuracy") is not None:

@@ -45,7 +45,16 @@ def neighbour_graph(features: FloatArray, neighbours: int) -> sparse.csr_matrix:
 
     W_ij = exp(-2 (d_ij / d_i)^2), d_i the distance from i to its last neighbour, made symmetric by the
     maximum. Duplicates (distance 0) have weight 1. With n <= neighbours every other point is a neighbour.
+
+    Raises
+    ------
+    SettingsError
+        If a feature is not finite, or there are to be no neighbours.
     """
+    if not np.isfinite(features).all():
+        raise SettingsError("features hold a value that is not finite; every entry must be a number")
+    if neighbours < 1:
+        raise SettingsError(f"neighbours is {neighbours}, but must be at least 1")
     n = len(features)
     k = min(neighbours, n - 1)
     from sklearn.neighbors import NearestNeighbors  # a second, which no site needs that starts to answer
@@ -94,16 +103,18 @@ def propagate(
     features = np.asarray(features)
     if features.ndim != 2 or len(features) != len(histogram):
         raise SettingsError(f"features have shape {features.shape}, but must be ({len(histogram)}, d)")
-    if not np.isfinite(features).all():
-        raise SettingsError("features hold a value that is not finite; every entry must be a number")
-    if neighbours < 1:
-        raise SettingsError(f"neighbours is {neighbours}, but must be at least 1")
     if not 0 <= alpha < 1:
         raise SettingsError(f"alpha is {alpha}, but must be at least 0 and below 1")
     if len(histogram) < 2:
         return argmax_labels(histogram)
+    return spread_labels(neighbour_graph(features, neighbours), histogram, alpha)
 
-    scores = _solve(neighbour_graph(features, neighbours), histogram - histogram.mean(axis=0), alpha)
+
+def spread_labels(
+    graph: sparse.csr_matrix, histogram: FloatArray, alpha: float
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Labels and confidence as :func:`propagate` gives them, over a graph that is there."""
+    scores = solve(graph, histogram - histogram.mean(axis=0), alpha)
     scores -= scores.mean(axis=0)
     nothing = 1e-6 * max(1.0, float(np.abs(histogram).max()))
     labels, confidence = argmax_labels(scores * even_scales(scores.std(axis=0), nothing))
@@ -123,8 +134,8 @@ def even_scales(spread: NDArray[np.float64], nothing: float = 0.0) -> NDArray[np
     return np.where(known, np.sqrt(spread.mean() / np.where(known, spread, 1.0)), 1.0)
 
 
-def _solve(s: sparse.csr_matrix, rhs: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """(I - alpha S)^-1 rhs by columns; the system is positive definite."""
+def solve(s: sparse.csr_matrix, rhs: FloatArray, alpha: float) -> NDArray[np.float64]:
+    """(I - alpha S)^-1 rhs (n, C) by columns; the system is positive definite."""
     n = len(rhs)
     system = LinearOperator((n, n), matvec=lambda v: v - alpha * (s @ v), dtype=np.float64)
     columns = []

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.distillation.propagation import argmax_labels, propagate
+from fedballot.distillation.evenness import clearly_uneven, degree_of, shares, uneven_labels, unvoted
+from fedballot.distillation.propagation import argmax_labels, neighbour_graph, spread_labels
 from fedballot.learners.base import Learner
 
 FloatArray = npt.NDArray[np.float32]
@@ -20,11 +21,19 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class PoolLabels:
-    """Labels that the server gives to pool records: their rows (n,), labels (n,), confidence (n,) or None."""
+    """Labels that the server gives to pool records.
+
+    Attributes
+    ----------
+    rows, labels : (n,).
+    confidence : (n,); None: all are believed.
+    prior : share of each class (C,) for a student that labels on; None: classes are taken to be even.
+    """
 
     rows: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int64]
     confidence: FloatArray | None
+    prior: FloatArray | None = None
 
 
 def pool_histogram(
@@ -44,8 +53,12 @@ def label_pool(
     pool_size: int,
     neighbours: int,
     spread: float,
+    sigma: float = 0.0,
 ) -> PoolLabels:
     """Labels from the histogram: by argmax for the queries, or propagated over the pool where features are given.
+
+    Classes are evened out as far as the histogram bears it out; a class without any vote is given to no record, and a
+    region without any vote gets the class that has most.
 
     Parameters
     ----------
@@ -55,14 +68,31 @@ def label_pool(
         Pool rows asked about, (Q,).
     features
         Features of the whole pool (P, d), or None for the paper's argmax.
+    sigma
+        Standard deviation of the noise on each sum.
     """
+    classes = histogram.shape[1]
     if features is None:
         labels, _ = argmax_labels(histogram.astype(np.float64))
         return PoolLabels(queries, labels, None)
-    labels, confidence = propagate(
-        features, pool_histogram(histogram, queries, pool_size), neighbours=neighbours, alpha=spread
-    )
-    return PoolLabels(np.arange(pool_size), labels, confidence)
+    voted = np.flatnonzero(histogram.any(axis=0))
+    if not 2 <= len(voted) < classes:
+        voted = np.arange(classes)
+    tally = histogram[:, voted].astype(np.float64)
+    rows = np.arange(pool_size)
+    votes = pool_histogram(histogram[:, voted], queries, pool_size)
+    if pool_size < 2:
+        return PoolLabels(rows, voted[tally.argmax(axis=1)], None)
+    graph = neighbour_graph(features, neighbours)
+    labels, confidence = spread_labels(graph, votes, spread)
+    degree = degree_of(graph, tally, queries, sigma=sigma, alpha=spread)
+    if degree != 1:
+        labels = uneven_labels(graph, tally, queries, degree, sigma=sigma, alpha=spread)
+    empty = unvoted(graph, tally, queries)
+    labels[empty], confidence[empty] = tally.sum(axis=0).argmax(), 0
+    if degree == 1 and not clearly_uneven(tally, labels, sigma):
+        return PoolLabels(rows, voted[labels], confidence)
+    return PoolLabels(rows, voted[labels], None, shares(voted[labels], classes).astype(np.float32))
 
 
 def train_student(
@@ -76,6 +106,7 @@ def train_student(
     passes: int,
     neighbours: int,
     spread: float,
+    sigma: float,
     progress: Callable[[int, int], None],
 ) -> tuple[list[Learner], PoolLabels]:
     """Train the server's model; the result is the average of the learners returned, and the last labels used.
@@ -88,6 +119,8 @@ def train_student(
         Features of the pool (P, d) over which labels propagate; None for the paper's argmax.
     self_train
         Go on with the learner's own labels.
+    sigma
+        Standard deviation of the noise on each sum of the histogram.
     passes
         2: propagate again on the first student's features and train a second one.
     """
@@ -96,13 +129,22 @@ def train_student(
     for index in range(passes):
         if index:
             features = learners[-1].features(pool_x)
-        known = label_pool(histogram, queries, features, pool_size=len(pool_x), neighbours=neighbours, spread=spread)
+        known = label_pool(
+            histogram,
+            queries,
+            features,
+            pool_size=len(pool_x),
+            neighbours=neighbours,
+            spread=spread,
+            sigma=sigma,
+        )
         learner = new_learner(index)
         learner.semi_supervise(
             pool_x[known.rows],
             known.labels,
             known.confidence,
             self_train=self_train,
+            prior=known.prior,
             progress=progress,
         )
         learners.append(learner)

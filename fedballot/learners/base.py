@@ -119,6 +119,7 @@ class Learner(Protocol):
         confidence: FloatArray | None,
         *,
         self_train: bool,
+        prior: FloatArray | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Train on a pool whose labels are partly wrong.
@@ -131,6 +132,8 @@ class Learner(Protocol):
             (n,), larger is surer; the 80 % surest labels are believed. None: all are.
         self_train
             After a third of the epochs, go on with the learner's own aligned and thresholded pseudo-labels.
+        prior
+            Share of each class (n_classes,) that its own labels are aligned to; None: classes are even.
         progress
             Called with (epochs done, epochs in all).
         """

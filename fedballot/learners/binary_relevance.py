@@ -77,6 +77,7 @@ class BinaryRelevance(WithoutWeights):
         confidence: FloatArray | None,
         *,
         self_train: bool,
+        prior: FloatArray | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Not for several labels."""

@@ -136,6 +136,7 @@ class ScikitLearner(WithoutWeights):
         confidence: FloatArray | None,
         *,
         self_train: bool,
+        prior: FloatArray | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """See ``Learner.semi_supervise``.
@@ -153,6 +154,7 @@ class ScikitLearner(WithoutWeights):
         for done in range(rounds):
             p = self._out_of_fold(flat, labels, confident)
             p /= np.maximum(p.mean(axis=0), 1e-6)
+            p = p if prior is None else p * prior
             p /= p.sum(axis=1, keepdims=True)
             sure = p.max(axis=1) >= PSEUDO_LABEL_THRESHOLD
             labels = np.where(sure, p.argmax(axis=1), labels)

@@ -127,12 +127,13 @@ class TorchLearner:
         confidence: FloatArray | None,
         *,
         self_train: bool,
+        prior: FloatArray | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """See ``Learner.semi_supervise``.
 
-        The pseudo-labels are those of the averaged network, once an epoch over the whole pool, aligned to a
-        uniform distribution of classes (Berthelot et al. 2020, "ReMixMatch") and kept where they reach .8
+        The pseudo-labels are those of the averaged network, once an epoch over the whole pool, aligned to the
+        prior or to even classes (Berthelot et al. 2020, "ReMixMatch") and kept where they reach .8
         (Sohn et al. 2020, "FixMatch"). The given labels stay in with weight .3.
         """
         checks.check_inputs(x, self.input_shape)
@@ -140,12 +141,13 @@ class TorchLearner:
         confident = self._tensors.tensor(checks.most_confident(confidence, len(x)))
         data = self._tensors.data(x)
         one_hot = F.one_hot(self._tensors.tensor(labels.astype(np.int64)), self.n_classes).float() * confident[:, None]
+        shares = None if prior is None else self._tensors.tensor(prior)
         warm_up = self.options.epochs // 3 if self_train else self.options.epochs
 
         def plan(epoch: int, best: nn.Module) -> training.Epoch:
             targets = one_hot
             if epoch >= warm_up:
-                targets = _LABEL_SHARE * one_hot + training.pseudo_labels(self._logits(best, data))
+                targets = _LABEL_SHARE * one_hot + training.pseudo_labels(self._logits(best, data), shares)
             rows = torch.nonzero(targets.sum(1)).squeeze(1)
             return training.Epoch(rows, targets[rows])
 

@@ -37,10 +37,14 @@ def always(targets: Tensor) -> Plan:
     return lambda number, best: epoch
 
 
-def pseudo_labels(logits: Tensor) -> Tensor:
-    """One-hot rows (n, C) where the aligned probabilities reach the threshold, zero rows elsewhere."""
+def pseudo_labels(logits: Tensor, prior: Tensor | None = None) -> Tensor:
+    """One-hot rows (n, C) where the aligned probabilities reach the threshold, zero rows elsewhere.
+
+    They are aligned to the shares (C,) of the prior, or to even classes.
+    """
     p = logits.softmax(1)
     p = p / p.mean(0).clamp_min(1e-6)
+    p = p if prior is None else p * prior
     p = p / p.sum(1, keepdim=True)
     top, label = p.max(1)
     return F.one_hot(label, p.shape[1]).float() * (top >= PSEUDO_LABEL_THRESHOLD)[:, None]

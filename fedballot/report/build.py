@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fedballot.privacy.words import adjacency_note
-from fedballot.report import view
+from fedballot.report import measures, view
 from fedballot.report.html import write_page
 from fedballot.report.pictures import pictures
 from fedballot.runs.results import Release, load_release, load_result
@@ -16,6 +16,7 @@ _EMPTY: dict[str, Any] = {
     "classes": [],
     "rounds": [],
     "guarantees": [],
+    "warnings": [],
     **{key: {} for key in ("metrics", "communication", "clients", "timing", "versions", "data")},
 }
 
@@ -53,6 +54,9 @@ def write_report(run_dir: Path) -> Path:
         "adjacency_note": adjacency_note(result["guarantees"]),
         "seeded": view.is_seeded(result),
         "accuracy_plots": view.accuracy_plots(result),
+        "plain_metrics": {key: value for key, value in result["metrics"].items() if key != "server_measures"},
+        "class_table": measures.class_table(result),
+        "measure_plots": measures.measure_plots(result),
         "lead_plot": view.lead_plot(result, release),
         "pictures": pictures(release, classes),
         "n_clients": view.client_count(result),

@@ -14,13 +14,16 @@ from fedballot import __version__
 from fedballot.core.errors import FedballotError
 from fedballot.core.files import write_atomic, write_json
 from fedballot.core.folders import RunFolder
-from fedballot.core.metrics import accuracy, mean_and_std, mean_auc
+from fedballot.core.metrics import accuracy, mean_and_std, mean_of, of_confusion, spread_of
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.datasets.schema.toml import to_toml
 from fedballot.methods.api import Method
 from fedballot.privacy.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
+from fedballot.runs.description import describe_model
+from fedballot.runs.doubts import doubts
+from fedballot.runs.results import load_release
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
 
@@ -118,19 +121,23 @@ class Recorder:
 
             reconcile(folders, costs, answered, guarantees, amplified)
         strategy.save(self.folder)
+        describe_model(self.folder, self.method, self.settings, self.data)
         self._per_round(strategy.round_records)
         counts = strategy.counts
         wall_s = time.perf_counter() - self._clock
         told, available = strategy.client_compute_s or None, self.workers * strategy.rounds_wall_s
+        metrics = {**self._clients(), **outcome["metrics"]}
+        doubtful = doubts(metrics, load_release(self.folder.path), self.data.classes)
         self.result = {
             **self.result,
             "status": "done",
-            "metrics": {**self._clients(), **outcome["metrics"]},
+            "metrics": metrics,
             "rounds": strategy.round_records,
             "guarantees": [guarantee.worded() for guarantee in guarantees],
             "warnings": [
                 *self.data.notes,
                 *outcome.get("warnings", []),
+                *doubtful,
                 *_blank_words(strategy),
                 *_changed_words(self.folder),
             ],
@@ -163,13 +170,20 @@ class Recorder:
         """Accuracy of the clients' own models, where their folders lie beside the run (a simulation)."""
         blank: dict[str, Any] = {"server_accuracy": None, "label_accuracy": None, "client_accuracy": None}
         figures = [self.folder.client(client_id).figures() for client_id in range(self.settings.clients)]
-        aucs = [mean_auc(found["auc"]) for found in figures if found and "auc" in found]
+        aucs = [mean_of(found["auc"]) for found in figures if found and "auc" in found]
         if aucs and not self.method.single_client:
             return {**blank, "client_auc": mean_and_std([value for value in aucs if value is not None])}
-        values = [accuracy(np.asarray(found["confusion"])) for found in figures if found and "confusion" in found]
-        if not values or self.method.single_client:
+        matrices = [np.asarray(found["confusion"]) for found in figures if found and "confusion" in found]
+        if not matrices or self.method.single_client:
             return blank
-        return {**blank, "client_accuracy": mean_and_std(values), "accuracy_per_client": values}
+        values = [accuracy(matrix) for matrix in matrices]
+        measures = spread_of([of_confusion(matrix) for matrix in matrices])
+        return {
+            **blank,
+            "client_accuracy": mean_and_std(values),
+            "accuracy_per_client": values,
+            "client_measures": measures,
+        }
 
     def _per_round(self, records: list[dict[str, Any]]) -> None:
         """Add to each round what the clients noted about it; a client that missed a round is null there."""

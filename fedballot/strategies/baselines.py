@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.core.metrics import accuracy, accuracy_per_class, mean_and_std, mean_auc
+from fedballot.core.metrics import accuracy, accuracy_per_class, mean_and_std, mean_of, of_confusion, spread_of
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.wire.codec import one_array
@@ -49,8 +49,8 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
     def _aucs(self) -> dict[str, Any]:
         per_class = [[None if value < 0 else float(value) for value in aucs] for aucs in self._matrices]
         if self.nodes == 1:
-            return {"server_auc": mean_auc(per_class[0]), "server_auc_per_class": per_class[0]}
-        known = [value for value in map(mean_auc, per_class) if value is not None]
+            return {"server_auc": mean_of(per_class[0]), "server_auc_per_class": per_class[0]}
+        known = [value for value in map(mean_of, per_class) if value is not None]
         return {"client_auc": mean_and_std(known), "auc_per_client": known}
 
     def outcome(self) -> Mapping[str, Any]:
@@ -61,7 +61,12 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
             metrics: dict[str, Any] = {
                 "server_accuracy": accuracies[0],
                 "server_accuracy_per_class": accuracy_per_class(self._matrices[0]),
+                "server_measures": of_confusion(self._matrices[0]),
             }
         else:
-            metrics = {"client_accuracy": mean_and_std(accuracies), "accuracy_per_client": accuracies}
+            metrics = {
+                "client_accuracy": mean_and_std(accuracies),
+                "accuracy_per_client": accuracies,
+                "client_measures": spread_of([of_confusion(matrix) for matrix in self._matrices]),
+            }
         return {"metrics": metrics, "distill_s": 0.0}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import expit, softmax
 
 from fedballot.clients.fedkd import KdAnswer
-from fedballot.core.metrics import auc_per_class, mean_auc
+from fedballot.core.metrics import auc_per_class, mean_of
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.distillation.aggregation import class_weights
@@ -83,7 +83,7 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
         """How good the ensemble's logits are, as far as the public records have labels."""
         truth, logits = self.data.public_y[self.queries], self.per_record(consensus)
         if self.data.multi_label:
-            return {"consensus_auc": mean_auc(auc_per_class(truth, logits))}
+            return {"consensus_auc": mean_of(auc_per_class(truth, logits))}
         labelled = truth >= 0
         right = logits.argmax(axis=1)[labelled] == truth[labelled]
         return {"consensus_accuracy": float(np.mean(right)) if labelled.any() else None}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedballot.core.errors import FedballotError, RunError
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
-from fedballot.core.metrics import accuracy, accuracy_per_class, auc_per_class, confusion_matrix, mean_auc
+from fedballot.core.metrics import accuracy, of_labels, of_scores
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
 from fedballot.settings.parts import CommonSettings, server_models
@@ -139,11 +139,20 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
 
 
 def measured(data: FederatedData, scores: npt.NDArray[np.floating]) -> dict[str, Any]:
-    """Accuracy of scores (n, C) of the test records, or AUC of several labels."""
+    """Accuracy and further measures of scores (n, C) of the test records, or AUC of several labels."""
     if len(scores) != len(data.test_y):
         raise ValueError(f"learn() scored {len(scores)} records: give scores of the {len(data.test_y)} test records")
     if data.multi_label:
-        per_label = auc_per_class(data.test_y, scores)
-        return {"server_auc": mean_auc(per_label), "server_auc_per_class": per_label}
-    matrix = confusion_matrix(data.test_y, scores.argmax(axis=1), len(data.classes))
-    return {"server_accuracy": accuracy(matrix), "server_accuracy_per_class": accuracy_per_class(matrix)}
+        measures = of_labels(data.test_y, scores)
+        return {
+            "server_auc": measures["auc"],
+            "server_auc_per_class": measures["auc_per_class"],
+            "server_measures": measures,
+        }
+    measures = of_scores(data.test_y, scores[:, : len(data.classes)])
+    matrix = np.array(measures["confusion"])
+    return {
+        "server_accuracy": accuracy(matrix),
+        "server_accuracy_per_class": measures["recall_per_class"],
+        "server_measures": measures,
+    }

@@ -55,6 +55,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         """Label the pool from the tally (Q, C), and train the student (line 9)."""
         settings, data, queries = self.settings, self.data, self.queries
         pool, test = (self.view.transform(x) if self.view else x for x in (data.public_x, data.test_x))
+        sigma, cast, warnings = self._turnout(total, arrived)
         students, labelled = train_student(
             partial(self._new_student, pool.shape[1:]),
             np.asarray(pool),
@@ -65,11 +66,11 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
             graph=None if settings.student == "argmax" else self.graph.fit(data.public_x).transform(data.public_x),
             neighbours=settings.neighbours,
             spread=settings.spread,
+            sigma=sigma,
             progress=self.steps("server: student", settings.server_epochs * settings.passes),
         )
         winners, margins = argmax_labels(total.astype(np.float64))
         truth, on_queries = np.asarray(data.public_y), np.searchsorted(labelled.rows, queries)
-        sigma, cast, warnings = self._turnout(total, arrived)
         right = float(np.mean(labelled.labels == truth[labelled.rows]))
         return Learned(
             scores=probabilities(students, test),

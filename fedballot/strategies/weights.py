@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fedballot.clients.weights import Floats, difference_codec
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder
-from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
+from fedballot.core.metrics import accuracy, confusion_matrix
 from fedballot.core.seeds import Stream, generator, seed_of
 from fedballot.distillation.aggregation import VectorMean, momentum_step
 from fedballot.learners.base import FloatArray, Inputs, Learner
@@ -28,6 +28,7 @@ from fedballot.settings.weights import MomentumSettings, WeightsSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.strategies.folds import Fold, everyone
 from fedballot.strategies.hooks import Name
+from fedballot.strategies.one_shot import measured
 from fedballot.strategies.shelf import Shelf
 
 S = TypeVar("S", bound=WeightsSettings)
@@ -138,7 +139,9 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
     def go_on(self, weights: Floats) -> dict[str, Any]:
         """Go on with these weights (d,); returns the round's metrics."""
         self.weights = weights
-        return {"server_accuracy": accuracy(self._confusion(MEASURED))}
+        logits = self.load(self.new_learner(0), self.weights).predict_logits(self.data.test_x[:MEASURED])
+        matrix = confusion_matrix(self.data.test_y[:MEASURED], logits.argmax(axis=1), len(self.data.classes))
+        return {"server_accuracy": accuracy(matrix)}
 
     def state(self) -> Mapping[str, npt.NDArray[Any]]:
         return {"weights": self.weights}
@@ -147,23 +150,12 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         self.weights = state["weights"]
 
     def outcome(self) -> Mapping[str, Any]:
-        matrix = self._confusion(None)
-        return {
-            "metrics": {
-                "server_accuracy": accuracy(matrix),
-                "server_accuracy_per_class": accuracy_per_class(matrix),
-            },
-            "distill_s": 0.0,
-        }
+        logits = self.load(self.new_learner(0), self.weights).predict_logits(self.data.test_x)
+        return {"metrics": measured(self.data, logits), "distill_s": 0.0}
 
     def save(self, folder: RunFolder) -> None:
         """Keep the shared model."""
         self.load(self.new_learner(0), self.weights).save(folder.path / "server-model-0")
-
-    def _confusion(self, rows: int | None) -> npt.NDArray[np.int64]:
-        """Confusion matrix (C, C) of the shared model on the first ``rows`` test records (all if None)."""
-        logits = self.load(self.new_learner(0), self.weights).predict_logits(self.data.test_x[:rows])
-        return confusion_matrix(self.data.test_y[:rows], logits.argmax(axis=1), len(self.data.classes))
 
 
 class ModelsStrategy(WeightsStrategy[S], Generic[S]):

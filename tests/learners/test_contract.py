@@ -135,6 +135,21 @@ def test_semi_supervision_believes_the_confident(name):
     assert steps[-1][0] == steps[-1][1] == len(steps)
 
 
+def test_semi_supervision_aligns_to_the_prior():
+    y = (Y[:600] == 8).astype(np.int64)
+    rows = np.flatnonzero((y == 0) | (np.cumsum(y) <= 6))
+    prior = np.array([1 - y[rows].mean(), y[rows].mean()], dtype=np.float32)
+    said = [
+        make("random-forest", role="student", n_classes=2)
+        .semi_supervise(IMAGES[rows], y[rows], None, self_train=True, prior=shares)
+        .predict_logits(IMAGES[600:])
+        .argmax(1)
+        .sum()
+        for shares in (None, prior)
+    ]
+    assert said[0] > 10 and said[1] < 5  # evened out, a class of 1 % spreads
+
+
 @pytest.mark.parametrize("name", PAIR)
 @pytest.mark.parametrize(
     ("x", "y", "message"),

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import make_multilabel_classification
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.metrics import auc_per_class, mean_auc
+from fedballot.core.metrics import auc_per_class, mean_of
 from fedballot.learners.objectives import Abstain
 from fedballot.learners.registry import make_learner
 
@@ -24,7 +24,7 @@ def make(name, **changes):
 
 
 def auc(learner) -> float:
-    return mean_auc(auc_per_class(Y[500:], learner.predict_logits(X[500:])))
+    return mean_of(auc_per_class(Y[500:], learner.predict_logits(X[500:])))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,5 +77,5 @@ def test_the_auc_of_a_label_counts_known_records_of_both_kinds_only():
     truth = np.array([[1, 1, -1], [0, 1, -1], [1, -1, 0], [-1, 1, 1]])
     scores = np.array([[0.9, 1, 1], [0.1, 1, 0], [0.2, 1, 0.3], [0.0, 1, 0.2]])
     assert auc_per_class(truth, scores) == [1.0, None, 0.0]
-    assert mean_auc([1.0, None, 0.0]) == 0.5
-    assert mean_auc([None]) is None
+    assert mean_of([1.0, None, 0.0]) == 0.5
+    assert mean_of([None]) is None

@@ -136,3 +136,10 @@ def test_the_memory_of_a_step_is_not_given_back():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     net.fit(x, labels)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 2000
+
+
+def test_pseudo_labels_are_aligned_to_the_prior_where_there_is_one():
+    logits = torch.tensor([[3.0, 0], [3.0, 0], [3.0, 0], [3.0, 0], [3.0, 0], [3.0, 0], [3.0, 0], [2.0, 0]])
+    assert pseudo_labels(logits).sum() == 0  # evened out, no record is clear
+    kept = pseudo_labels(logits, torch.tensor([0.95, 0.05]))
+    assert kept[:, 0].tolist() == [1] * 8 and kept[:, 1].sum() == 0

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fedballot.core.errors import DataError
+from fedballot.core.metrics import of_scores
 from fedballot.core.numbers import NBSP
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.report.build import write_report
@@ -280,3 +281,40 @@ def test_a_damaged_run_is_refused_and_leaves_no_page(write_run: Write) -> None:
     with pytest.raises(DataError):
         write_report(folder)
     assert not (folder / "report.html").exists()
+
+
+def test_measures_by_class_are_a_table_and_two_figures(write_run: Write, result: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(9, size=400)  # no test record is of the tenth class
+    scores = np.eye(10)[truth] * 2 + rng.normal(size=(400, 10))
+    scores[:, 9] -= 9
+    measures = of_scores(truth, scores)
+    text = write_report(write_run(metrics=result["metrics"] | {"server_measures": measures})).read_text()
+    page = Page(text)
+    assert not page.open and len(page.ids) == len(set(page.ids))
+    assert "What is taken for what" in text and "How sure it may be" in text and "Expected calibration error" in text
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', text[text.index("model by class") :])[:11]
+    cells = [re.findall(r">([^<]*)</td>", row) for _, row in rows]
+    assert cells[9] == ["0", "–", "–", "–", "–"] and rows[10][0] == "mean"
+    assert [int(row[0]) for row in cells[:9]] == measures["support"][:9]
+    assert cells[10][4] == f"{measures['auc']:.3f}"
+
+
+def test_what_makes_a_result_doubtful_stands_above_the_guarantee(write_run: Write) -> None:
+    text = write_report(write_run(warnings=["the server's <b>model</b> is worse", "Said with a stop."])).read_text()
+    assert "The server&#39;s &lt;b&gt;model&lt;/b&gt; is worse.</p>" in text and "Said with a stop.</p>" in text
+    assert text.index('id="doubts"') < text.index('id="guarantee"')
+    assert 'id="doubts"' not in write_report(write_run("calm", warnings=[])).read_text()
+
+
+@pytest.mark.parametrize("count", [2, 41, 100])
+def test_any_number_of_classes_is_measured(write_run: Write, result: dict[str, Any], count: int) -> None:
+    truth = np.arange(300) % count
+    measures = of_scores(truth, np.eye(count)[truth])
+    changes = {
+        "metrics": {"server_accuracy": 1.0, "server_measures": measures},
+        "classes": [f"c{n}" for n in range(count)],
+    }
+    text = write_report(write_run(arrays=None, **changes)).read_text()
+    assert ("What is taken for what" in text) == (count <= 40) and "c1" in text
+    assert len(text) < 600_000

@@ -1,0 +1,57 @@
+"""``fedballot predict`` and ``fedballot export``: what a run's model says of new records, and the model as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedballot.core.errors import SettingsError
+
+Force = Annotated[bool, typer.Option(help="Replace what is there.")]
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or a file of `fedballot export`.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Records: CSV or Parquet with its columns, or npz.")],
+    out: Annotated[Path | None, typer.Option(help="CSV file to write; default: stdout.")] = None,
+    force: Force = False,
+) -> None:
+    """Class words and probabilities for new records, as CSV: one line for each record, in their order."""
+    if out is not None and out.exists() and not force:
+        raise SettingsError(f"--out {out}: is there already; name another file, or add --force")
+    from fedballot.core.files import write_atomic
+    from fedballot.model import load
+
+    model = load(run)
+    said = model.predict_proba(model.read(file))
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow([*([] if model.multi_label else ["predicted"]), *model.classes])
+    for row in said:
+        word = [] if model.multi_label else [model.classes[int(row.argmax())]]
+        lines.writerow([*word, *(f"{value:.6g}" for value in row)])
+    if out is None:
+        sys.stdout.write(text.getvalue())
+    else:
+        write_atomic(out, lambda stream: stream.write(text.getvalue().encode()))
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    out: Annotated[Path, typer.Option(help="File to write; the model's card goes beside it, as OUT.md.")],
+    format: Annotated[str, typer.Option(help="skops (scikit-learn), torch (safetensors) or onnx.")] = "skops",
+    force: Force = False,
+) -> None:
+    """A run's model as one file, with its class words and a card."""
+    from fedballot.model import export as exporting
+
+    if format not in exporting.FORMATS:
+        raise SettingsError(f"--format {format}: allowed are {', '.join(exporting.FORMATS)}")
+    beside = exporting.export(run, format, out, force=force)
+    print(out)
+    print(beside)

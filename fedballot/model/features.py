@@ -1,0 +1,42 @@
+"""The server's features (setting ``server_features``), fitted again on the public records of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fedballot.core.errors import DataError
+from fedballot.core.folders import RunFolder
+from fedballot.learners.base import Inputs
+from fedballot.learners.extractors import make_extractor
+from fedballot.methods.registry import get_method, settings_types
+from fedballot.runs.engine import federated_data
+from fedballot.runs.results import load_result
+from fedballot.settings import layers
+
+
+def refitted(folder: Path, name: str, device: str) -> tuple[Callable[[Inputs], Inputs], tuple[int, ...]]:
+    """What turns records into a server's features, and their shape; its public records must be at hand.
+
+    Raises
+    ------
+    DataError
+        If the public records are others than the run's.
+    """
+    run = RunFolder.read(folder)
+    method = get_method(run.method)
+    settings = layers.resolve(method.name, settings_types(method), recorded=run.settings)
+    data = federated_data(settings)
+    told = load_result(folder)["data"]["fingerprint"]
+    if data.public_fingerprint != told:
+        raise DataError(
+            f"{folder}: the model learned from the features {name}, fitted on public records with the fingerprint "
+            f"{told}, but those at hand have {data.public_fingerprint}; put the run's public records in their place"
+        )
+    extractor = make_extractor(
+        name,
+        input_shape=data.public_x.shape[1:],
+        components=int(getattr(settings, "components", 64)),
+        device=device,
+    ).fit(data.public_x)
+    return extractor.transform, tuple(extractor.transform(data.public_x[:1]).shape[1:])

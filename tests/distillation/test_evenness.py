@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from fedballot.distillation.evenness import clearly_uneven, degree_of, shares, unevenness, unvoted
+from fedballot.distillation.propagation import neighbour_graph, propagate
+from fedballot.distillation.students import label_pool, pool_histogram
+
+DIGITS = load_digits()
+X = DIGITS.data.astype(np.float32)
+
+
+def uneven(label=3, rare=16, seed=0):
+    """Digits of one class, thinned out, against the rest: rows and labels."""
+    rng = np.random.default_rng(seed)
+    rows = np.flatnonzero((DIGITS.target != label) | (np.cumsum(DIGITS.target == label) <= rare))
+    rows = rng.permutation(rows)
+    return X[rows], (DIGITS.target[rows] == label).astype(int)
+
+
+def tally(y, classes, clients, sigma, wrong=0.1, seed=0):
+    """Votes of clients that are each wrong on some records, with integer noise."""
+    rng = np.random.default_rng(seed)
+    votes = np.eye(classes)[y] * (1 - wrong) + wrong / classes
+    votes = np.stack([rng.multinomial(clients, row / row.sum()) for row in votes])
+    return votes + np.rint(rng.normal(0, sigma, votes.shape)).astype(int)
+
+
+def labels_of(x, votes, sigma, **words):
+    return label_pool(
+        votes, np.arange(len(votes)), x, pool_size=len(x), neighbours=5, spread=0.99, sigma=sigma, **words
+    )
+
+
+@pytest.mark.parametrize(("clients", "sigma"), [(10, 0), (10, 8), (10, 20), (100, 60)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_rare_class_is_not_spread_over_the_pool(clients, sigma, seed):
+    x, y = uneven(seed=seed)
+    votes = tally(y, 2, clients, sigma, seed=seed)
+    winners = votes.argmax(axis=1)
+    evened, _ = propagate(x, pool_histogram(votes, np.arange(len(y)), len(y)))
+    assert (evened == y).mean() < 0.8  # what the default did
+    found = labels_of(x, votes, sigma)
+    assert (found.labels == y).mean() >= max(0.95, (winners == y).mean())
+    np.testing.assert_allclose(found.prior, shares(found.labels, 2), rtol=1e-6)
+
+
+def test_votes_that_noise_does_not_explain_stand():
+    x, y = uneven()
+    votes = tally(y, 2, 1000, 30)  # every lead is hundreds of votes
+    found = labels_of(x, votes, 30)
+    np.testing.assert_array_equal(found.labels, y)
+
+
+@pytest.mark.parametrize("sigma", [5, 30, 60])
+@pytest.mark.parametrize("turnout", [30, 8])
+def test_even_classes_are_evened_as_before_bit_for_bit(sigma, turnout):
+    rng = np.random.default_rng(sigma)
+    rows = rng.permutation(len(X))[:800]
+    y = DIGITS.target[rows]
+    cast = np.where(np.isin(y, [3, 5, 9]), turnout, 30)  # clients abstain on some
+    votes = np.rint(np.eye(10)[y] * cast[:, None] + rng.normal(0, sigma, (800, 10))).astype(int)
+    found = labels_of(X[rows], votes, sigma)
+    labels, confidence = propagate(X[rows], pool_histogram(votes, np.arange(800), 800))
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_array_equal(found.confidence, confidence)
+    assert found.prior is None
+
+
+def test_without_propagation_nothing_of_this_is_asked():
+    votes = tally(np.zeros(30, int), 3, 10, 4)
+    found = label_pool(votes, np.arange(30), None, pool_size=30, neighbours=5, spread=0.99, sigma=4)
+    np.testing.assert_array_equal(found.labels, votes.argmax(axis=1))
+    assert found.confidence is None and found.prior is None
+
+
+def test_a_class_without_any_vote_is_given_to_nobody():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2)).astype(np.float32) + np.repeat([[0, 0], [9, 9], [0, 9]], 20, axis=0)
+    votes = np.zeros((60, 4), int)
+    votes[:20, 0] = votes[20:40, 3] = 10  # nobody votes in the third region, nor for classes 1 and 2
+    found = labels_of(x, votes, 0)
+    assert set(found.labels) <= {0, 3}
+    np.testing.assert_array_equal(found.labels[:40], np.repeat([0, 3], 20))
+
+
+def test_a_region_without_any_vote_gets_the_class_with_most():
+    x = np.concatenate([np.random.default_rng(0).normal(c, 1, size=(n, 2)) for c, n in ((-50, 20), (0, 30), (50, 20))])
+    votes = np.zeros((70, 3), int)
+    votes[:20, 2], votes[20:50, 1], votes[0, 0] = 9, 9, 1
+    found = labels_of(x.astype(np.float32), votes, 0)
+    graph = neighbour_graph(x, 5)
+    np.testing.assert_array_equal(unvoted(graph, votes.astype(float), np.arange(70)), np.arange(70) >= 50)
+    assert set(found.labels[50:]) == {1}
+
+
+def test_the_degree_follows_the_tally_and_the_noise_of_the_choice_is_the_same_for_ever():
+    x, y = uneven()
+    graph, rows = neighbour_graph(x, 5), np.arange(len(y))
+    votes = tally(y, 2, 10, 8).astype(float)
+    first = degree_of(graph, votes, rows, sigma=8, alpha=0.99)
+    assert first != 1 and first == degree_of(graph, votes, rows, sigma=8, alpha=0.99)
+    even = np.rint(np.eye(10)[DIGITS.target] * 30).astype(float)
+    assert degree_of(neighbour_graph(X, 5), even, np.arange(len(X)), sigma=0, alpha=0.99) == 1
+
+
+def test_unevenness_counts_only_what_the_noise_cannot_have_made():
+    assert unevenness(np.array([0.25] * 4)) == 0
+    assert unevenness(np.array([1.0, 0, 0, 0])) == 0.75
+    y = np.repeat([0, 1, 2], [80, 15, 5])
+    votes = np.eye(3)[y] * 10
+    assert clearly_uneven(votes, y, 0) and not clearly_uneven(votes, y, 200)
+    assert not clearly_uneven(np.eye(3)[np.arange(99) % 3] * 10, np.arange(99) % 3, 0)
+    assert not clearly_uneven(np.zeros((100, 3)), y, 0)
