@@ -63,6 +63,11 @@ def numbers_of(table: Table, name: str, missing: tuple[str, ...]) -> tuple[Float
     if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_complex_dtype(series):
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         return values, np.zeros(len(values), np.bool_)
+    try:  # whole columns of numbers are most of a large table
+        values = series.to_numpy(dtype=object, na_value="nan").astype(np.float64)
+        return values, np.zeros(len(values), np.bool_)
+    except (ValueError, TypeError):
+        pass
     words = words_of(table, name)
     empty = np.isin(words.astype(str), missing)
     texts = np.where(empty, "nan", words)

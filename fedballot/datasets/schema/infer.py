@@ -169,12 +169,12 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
 
 def _column(table: Table, name: str, missing: tuple[str, ...], hints: Hints) -> tuple[Column, list[str]]:
     values, bad = numbers_of(table, name, missing)
-    words = words_of(table, name)
-    present = ~np.isin(words.astype(str), missing)
     if name not in hints.category and not bad.any():
         if table.frame[name].dtype == bool:
             return Column(name, "boolean"), []
         return _number(table, name, values)
+    words = words_of(table, name)
+    present = ~np.isin(words.astype(str), missing)
     if name not in hints.category and np.isfinite(values).sum() > bad.sum():
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
