@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from engine import DIGITS, SMALL, assigned
 from plain import Work
-from timing import Cost, cost_of, machine, medians
+from timing import CommandFailed, Cost, cost_of, machine, medians
 
 HERE = Path(__file__).parent
 RECORD = HERE / "performance.json"
@@ -222,6 +222,7 @@ def main() -> None:
         return
     record = json.loads(asked.out.read_text()) if asked.out.exists() else {}
     stands = {name for name, row in record.items() if code() and row["code"] == code()}
+    failed: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
         for name in asked.rows or [name for name in ROWS if name not in stands]:
@@ -229,12 +230,19 @@ def main() -> None:
             if name == "fedavg" and not (scratch / "inputs").exists():
                 (scratch / "inputs").mkdir()
                 lay_out(scratch / "inputs")
-            ways = measured(ROWS[name], asked.repeats, scratch)
+            try:
+                ways = measured(ROWS[name], asked.repeats, scratch)
+            except CommandFailed as error:  # the other rows need not wait for it
+                print(f"  {error}", file=sys.stderr, flush=True)
+                failed.append(name)
+                continue
             record[name] = {"about": ROWS[name].about, "code": code(), "machine": machine(), "ways": ways}
             record = {name: record[name] for name in ROWS if name in record}
             asked.out.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     if asked.out == RECORD:
         subprocess.run([sys.executable, str(HERE / "performance_page.py")], check=True)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ class Work:
     def __init__(self, method: str, words: list[str]) -> None:
         self.settings: Any = build(get_method(method).settings, parse_assignments(words))
         self.data = federated_data(self.settings)
+        for name in self.settings.client_models:  # imports what they need: what comes after a fork is imported in each
+            self.learner(name, 0)
 
     def learner(self, name: str, *streams: int, server: bool = False) -> Any:
         """An untrained learner, seeded as the run's."""

@@ -20,6 +20,10 @@ SUBREAPER = 36  # prctl: whoever is orphaned below this process becomes its chil
 ORPHANS_S = 20.0  # how long what a command leaves behind may take to end
 
 
+class CommandFailed(Exception):
+    """A command that was to be measured failed, or took too long."""
+
+
 @dataclass(frozen=True)
 class Cost:
     """What one run of a command took.
@@ -45,7 +49,7 @@ def cost_of(
 
     Raises
     ------
-    SystemExit
+    CommandFailed
         If it fails, or takes longer than ``limit_s``; everything that it has started is ended.
     """
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
@@ -74,14 +78,17 @@ def cost_of(
     except BaseException as error:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        raise SystemExit(f"{' '.join(command)}: {type(error).__name__}, ended") from error
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise CommandFailed(f"{' '.join(command)}: ended after {limit_s:g} s") from error
+        raise
     finally:
         stop.set()
         if memory:
             watcher.join()
         _reap()
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}\n{output[-2000:]}\n{errors[-2000:]}")
+        said = f"{output[-2000:]}\n{errors[-2000:]}"
+        raise CommandFailed(f"{' '.join(command)}: exit code {process.returncode}\n{said}")
     return Cost(wall, _children_cpu() - before, max(peak), output)
 
 
