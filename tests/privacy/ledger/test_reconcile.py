@@ -119,5 +119,5 @@ def test_a_client_that_is_charged_otherwise_than_those_before_is_looked_at(tmp_p
     held = [COSTS, COSTS, cheaper]
     ledgers = {number: ledger(tmp_path, number, costs) for number, costs in enumerate(held)}
     reconcile({number: ledgers[number] for number in (0, 1)}, held.__getitem__, {NAME: 2}, [PROMISE])
-    with pytest.raises(RunError, match="2/ledger.jsonl: a run is charged epsilon 0"):
+    with pytest.raises(RunError, match=r"2/ledger\.jsonl: a run is charged epsilon 0"):
         reconcile(ledgers, held.__getitem__, {NAME: 3}, [PROMISE])
