@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import numpy.typing as npt
 
@@ -50,6 +52,7 @@ class WeightedMean:
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self._total, self._mass = np.zeros(shape), np.zeros((shape[0], 1))
+        self._product = np.empty(shape)  # made once: new memory takes longer than the product
 
     def add(self, ballot: npt.NDArray[np.floating], weight: float | npt.NDArray[np.floating] = 1.0) -> None:
         """Add predictions (Q, C) of a weight, or of one for each query (Q,), at least 0; equal ones are the paper's.
@@ -65,7 +68,8 @@ class WeightedMean:
         column = np.broadcast_to(np.asarray(weight, dtype=np.float64), (shape[0],))[:, None]
         if not (np.isfinite(column).all() and (column >= 0).all()):
             raise ValueError("weights must be finite and at least 0")
-        self._total += ballot if np.ndim(weight) == 0 and weight == 1 else column * ballot
+        equal = np.ndim(weight) == 0 and weight == 1
+        self._total += ballot if equal else np.multiply(column, ballot, out=self._product)
         self._mass += column
 
     def value(self) -> npt.NDArray[np.float64]:
@@ -139,7 +143,8 @@ def confidence(ballot: npt.NDArray[np.floating], *, logits: bool) -> npt.NDArray
     values = ballot.astype(np.float64)
     if logits:
         values = np.exp(values - values.max(axis=1, keepdims=True))
-    return np.asarray(values.max(axis=1) / np.maximum(values.sum(axis=1), np.finfo(np.float64).tiny))
+    largest = reduce(np.maximum, values.T)  # twice as fast as along the short rows
+    return np.asarray(largest / np.maximum(values.sum(axis=1), np.finfo(np.float64).tiny))
 
 
 def to_simplex(rows: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

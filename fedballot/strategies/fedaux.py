@@ -79,7 +79,7 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
     def facts(self, client_id: int | None = None) -> Facts:
         """Of all clients: costs for the mean number of records, as solving for epsilon levels it out."""
         facts = super().facts(client_id)
-        mean = round(sum(part.size for part in self.data.parts) / len(self.data.parts)) or NOMINAL
+        mean = round((self.data.records or 0) / len(self.data.parts)) or NOMINAL
         return replace(
             facts,
             records=mean if client_id is None else facts.records,

@@ -142,9 +142,10 @@ class NfdpStrategy(FedmdStrategy[NfdpSettings]):
         return self.settings.sample(self.facts().records)
 
     def facts(self, client_id: int | None = None) -> Facts:
-        sizes = [part.size for part in self.data.parts if part.size]
         facts = super().facts(client_id)
-        return facts if client_id is not None else replace(facts, records=min(sizes, default=1))
+        if client_id is not None:
+            return facts
+        return replace(facts, records=min((part.size for part in self.data.parts if part.size), default=1))
 
     def charged_as(self, server_round: int) -> str:
         """All rounds rest on one sample."""

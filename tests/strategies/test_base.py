@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
-from flwr.common import FitIns, ndarrays_to_parameters
+from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from fedballot.core.errors import RunError
+from fedballot.core.errors import DataError, RunError
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
+from fedballot.privacy.ledger.heads import HEAD_KEY, TAG_KEY, Heads
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import PateSettings
 from fedballot.strategies.voting import VotingStrategy
@@ -142,3 +145,58 @@ def test_every_client_is_asked_the_same_and_bytes_are_counted(small):
     assert all(isinstance(ins, FitIns) and ins is not None for ins in instructions)
     assert {ins.config["fingerprint"] for ins in instructions} == {one.fingerprint}
     assert one.counts.bytes_down == 8 * sum(len(t) for t in instructions[0].parameters.tensors) > 8 * 300 * 4
+
+
+class Answering(Proxy):
+    """A connected client with an answer, or an error."""
+
+    def __init__(self, client_id: int, status: Code | None, votes: np.ndarray) -> None:
+        super().__init__(str(client_id))
+        self.status, self.votes = status, votes
+
+    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
+        if self.status is None:
+            raise RuntimeError("node is gone")
+        metrics = {"client_id": int(self.cid), "refused": "", "detail": "", HEAD_KEY: 64 * "0", TAG_KEY: self.cid}
+        return FitRes(Status(self.status, "not now"), ndarrays_to_parameters([self.votes]), 1, metrics)
+
+
+def asked(
+    one: VotingStrategy, statuses: list[Code | None], before: Callable[[], object] = lambda: None
+) -> tuple[list, list]:
+    """What Flower hands to ``aggregate_fit``, of clients that answer so; ``before`` they do, something happens."""
+    manager = SimpleClientManager()
+    for client_id, status in enumerate(statuses):
+        manager.register(Answering(client_id, status, ballot()))
+    results: list = []
+    failures: list = []
+    requests = one.configure_fit(1, ndarrays_to_parameters([]), manager)
+    before()
+    for proxy, ins in requests:
+        try:
+            came = proxy.fit(ins, None, None)
+        except RuntimeError as error:
+            failures.append(error)
+        else:
+            (results if came.status.code == Code.OK else failures).append((proxy, came))
+    return results, failures
+
+
+def test_an_answer_is_added_up_when_it_comes_and_flower_keeps_none_of_its_arrays(small):
+    one = strategy(build(PateSettings, small.to_dict(), {"min_clients": 3}))
+    results, failures = asked(one, [Code.OK] * 6 + [None, Code.FIT_NOT_IMPLEMENTED])
+    assert (len(results), len(failures)) == (6, 2)
+    assert all(not came.parameters.tensors and not came.metrics for _, came in results)
+    one.aggregate_fit(1, results, failures)
+    assert np.array_equal(one.state()["total"], 6 * ballot(np.int64))
+    assert (one.counts.answered, dict(one.counts.rejected)) == (6, {"no answer": 2})
+    assert one.counts.first_details["no answer"] == "node is gone"
+
+
+def test_an_error_of_the_server_ends_the_run_and_is_no_clients(small, tmp_path):
+    one = strategy(build(PateSettings, small.to_dict(), {"min_clients": 3}))
+    one.ledger_heads = Heads(tmp_path / "heads.json")
+    results, failures = asked(one, [Code.OK] * 8, lambda: one.ledger_heads.path.write_text("damaged"))
+    assert (len(results), failures) == (8, [])
+    with pytest.raises(DataError, match=r"heads\.json: not valid JSON"):
+        one.aggregate_fit(1, results, failures)

@@ -679,8 +679,9 @@ MUTANTS = (
     Mutant(
         "strategies/weights_private.py",
         "DpFedavgStrategy._noisy",
-        "self.mechanism.noisy(steps.total, noise) / self",
-        "(self.mechanism.noisy(steps.total, noise) + self.mechanism.grid * steps.total) / 2 / self",
+        "return self.mechanism.noisy(steps.total, noise) / self.settings.divisor",
+        "return (self.mechanism.noisy(steps.total, noise) + self.mechanism.grid * steps.total) / 2 "
+        "/ self.settings.divisor",
         "half the noise",
         (COHORTS + "test_the_sum_has_all_of_its_noise",),
         torch=True,
