@@ -79,7 +79,8 @@ def simulate(
     """
     method = get_method(method_name)
     count = min(settings.worker_count, method.nodes(settings))
-    wants_ray = settings.engine == "ray" or (settings.engine == "auto" and settings.ray_address != "")
+    cluster = cluster_address(settings)
+    wants_ray = settings.engine == "ray" or cluster != ""
     if count > 1 and not wants_ray:
         processes.prepare(worker_modules(method, settings))
     progress.start("reading settings and data", 1)
@@ -94,11 +95,14 @@ def simulate(
     try:
         with _logs_in(folder.log), warnings.catch_warnings(), stoppable():
             warnings.simplefilter("ignore")
-            if on_ray:
+            if cluster:
+                _run_on_cluster(side, method, cluster)
+            elif on_ray:
                 _run_on_ray(side, method_name, device)
             else:
                 _run_here(side, method_name, workers)
-    except FedballotError:
+    except FedballotError as error:
+        side.recorder.failed(error)
         raise
     except KeyboardInterrupt as error:
         side.recorder.failed(error)
@@ -111,6 +115,12 @@ def simulate(
     if side.recorder.result["status"] != "done":
         raise RunError(f"the simulation ended without a result; see {folder.log}")
     return side.recorder.result
+
+
+def cluster_address(settings: CommonSettings) -> str:
+    """The Ray cluster that a run joins, by its settings or by Ray's own ``RAY_ADDRESS``; empty: none."""
+    address = settings.ray_address or os.environ.get("RAY_ADDRESS", "")
+    return "" if settings.engine == "local" or address == "local" else address
 
 
 def worker_modules(method: Method, settings: CommonSettings) -> list[str]:
@@ -146,10 +156,8 @@ def _run_on_ray(side: ServerSide, method_name: str, device: str) -> None:
     from fedballot.runs.flower_api import flower_api
 
     recorder, settings = side.recorder, side.recorder.settings
-    # "local": another Ray on this machine is none of ours, unless it is asked for
-    where: dict[str, Any] = {"address": settings.ray_address or "local"}
-    if not settings.ray_address:
-        where["num_cpus"] = recorder.workers
+    # "local": another Ray on this machine is none of ours
+    where = {"address": "local", "num_cpus": recorder.workers}
     gpus = settings.gpu_fraction if device == "cuda" else 0.0
     backend: Any = {
         "init_args": {**where, "logging_level": logging.ERROR, "log_to_driver": False},
@@ -162,6 +170,34 @@ def _run_on_ray(side: ServerSide, method_name: str, device: str) -> None:
         num_supernodes=side.strategy.nodes,
         backend_config=backend,
     )
+
+
+def _run_on_cluster(side: ServerSide, method: Method, address: str) -> None:
+    side.progress.start(f"joining the Ray cluster at {address}", 1)
+    from fedballot.runs import cluster
+    from fedballot.runs.cluster_node import DATA, Errand, held
+    from fedballot.runs.engine import federated_data, make_client, needs_torch
+    from fedballot.runs.local import run_rounds
+
+    recorder, settings = side.recorder, side.recorder.settings
+    folder = recorder.folder.path.absolute()
+    make = partial(make_client, method.name, settings, folder / "clients")
+    errand = Errand(
+        processes.Job(make, folder / recorder.folder.log.name),
+        partial(federated_data, settings),
+        folder,
+        recorder.folder.request,
+        place=os.getcwd(),
+        data_folder=os.environ.get(DATA),
+    )
+    with_gpus = settings.device != "cpu" and needs_torch(settings, method.trained_models(settings))
+    with held(folder), cluster.joined(address), stoppable():
+        most = min(settings.workers or side.strategy.nodes, side.strategy.nodes)
+        share = cluster.gpu_share(settings.gpu_fraction) if with_gpus else 0.0
+        nodes = cluster.Cluster(errand, gpu_share=share, most=most)
+        nodes.start(side.progress, side.round_timeout_s)
+        recorder.workers = nodes.slots
+        run_rounds(side, errand.job, nodes.replies)
 
 
 def _client(method_name: str, settings: CommonSettings, clients_root: Path, context: Context) -> BallotClient[Any]:

@@ -48,12 +48,12 @@ class Run(Settings):
 
     engine: Literal["auto", "local", "ray"] = setting(
         "auto",
-        "what runs the clients of a simulation: local, processes of this machine; ray, Flower's virtual client engine; "
-        "auto: ray for a GPU or a cluster, else local",
+        "what runs the clients of a simulation: local, processes of this machine; ray, Flower's virtual client engine, "
+        "or the nodes of a cluster; auto: ray for a GPU or a cluster, else local",
         reads="machine",
     )
     ray_address: str = setting(
-        "", "a running Ray cluster to use: auto, or an address; empty: a Ray of its own", reads="machine"
+        "", "a running Ray cluster to join: auto, or an address; empty: that of RAY_ADDRESS, or none", reads="machine"
     )
     workers: int = setting(
         0, "parallel workers; 0: as many as cores; 1: in this process (engine=local)", low=0, reads="machine"

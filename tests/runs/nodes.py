@@ -1,0 +1,168 @@
+"""A real Ray cluster on this machine: its nodes in network namespaces of their own, or, without root, side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from fedballot.core.errors import RunError
+
+ROOT = Path(__file__).parents[2]
+HUB, HOST, NETWORK = "fbray", "fbray{}", "10.78.0.{}"
+PORT = 26379
+SLOW_MACHINE = {"RAY_raylet_start_wait_time_s": "120"}
+MOST = 6  # nodes
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20)
+
+
+class Nodes:
+    """Nodes of one cluster, the first of which is its head; each can be killed, stopped and made to go on."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder, self._started = folder, dict[int, subprocess.Popen[bytes]]()
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+            **SLOW_MACHINE,
+            **environment,
+        }
+        self.environment.pop("RAY_ADDRESS", None)
+        self.apart = os.geteuid() == 0 and shutil.which("ip") is not None and self._hosts()
+
+    def _hosts(self) -> bool:
+        self._clear()
+        try:
+            ip("netns", "add", HUB)
+            ip("-n", HUB, "link", "add", "bridge", "type", "bridge")
+            ip("-n", HUB, "link", "set", "bridge", "up")
+            for number in range(MOST):
+                host = HOST.format(number)
+                ip("netns", "add", host)
+                ip("-n", HUB, "link", "add", host, "type", "veth", "peer", "name", "eth0", "netns", host)
+                ip("-n", HUB, "link", "set", host, "master", "bridge", "up")
+                ip("-n", host, "addr", "add", f"{NETWORK.format(number + 1)}/24", "dev", "eth0")
+                ip("-n", host, "link", "set", "eth0", "up")
+                ip("-n", host, "link", "set", "lo", "up")
+        except subprocess.CalledProcessError:
+            self._clear()
+            return False
+        return True
+
+    def _clear(self) -> None:
+        for name in (HUB, *(HOST.format(number) for number in range(MOST))):
+            with contextlib.suppress(subprocess.CalledProcessError):
+                ip("netns", "del", name)
+
+    def place(self, number: int) -> str:
+        return NETWORK.format(number + 1) if self.apart else "127.0.0.1"
+
+    @property
+    def address(self) -> str:
+        return f"{self.place(0)}:{PORT}"
+
+    def within(self, number: int) -> list[str]:
+        return ["ip", "netns", "exec", HOST.format(number)] if self.apart else []
+
+    def start(self, number: int, *, mounted: tuple[Path, Path] | None = None, **environment: str) -> None:
+        """Start a node and wait for it; ``mounted``: a folder, and which one it is there."""
+        where = (
+            ["--head", f"--port={PORT}", f"--temp-dir={self._folder}"] if number == 0 else [f"--address={self.address}"]
+        )
+        first = 27000 + 100 * number
+        options = [
+            *where,
+            f"--node-ip-address={self.place(number)}",
+            *(f"--min-worker-port={first}", f"--max-worker-port={first + 99}"),
+            *("--num-cpus=1", "--object-store-memory=100000000", "--disable-usage-stats", "--block"),
+        ]
+        command = [str(Path(sys.executable).with_name("ray")), "start", *options]
+        if mounted:
+            command = ["sh", "-c", 'mount --bind "$1" "$0" && shift && exec "$@"', *map(str, mounted), *command]
+        log = self._folder / f"node{number}.txt"
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                [*self.within(number), *command],
+                env={**self.environment, **environment},
+                start_new_session=True,
+                stdout=stream,
+                stderr=stream,
+            )
+        self._started[number] = process
+        deadline = time.monotonic() + 120
+        while "Ray runtime started" not in (words := log.read_text()):  # two at once would take the same socket
+            if time.monotonic() > deadline or process.poll() is not None:
+                raise RunError(f"node {number} did not start: {words}")
+            time.sleep(0.05)
+
+    def signal(self, number: int, what: signal.Signals, name: str = "") -> None:
+        """Send a signal to all processes of a node, or those of this name."""
+        for process in self._processes(number):
+            if name in _command(process):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, what)
+
+    def runs(self, number: int, name: str) -> bool:
+        """Whether a process of this name runs on a node."""
+        return any(name in _command(process) for process in self._processes(number))
+
+    def kill(self, number: int) -> None:
+        """A power cut: nothing of a node can say good-bye."""
+        self.signal(number, signal.SIGKILL)
+        self._started.pop(number).wait()
+
+    def _processes(self, number: int) -> list[int]:
+        children: dict[int, list[int]] = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+        out = [self._started[number].pid]
+        for process in out:
+            out += children.get(process, [])
+        return out
+
+    def close(self) -> None:
+        for number in list(self._started):
+            self.kill(number)
+        if self.apart:
+            self._clear()
+
+    # whoever asks
+
+    def driver(self, *words: object, **environment: str) -> subprocess.Popen[str]:
+        """The command line, on the head's host."""
+        return subprocess.Popen(
+            [*self.within(0), sys.executable, *map(str, words)],
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+def _command(process: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
+    return ""
+
+
+@contextlib.contextmanager
+def nodes(folder: Path, **environment: str) -> Iterator[Nodes]:
+    """A cluster of one node, its head."""
+    cluster = Nodes(folder, environment)
+    try:
+        cluster.start(0)
+        yield cluster
+    finally:
+        cluster.close()
