@@ -18,11 +18,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
 from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
@@ -30,7 +28,7 @@ from fedballot.core.setting import names_of
 from fedballot.methods.registry import all_methods, get_method, settings_types
 from fedballot.runs.engine import federated_data, new_strategy, prepare_worker
 from fedballot.settings.layers import parse_assignments, resolve
-from fedballot.wire.packing import payload_bytes
+from fedballot.wire.messages import Reply, deserialise, serialise
 
 DIGITS = (
     "private_size=3000 public_size=2000 test_size=2000 epochs=30 batch_size=32 lr=0.002 client_models=mlp-torch "
@@ -168,29 +166,21 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
     strategy = new_strategy(method, settings, data, request_id=word)
     shared = method.client_class.__module__ == "fedballot.clients.fedkd"
     models = hashlib.sha256(repr([getattr(settings, key) for key in TRAINED.split()]).encode()).hexdigest()[:12]
-    down, clock = 0, time.perf_counter()
+    clock = time.perf_counter()
     for number in range(1, strategy.rounds + 1):
-        sent = strategy.request(number)
-        down += nodes * payload_bytes(ndarrays_to_parameters(sent).tensors)
-        config = {"round": number, "request": f"{word}/{number}", "fingerprint": data.public_fingerprint}
-        replies = []
-        for client_id in range(nodes):
+        for request in strategy.ask(number, [str(client_id) for client_id in range(nodes)]):
+            client_id = int(request.to)
             workspace = Workspace(client_id, settings, data, ClientFolder(folder / f"{client_id}"), "cpu")
             trained = out / "models" / models / f"{client_id}"
             if shared and trained.exists():
                 workspace.folder.path.mkdir(parents=True, exist_ok=True)
                 shutil.copy(trained, workspace.folder.model)
-            arrays, n, metrics = method.client_class(workspace).fit(sent, config)
-            replies.append(
-                (
-                    SimpleNamespace(cid=str(client_id)),
-                    FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), n, metrics),
-                )
-            )
+            arrays, _, metrics = method.client_class(workspace).fit(deserialise(request.tensors), request.config)
+            strategy.receive(Reply(request.to, serialise(arrays), metrics))
             if shared and not trained.exists():
                 trained.parent.mkdir(parents=True, exist_ok=True)
                 Path(shutil.copy(workspace.folder.model, trained.with_suffix(".part"))).replace(trained)
-        strategy.aggregate_fit(number, replies, [])  # type: ignore[arg-type]
+        strategy.conclude(number)
     outcome = strategy.outcome()
     metrics = dict(outcome["metrics"])
     noted = [ClientFolder(folder / f"{client_id}").figures() for client_id in range(nodes)]
@@ -209,7 +199,7 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
         "delta": guarantee["delta"],
         "status": guarantee["status"],
         "bytes_up": strategy.counts.bytes_up,
-        "bytes_down": down,
+        "bytes_down": strategy.counts.bytes_down,
         "seconds": time.perf_counter() - clock,
     }
     result.parent.mkdir(parents=True, exist_ok=True)

@@ -16,11 +16,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 
 from fedballot.clients.workspace import Workspace
 from fedballot.core.folders import ClientFolder
@@ -31,7 +29,7 @@ from fedballot.methods.registry import get_method, settings_types
 from fedballot.runs.engine import federated_data, new_strategy
 from fedballot.settings import layers
 from fedballot.settings.parts import CommonSettings
-from fedballot.strategies.base import WatchedProxy
+from fedballot.wire.messages import Reply, deserialise, serialise
 
 COMPONENTS = 32
 OFFICE, MNIST = "knn-office-caltech10", "knn-mnist"
@@ -133,14 +131,10 @@ def run(line: Line, seed: int, folder: Path) -> dict[str, Any]:
         method.client_class(Workspace(i, settings, data, ClientFolder(folder / str(i)), "cpu")) for i in range(nodes)
     ]
     for number in range(1, strategy.rounds + 1):
-        arrays = strategy.request(number)
-        config = {"request": f"row/{seed}/{number}", "fingerprint": data.public_fingerprint, "round": number}
-        replies: list[tuple[WatchedProxy, FitRes]] = []
-        for i, client in enumerate(clients):
-            out, count, metrics = client.fit(arrays, dict(config))
-            reply = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(out), count, metrics)
-            replies.append((SimpleNamespace(cid=str(i)), reply))  # type: ignore[arg-type]
-        strategy.aggregate_fit(number, replies, [])  # type: ignore[arg-type]
+        for request in strategy.ask(number, [str(i) for i in range(nodes)]):
+            out, _, metrics = clients[int(request.to)].fit(deserialise(request.tensors), request.config)
+            strategy.receive(Reply(request.to, serialise(out), metrics))
+        strategy.conclude(number)
     outcome = strategy.outcome()
     figures = [ClientFolder(folder / str(i)).figures() for i in range(nodes)]
     found = [np.array(one["confusion"]) for one in figures if one]

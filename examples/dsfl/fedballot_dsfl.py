@@ -6,7 +6,7 @@ collaborative training with non-IID private data", Algorithm 1 and equations 14 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,8 +21,8 @@ from fedballot.core.setting import again, setting
 from fedballot.learners import storage
 from fedballot.settings.fedmd import FedmdSettings
 from fedballot.settings.parts import ServerTraining
-from fedballot.strategies.base import Answer
 from fedballot.strategies.fedmd import FedmdStrategy
+from fedballot.strategies.folds import Fold
 from fedballot.strategies.one_shot import measured
 
 
@@ -49,13 +49,12 @@ class DsflStrategy(FedmdStrategy[DsflSettings]):
         super().__init__(*args, **given)
         self.student = self.new_student(self.data.public_x.shape[1:])
 
-    def average(self, answers: Sequence[Answer]) -> NDArray[np.float64]:
-        return sharpen(super().average(answers), self.settings.temperature)
+    def averaging(self) -> Fold[NDArray[np.float64]]:
+        return super().averaging().then(lambda mean: sharpen(mean, self.settings.temperature))
 
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
-        metrics, rows = super().combine(server_round, answers), self.queries(server_round)
-        assert self.consensus is not None
-        self.student.distill(self.data.public_x[rows], self.consensus.astype(np.float32))
+    def agree(self, server_round: int, consensus: NDArray[np.float64]) -> dict[str, Any]:
+        metrics, rows = super().agree(server_round, consensus), self.queries(server_round)
+        self.student.distill(self.data.public_x[rows], consensus.astype(np.float32))
         return {**metrics, **self.accuracy()}
 
     def accuracy(self) -> dict[str, Any]:

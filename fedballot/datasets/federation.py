@@ -1,7 +1,7 @@
 """One experiment's data: private records dealt out to clients, a public pool, and test records."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +44,12 @@ class FederatedData:
     public_fingerprint: str
     group_names: tuple[str, ...]
 
-    @property
+    @cached_property
     def records(self) -> int | None:
         """How many private records all clients hold; None where that is not known: sites tell nobody."""
         return sum(part.size for part in self.parts) or None
 
-    @property
+    @cached_property
     def largest(self) -> int | None:
         """How many private records the largest client holds; None where that is not known."""
         return max((part.size for part in self.parts), default=0) or None

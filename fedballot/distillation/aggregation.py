@@ -1,27 +1,39 @@
-"""How answers combine: pure functions on arrays."""
+"""How answers combine: sums that take one at a time, and pure functions on arrays."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 
-def tally(ballots: Iterable[npt.NDArray[np.integer]], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """Sum of ballots, int64; of votes (Q, C): the histogram of Algorithm 1, line 7, before its argmax.
+class Sum:
+    """Sum of integer arrays, int64, in any order; of votes (Q, C): Algorithm 1, line 7, before its argmax.
 
-    Raises
-    ------
-    ValueError
-        If a ballot has another shape.
+    Examples
+    --------
+    >>> votes = Sum((1, 2))
+    >>> votes.add(np.array([[1, 0]]))
+    >>> votes.add(np.array([[1, 1]]))
+    >>> votes.total.tolist(), votes.count
+    ([[2, 1]], 2)
     """
-    total = np.zeros(shape, dtype=np.int64)
-    for ballot in ballots:
-        if ballot.shape != shape:
-            raise ValueError(f"a ballot has shape {ballot.shape}, the tally has {shape}")
-        total += ballot
-    return total
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.total: npt.NDArray[np.int64] = np.zeros(shape, dtype=np.int64)
+        self.count = 0
+
+    def add(self, ballot: npt.NDArray[np.integer]) -> None:
+        """Add one.
+
+        Raises
+        ------
+        ValueError
+            If it has another shape.
+        """
+        if ballot.shape != self.total.shape:
+            raise ValueError(f"a ballot has shape {ballot.shape}, the tally has {self.total.shape}")
+        self.total += ballot
+        self.count += 1
 
 
 def votes_of(labels: npt.NDArray[np.integer], n_classes: int) -> npt.NDArray[np.int32]:
@@ -30,62 +42,85 @@ def votes_of(labels: npt.NDArray[np.integer], n_classes: int) -> npt.NDArray[np.
     return votes
 
 
-def weighted_average(
-    ballots: Iterable[npt.NDArray[np.floating]],
-    weights: Iterable[float | npt.NDArray[np.floating]],
-    shape: tuple[int, int],
-) -> npt.NDArray[np.float64]:
+class WeightedMean:
     """Average of predictions (Q, C), float64: the aggregation of FedMD-NFDP's Algorithm 1 (lines 9 and 22).
 
-    Parameters
-    ----------
-    ballots
-        One array (Q, C) per client.
-    weights
-        Per client a number, or one for each query (Q,); at least 0. Equal ones give the paper's average.
-
-    Raises
-    ------
-    ValueError
-        If a ballot has another shape, a weight is negative or not finite, or a query has no weight at all.
+    Its last bits depend on the order in which predictions are added.
     """
-    total, mass = np.zeros(shape), np.zeros((shape[0], 1))
-    for ballot, weight in zip(ballots, weights, strict=True):
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self._total, self._mass = np.zeros(shape), np.zeros((shape[0], 1))
+
+    def add(self, ballot: npt.NDArray[np.floating], weight: float | npt.NDArray[np.floating] = 1.0) -> None:
+        """Add predictions (Q, C) of a weight, or of one for each query (Q,), at least 0; equal ones are the paper's.
+
+        Raises
+        ------
+        ValueError
+            If the ballot has another shape, or a weight is negative or not finite.
+        """
+        shape = self._total.shape
         if ballot.shape != shape:
             raise ValueError(f"a ballot has shape {ballot.shape}, the average has {shape}")
         column = np.broadcast_to(np.asarray(weight, dtype=np.float64), (shape[0],))[:, None]
         if not (np.isfinite(column).all() and (column >= 0).all()):
             raise ValueError("weights must be finite and at least 0")
-        total += column * ballot
-        mass += column
-    if not (mass > 0).all():
-        raise ValueError("a query has no weight at all")
-    return np.asarray(total / mass)
+        self._total += ballot if np.ndim(weight) == 0 and weight == 1 else column * ballot
+        self._mass += column
+
+    def value(self) -> npt.NDArray[np.float64]:
+        """The average.
+
+        Raises
+        ------
+        ValueError
+            If a query has no weight at all.
+        """
+        if not (self._mass > 0).all():
+            raise ValueError("a query has no weight at all")
+        return np.asarray(self._total / self._mass)
 
 
-def average_vectors(vectors: Iterable[npt.NDArray[np.floating]], weights: Iterable[float]) -> npt.NDArray[np.float64]:
+class VectorMean:
     """Weighted average of vectors (d,), float64: FederatedAveraging's update.
 
     Source: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data",
-    Algorithm 1. Equal weights, or the clients' public numbers of records.
-
-    Raises
-    ------
-    ValueError
-        If there is no vector, shapes differ, a weight is negative or not finite, or all are 0.
+    Algorithm 1. Equal weights, or the clients' public numbers of records. Its last bits depend on the order in which
+    vectors are added.
     """
-    total: npt.NDArray[np.float64] | None = None
-    mass = 0.0
-    for vector, weight in zip(vectors, weights, strict=True):
+
+    def __init__(self) -> None:
+        self._total: npt.NDArray[np.float64] | None = None
+        self._mass = 0.0
+
+    def add(self, vector: npt.NDArray[np.floating], weight: float = 1.0) -> None:
+        """Add a vector.
+
+        Raises
+        ------
+        ValueError
+            If shapes differ, or the weight is negative or not finite.
+        """
         if not 0 <= weight < np.inf:
             raise ValueError("weights must be finite and at least 0")
-        if total is not None and total.shape != vector.shape:
-            raise ValueError(f"a vector has shape {vector.shape}, the average has {total.shape}")
-        total = weight * vector.astype(np.float64) + (0.0 if total is None else total)
-        mass += weight
-    if total is None or mass == 0:
-        raise ValueError("there is nothing to average")
-    return np.asarray(total / mass)
+        if self._total is None:
+            self._total = np.zeros(vector.shape)
+        if self._total.shape != vector.shape:
+            raise ValueError(f"a vector has shape {vector.shape}, the average has {self._total.shape}")
+        self._total += vector if weight == 1 else weight * vector.astype(np.float64)
+        self._mass += weight
+
+    def value(self) -> npt.NDArray[np.float64]:
+        """The average.
+
+        Raises
+        ------
+        ValueError
+            If there is no vector, or all weights are 0.
+        """
+        if self._total is None or self._mass == 0:
+            raise ValueError("there is nothing to average")
+        return np.asarray(self._total / self._mass)
 
 
 def momentum_step(
@@ -104,7 +139,8 @@ def confidence(ballot: npt.NDArray[np.floating], *, logits: bool) -> npt.NDArray
     values = ballot.astype(np.float64)
     if logits:
         values = np.exp(values - values.max(axis=1, keepdims=True))
-    return np.asarray(values.max(axis=1) / np.maximum(values.sum(axis=1), np.finfo(np.float64).tiny))
+    largest = np.maximum.reduce(np.ascontiguousarray(values.T))  # 4 times as fast as along the rows
+    return np.asarray(largest / np.maximum(values.sum(axis=1), np.finfo(np.float64).tiny))
 
 
 def to_simplex(rows: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -29,14 +29,13 @@ def run_rounds(side: ServerSide, job: Job, replies: Replies) -> None:
         If too few good answers come.
     """
     strategy, names = side.strategy, [str(number) for number in range(side.strategy.nodes)]
+    strategy.numbers = {name: int(name) for name in names}
     with finishing(side.finish):
         for server_round in strategy.exchanges():
-            good: list[Reply] = []
-            failures: list[str] = []
             for reply in replies(job, strategy.ask(server_round, names), side.round_timeout_s):
                 if isinstance(reply, Reply):
-                    good.append(replace(reply, arrived=time.time()))
+                    strategy.receive(replace(reply, arrived=time.time()))
                 else:
-                    failures.append(reply)
+                    strategy.miss(reply)
                 strategy.progress.advance()
-            strategy.take(server_round, good, failures)
+            strategy.conclude(server_round)

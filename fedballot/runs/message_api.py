@@ -72,26 +72,30 @@ def _wait_for(grid: Grid, nodes: int, patience_s: float) -> None:
 def _exchange(grid: Grid, strategy: BallotStrategy[Any], server_round: int, timeout_s: float) -> None:
     nodes = strategy.in_order(map(str, grid.get_node_ids()), lambda names: _numbers(grid, names, timeout_s))
     requests = strategy.ask(server_round, nodes)
-    waiting, failures = _send(grid, requests, str(server_round), timeout_s)
-    strategy.progress.advance(len(failures))
-    replies: list[Reply] = []
+    waiting = _send(grid, requests, str(server_round), timeout_s)
+    unsent = len(requests) - len(waiting)
+    strategy.progress.advance(unsent)
+    for _ in range(unsent):
+        strategy.miss("the message could not be sent")
     began = time.monotonic()
     while waiting and (elapsed := time.monotonic() - began) < timeout_s + GRACE_S:
         for message_id, sender in list(waiting.items()):
             try:  # one at a time: what one client sends must not cost the answers of others
                 reply = _reply(sender, grid.pull_messages([message_id]))
             except Exception as error:
-                failures.append(str(error) or type(error).__name__)
+                strategy.miss(str(error) or type(error).__name__, sender)
             else:
                 if reply is None:
                     continue
-                replies.append(reply)
+                strategy.receive(reply)
             del waiting[message_id]
             strategy.progress.advance()
         if waiting:
             time.sleep(_pause_s(elapsed))
     strategy.progress.advance(len(waiting))
-    strategy.take(server_round, replies, [*failures, *(f"no answer within {timeout_s:g} s" for _ in waiting)])
+    for sender in waiting.values():
+        strategy.miss(f"no answer within {timeout_s:g} s", sender)
+    strategy.conclude(server_round)
 
 
 def _numbers(grid: Grid, names: Sequence[str], timeout_s: float) -> dict[str, int]:
@@ -110,10 +114,10 @@ def _reply(sender: str, messages: Iterable[Message]) -> Reply | None:
     return None
 
 
-def _send(grid: Grid, requests: Sequence[Request], group: str, timeout_s: float) -> tuple[dict[str, str], list[str]]:
-    """Send all requests; returns who must answer which message, and why others were not sent one."""
+def _send(grid: Grid, requests: Sequence[Request], group: str, timeout_s: float) -> dict[str, str]:
+    """Send all requests; returns who must answer which message, without those to whom it could not be sent."""
     if not requests:  # Flower refuses to send nothing
-        return {}, []
+        return {}
     contents = {id(one.tensors): _array_record(one.tensors) for one in requests}  # arrays for all are sent once
     messages = [
         Message(
@@ -126,12 +130,11 @@ def _send(grid: Grid, requests: Sequence[Request], group: str, timeout_s: float)
         for one in requests
     ]
     accepted = set(grid.push_messages(messages))
-    waiting = {
+    return {
         message.metadata.message_id: one.to
         for message, one in zip(messages, requests, strict=True)
         if message.metadata.message_id in accepted
     }
-    return waiting, ["the message could not be sent"] * (len(requests) - len(waiting))
 
 
 def _pause_s(elapsed: float) -> float:

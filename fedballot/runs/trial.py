@@ -72,12 +72,11 @@ class Trial:
     def round(self, side: ServerSide, number: int, name: str, settings: CommonSettings | None = None) -> None:
         """One round with all of its exchanges."""
         while True:
-            replies = []
             for request in self.requests(side, number):
                 client = self.client(int(request.to), name, settings)
                 arrays, _, metrics = client.fit(deserialise(request.tensors), request.config)
-                replies.append(Reply(request.to, serialise(arrays), metrics))
-            side.strategy.take(number, replies, [])
+                side.strategy.receive(Reply(request.to, serialise(arrays), metrics))
+            side.strategy.conclude(number)
             if not side.strategy.exchanging:
                 return
 

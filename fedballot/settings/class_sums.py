@@ -139,4 +139,4 @@ def sums_form(settings: FedauxfdpSumSettings, data: FederatedData) -> Form:
 
 def most_records(settings: FedauxfdpSumSettings, data: FederatedData) -> int:
     """Most records that a client may hold."""
-    return settings.records or max(part.size for part in data.parts)
+    return settings.records or data.largest or 0

@@ -6,9 +6,10 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic
+from typing import Any, Generic
 
 from flwr.common import (
+    Code,
     DisconnectRes,
     EvaluateIns,
     EvaluateRes,
@@ -27,9 +28,10 @@ from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
-from fedballot.core.progress import Progress
-from fedballot.strategies.hooks import Answer, S
-from fedballot.strategies.rounds import Rounds, Tally
+from fedballot.strategies.hooks import S
+from fedballot.strategies.intake import Tally
+from fedballot.strategies.rounds import Rounds
+from fedballot.strategies.shelf import Answer
 from fedballot.wire.messages import Arrays, Reply, Request
 
 __all__ = ["Answer", "Arrays", "BallotStrategy", "S", "Tally", "WatchedProxy"]
@@ -39,19 +41,25 @@ ASKED_AT_ONCE = 64  # virtual clients, for their numbers
 
 
 class WatchedProxy(ClientProxy):
-    """A client proxy that tells when its answer has come, so that a round has a progress bar."""
+    """A client proxy that hands the answer to the Strategy when it comes; Flower keeps one without arrays."""
 
-    def __init__(self, proxy: ClientProxy, progress: Progress) -> None:
+    def __init__(self, proxy: ClientProxy, strategy: BallotStrategy[Any]) -> None:
         super().__init__(proxy.cid)
-        self._proxy, self._progress = proxy, progress
-        self.replied = 0.0
+        self._proxy, self._strategy = proxy, strategy
 
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
         try:
-            return self._proxy.fit(ins, timeout, group_id)
+            came = self._proxy.fit(ins, timeout, group_id)
+        except BaseException as error:
+            self._strategy.miss(str(error), self.cid)
+            raise
         finally:
-            self.replied = time.time()
-            self._progress.advance()
+            self._strategy.progress.advance()
+        if came.status.code == Code.OK:
+            self._strategy.take_in(Reply(self.cid, came.parameters.tensors, came.metrics, time.time()))
+        else:
+            self._strategy.miss(came.status.message, self.cid)
+        return FitRes(came.status, Parameters([], TENSOR_TYPE), came.num_examples, {})
 
     def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:
         return self._proxy.get_properties(ins, timeout, group_id)
@@ -69,6 +77,8 @@ class WatchedProxy(ClientProxy):
 class BallotStrategy(Rounds[S], Strategy, Generic[S]):
     """The base of every method's Strategy; :class:`fedballot.strategies.hooks.Hooks` says what a method fills in."""
 
+    _fault: BaseException | None = None
+
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
         """No initial weights: predictions are shared, not parameters."""
         return ndarrays_to_parameters([])
@@ -83,8 +93,8 @@ class BallotStrategy(Rounds[S], Strategy, Generic[S]):
         names = self.in_order(proxies, lambda names: _numbers(proxies, names))
         requests = self.ask(server_round + self.rounds_done, names)
         if not requests:  # an empty cohort is a round like any other: Flower would skip it, and its noise with it
-            self.take(server_round + self.rounds_done, [], [])
-        return [(WatchedProxy(proxies[one.to], self.progress), _fit_ins(one)) for one in requests]
+            self.conclude(server_round + self.rounds_done)
+        return [(WatchedProxy(proxies[one.to], self), _fit_ins(one)) for one in requests]
 
     def aggregate_fit(
         self,
@@ -92,14 +102,18 @@ class BallotStrategy(Rounds[S], Strategy, Generic[S]):
         results: list[tuple[ClientProxy, FitRes]],
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
-        """See :meth:`Rounds.take`."""
-        replies = [
-            Reply(proxy.cid, reply.parameters.tensors, reply.metrics, getattr(proxy, "replied", 0.0))
-            for proxy, reply in results
-        ]
-        words = [str(one) if isinstance(one, BaseException) else str(one[1].status.message) for one in failures]
-        self.take(server_round + self.rounds_done, replies, words)
+        """See :meth:`Rounds.conclude`; the answers themselves have come through :class:`WatchedProxy`."""
+        if self._fault is not None:
+            raise self._fault
+        self.conclude(server_round + self.rounds_done)
         return ndarrays_to_parameters([]), {}
+
+    def take_in(self, reply: Reply) -> None:
+        """See :meth:`Rounds.receive`; Flower would take an error here for a client's, so it is raised afterwards."""
+        try:
+            self.receive(reply)
+        except BaseException as error:
+            self._fault = error
 
     def configure_evaluate(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ class MeasureStrategy(BallotStrategy[CommonSettings]):
             raise WireError("range", "counts must be at least 0, and not all 0")
         return matrix
 
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+    def combine(self, server_round: int, answers: Sequence[Answer]) -> dict[str, Any]:
         self._matrices = [answer.ballot for answer in answers]
         return {}
 

@@ -5,6 +5,7 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", equa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -18,7 +19,7 @@ from fedballot.clients.frozen import PublicFeatures, new_extractor, public_featu
 from fedballot.clients.private_heads import head_codec
 from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
-from fedballot.distillation.aggregation import average_vectors, weighted_average
+from fedballot.distillation.aggregation import VectorMean, WeightedMean
 from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
@@ -26,7 +27,9 @@ from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
 from fedballot.settings.heads import DistilledHeadSettings, FrozenSettings, PrivateHeadSettings
 from fedballot.strategies.base import Answer, Arrays
+from fedballot.strategies.folds import Fold, everyone
 from fedballot.strategies.one_shot import Kept, Learned, OneShotStrategy, measured
+from fedballot.strategies.shelf import Shelf
 
 H = TypeVar("H", bound=FrozenSettings)
 D = TypeVar("D", bound=DistilledHeadSettings)
@@ -76,7 +79,7 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
     def facts(self, client_id: int | None = None) -> Facts:
         """Of all clients: costs for the mean number of records, as solving for epsilon levels it out."""
         facts = super().facts(client_id)
-        mean = round(sum(part.size for part in self.data.parts) / len(self.data.parts)) or NOMINAL
+        mean = round((self.data.records or 0) / len(self.data.parts)) or NOMINAL
         return replace(
             facts,
             records=mean if client_id is None else facts.records,
@@ -117,8 +120,12 @@ class HeadAverageStrategy(FrozenStrategy[PrivateHeadSettings]):
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
         return head_codec(self.settings, [(self.classes, self.width)]).read(arrays)[0]
 
-    def keep(self, answers: list[Answer]) -> Kept:
-        return {"head": average_vectors((answer.ballot for answer in answers), [1.0] * len(answers))}
+    def keeping(self) -> Fold[Kept]:
+        mean = VectorMean()
+        return Fold(lambda answer: mean.add(answer.ballot), lambda: {"head": mean.value()})
+
+    def keep(self, answers: Sequence[Answer]) -> Kept:
+        return self.keeping().of(answers)
 
     def learn(self, kept: Kept) -> Learned:
         scores = self.prepared(self.test_features()) @ kept["head"].T
@@ -151,17 +158,22 @@ class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
     def _distil_rows(self) -> Floats:
         return self.prepared(self.public.features[self.public.distil])
 
-    def soft(self, answers: list[Answer]) -> Floats:
+    def keeping(self) -> Fold[Kept]:
+        return self.ensemble().then(lambda soft: {"soft_labels": soft})
+
+    def keep(self, answers: Sequence[Answer]) -> Kept:
+        return self.keeping().of(answers)
+
+    def ensemble(self) -> Fold[Floats]:
         """Soft labels (Q, C): sum_i f_i(x) g_i(x) / sum_i f_i(x), on probabilities or logits (equation 1)."""
         on_logits = self.settings.weighting == "logits"
-        ballots = [answer.ballot[:, :-1].astype(np.float64) for answer in answers]
-        told = ballots if on_logits else [softmax(logits, axis=1) for logits in ballots]
-        shape = (len(self.public.distil), self.classes)
-        mean = weighted_average(told, [answer.ballot[:, -1] for answer in answers], shape)
-        return np.asarray(softmax(mean, axis=1)) if on_logits else mean
+        mean = WeightedMean((len(self.public.distil), self.classes))
 
-    def keep(self, answers: list[Answer]) -> Kept:
-        return {"soft_labels": self.soft(answers)}
+        def add(answer: Answer) -> None:
+            logits = answer.ballot[:, :-1].astype(np.float64)
+            mean.add(logits if on_logits else softmax(logits, axis=1), answer.ballot[:, -1])
+
+        return Fold(add, lambda: np.asarray(softmax(mean.value(), axis=1)) if on_logits else mean.value())
 
     def learn(self, kept: Kept) -> Learned:
         return self.distill(kept["soft_labels"])
@@ -221,10 +233,12 @@ class FedauxfdpStrategy(SumsStrategy[FedauxfdpSettings], EnsembleStrategy[Fedaux
             super().read(arrays) if self.settings.logistic else head_codec(self.settings, self.shapes).read(arrays)[0]
         )
 
-    def soft(self, answers: list[Answer]) -> Floats:
-        """With class sums: certainty, a matched filter over the clients, one head, and what it says."""
-        if self.settings.logistic:
-            return super().soft(answers)
+    def ensemble(self) -> Fold[Floats]:
+        """With class sums, which are small and wait for each other: what they say together."""
+        return super().ensemble() if self.settings.logistic else everyone(Shelf(self.scratch)).then(self._of_sums)
+
+    def _of_sums(self, answers: Sequence[Answer]) -> Floats:
+        """Certainty, a matched filter over the clients, one head, and its soft labels."""
         noisy = sums_mechanism(self.settings, self.classes, self.embedding.dimension)
         told = np.stack([answer.ballot for answer in answers]).astype(np.float64)
         return self.weighed(told, noisy.count_variance if noisy else 0.0, noisy.variance if noisy else 0.0)

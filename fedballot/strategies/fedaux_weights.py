@@ -7,7 +7,6 @@ Differentially private one-shot federated distillation", section 3 and equation 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +17,7 @@ from scipy.special import softmax
 from fedballot.clients.fedaux_weights import answer_codec
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.weights import Floats
-from fedballot.distillation.aggregation import weighted_average
+from fedballot.distillation.aggregation import WeightedMean
 from fedballot.distillation.certainty import score
 from fedballot.learners.flat import flatten
 from fedballot.learners.steps import SIMCLR
@@ -26,10 +25,10 @@ from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.fedaux import SCORE_FLOOR
-from fedballot.strategies.weights import WeightsStrategy, server_training
+from fedballot.strategies.weights import ModelsStrategy, server_training
 
 
-class FedauxStrategy(WeightsStrategy[FedauxSettings]):
+class FedauxStrategy(ModelsStrategy[FedauxSettings]):
     """FederatedAveraging whose average goes on to learn what the clients' models say of the public records."""
 
     def __init__(self, *args: Any, **given: Any) -> None:
@@ -61,20 +60,17 @@ class FedauxStrategy(WeightsStrategy[FedauxSettings]):
 
     def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
         """Average the models; from there, learn sum_i f_i(x) g_i(x) / sum_i f_i(x) (equation 1)."""
-        size = self.weights.size
-        models = [replace(answer, ballot=answer.ballot[:size]) for answer in answers]
         x = np.asarray(self.data.public_x[self.public.distil])
-        rows = prepare(self.public.features[self.public.distil], self.public.bound)
-        certain = [np.maximum(score(rows, answer.ballot[size:]), SCORE_FLOOR) for answer in answers]
-        learner = self.load(self.new_learner(server_round), super().update(server_round, models))
-        learner.distill(x, self._soft(models, certain, x).astype(np.float32))
+        learner = self.load(self.new_learner(server_round), self.average(self.models(answers)))
+        learner.distill(x, self._soft(answers, x).astype(np.float32))
         return flatten(learner.get_weights())
 
-    def _soft(
-        self, models: Sequence[Answer], certain: Sequence[npt.NDArray[np.float64]], x: npt.NDArray[Any]
-    ) -> npt.NDArray[np.float64]:
+    def _soft(self, answers: Sequence[Answer], x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         on_logits = self.settings.weighting == "logits"
-        logits = (told[:, : len(self.data.classes)].astype(np.float64) for told in self.client_logits(models, x))
-        told = logits if on_logits else (softmax(rows, axis=1) for rows in logits)
-        mean = weighted_average(told, certain, (len(x), len(self.data.classes)))
-        return np.asarray(softmax(mean, axis=1)) if on_logits else mean
+        rows = prepare(self.public.features[self.public.distil], self.public.bound)
+        mean = WeightedMean((len(x), len(self.data.classes)))
+        for answer, told in zip(answers, self.client_logits(self.models(answers), x), strict=True):
+            logits = told[:, : len(self.data.classes)].astype(np.float64)
+            certain = np.maximum(score(rows, answer.ballot[self.weights.size :]), SCORE_FLOOR)
+            mean.add(logits if on_logits else softmax(logits, axis=1), certain)
+        return np.asarray(softmax(mean.value(), axis=1)) if on_logits else mean.value()

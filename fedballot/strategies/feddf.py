@@ -16,10 +16,10 @@ from fedballot.clients.weights import Floats
 from fedballot.learners.flat import flatten
 from fedballot.settings.weights import FeddfSettings
 from fedballot.strategies.base import Answer
-from fedballot.strategies.weights import WeightsStrategy, server_training
+from fedballot.strategies.weights import ModelsStrategy, server_training
 
 
-class FeddfStrategy(WeightsStrategy[FeddfSettings]):
+class FeddfStrategy(ModelsStrategy[FeddfSettings]):
     """FedAvg whose average learns, each round, from the mean logits of the clients' models on the public pool."""
 
     @property
@@ -32,6 +32,6 @@ class FeddfStrategy(WeightsStrategy[FeddfSettings]):
         logits = np.zeros((len(pool), len(self.data.classes)))
         for each in self.client_logits(answers, pool):
             logits += each / len(answers)
-        learner = self.load(self.new_learner(server_round), super().update(server_round, answers))
+        learner = self.load(self.new_learner(server_round), self.average(answers))
         learner.distill(pool, softmax(logits, axis=1).astype(np.float32))
         return flatten(learner.get_weights())

@@ -6,8 +6,7 @@ baseline of "Preserving privacy in federated learning with ensemble cross-domain
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from fedballot.distillation.aggregation import class_weights
 from fedballot.learners.base import FloatArray
 from fedballot.settings.weights import FedgenSettings
 from fedballot.strategies.base import Answer, Arrays
-from fedballot.strategies.weights import WeightsStrategy
+from fedballot.strategies.weights import ModelsStrategy
 
 COUNTS_WARNING = (
     "Each client tells the exact number of its records of each class, in every round, and all are told the share of "
@@ -28,7 +27,7 @@ COUNTS_WARNING = (
 )
 
 
-class FedgenStrategy(WeightsStrategy[FedgenSettings]):
+class FedgenStrategy(ModelsStrategy[FedgenSettings]):
     """FedAvg that sends a generator with its weights, trained without any data.
 
     Attributes
@@ -64,27 +63,26 @@ class FedgenStrategy(WeightsStrategy[FedgenSettings]):
         from fedballot.learners import latent
 
         size, settings = self.weights.size, self.settings
-        models = [replace(answer, ballot=answer.ballot[:size]) for answer in answers]
         counts = np.array([answer.ballot[size:] for answer in answers]).astype(np.int64)
         self.shares = (counts.sum(axis=0) / counts.sum()).astype(np.float32)
         self.generator, self.generator_loss = latent.train(
             self.generator,
-            latent.Heads.of(list(self.heads(models)), class_weights(counts), self.device),
+            latent.Heads.of(list(self.heads(self.models(answers))), class_weights(counts), self.device),
             self.shares,
             steps=settings.generator_steps,
             batch_size=settings.server_batch_size,
             lr=settings.server_lr,
             seed=self._seed(server_round),
         )
-        return super().update(server_round, models)
+        return self.average(self.models(answers))
 
-    def heads(self, answers: Sequence[Answer]) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def heads(self, answers: Iterable[Answer]) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Last layer of each client's own model after this round, weights (C, d) and bias (C,)."""
         learner = self.new_learner(0)
         for answer in answers:
             yield self.load(learner, self.weights + answer.ballot).head()
 
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+    def combine(self, server_round: int, answers: Sequence[Answer]) -> dict[str, Any]:
         return {**super().combine(server_round, answers), "generator_loss": self.generator_loss}
 
     def state(self) -> Mapping[str, npt.NDArray[Any]]:

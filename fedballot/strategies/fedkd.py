@@ -115,7 +115,7 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
         logits, counts = KdAnswer(self.shape, self.settings).read(arrays)
         return np.vstack([counts.astype(np.float32), logits])
 
-    def keep(self, answers: list[Answer]) -> Kept:
+    def keep(self, answers: Sequence[Answer]) -> Kept:
         return {"consensus": self.average(answers)}
 
     def learn(self, kept: Kept) -> Learned:

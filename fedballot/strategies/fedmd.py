@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,12 +19,13 @@ from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.own import SITES
-from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
+from fedballot.distillation.aggregation import WeightedMean, confidence, to_simplex
 from fedballot.privacy.ledger.samples import SAMPLE
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
+from fedballot.strategies.folds import Fold
 from fedballot.wire.codec import Singles
 
 S = TypeVar("S", bound=FedmdSettings)
@@ -60,8 +62,15 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
     def read(self, arrays: Arrays) -> npt.NDArray[Any]:
         return answer_codec(self.settings, self.shape).read(arrays)
 
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
-        self.consensus = self.average(answers)
+    def fold(self, server_round: int) -> Fold[dict[str, Any]]:
+        return self.averaging().then(partial(self.agree, server_round))
+
+    def combine(self, server_round: int, answers: Sequence[Answer]) -> dict[str, Any]:
+        return self.fold(server_round).of(answers)
+
+    def agree(self, server_round: int, consensus: npt.NDArray[np.float64]) -> dict[str, Any]:
+        """Go on with this consensus (Q, C); returns the round's metrics."""
+        self.consensus = consensus
         if not self.same_task:
             return {}
         truth = np.asarray(self.data.public_y[self.queries(server_round)])
@@ -72,15 +81,19 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
         """Whether the public records are of the classes that are tested, so that their labels measure the consensus."""
         return bool(np.isin(np.unique(self.data.test_y), np.unique(self.data.public_y)).all())
 
-    def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
+    def averaging(self) -> Fold[npt.NDArray[np.float64]]:
         """The consensus (Q, C) of a round's answers (lines 9 and 22)."""
+        mean = WeightedMean(self.shape)
+        return Fold(lambda answer: mean.add(answer.ballot, self._weight(answer)), mean.value)
+
+    def _weight(self, answer: Answer) -> float | npt.NDArray[np.floating]:
+        """Of an answer, or of each of its queries (Q,)."""
         settings = self.settings
-        weights: list[float | npt.NDArray[np.floating]] = [1.0] * len(answers)
         if settings.weights == "size":
-            weights = [float(self.data.parts[answer.client_id].size) for answer in answers]
+            return float(self.data.parts[answer.client_id].size)
         if settings.weights == "confidence":
-            weights = [confidence(answer.ballot, logits=settings.share == "logits") for answer in answers]
-        return weighted_average((answer.ballot for answer in answers), weights, self.shape)
+            return confidence(answer.ballot, logits=settings.share == "logits")
+        return 1.0
 
     def state(self) -> Mapping[str, npt.NDArray[Any]]:
         return {} if self.consensus is None else {"consensus": self.consensus}
@@ -129,9 +142,10 @@ class NfdpStrategy(FedmdStrategy[NfdpSettings]):
         return self.settings.sample(self.facts().records)
 
     def facts(self, client_id: int | None = None) -> Facts:
-        sizes = [part.size for part in self.data.parts if part.size]
         facts = super().facts(client_id)
-        return facts if client_id is not None else replace(facts, records=min(sizes, default=1))
+        if client_id is not None:
+            return facts
+        return replace(facts, records=min((part.size for part in self.data.parts if part.size), default=1))
 
     def charged_as(self, server_round: int) -> str:
         """All rounds rest on one sample."""
@@ -144,6 +158,6 @@ class LdpStrategy(FedmdStrategy[LdpSettings]):
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
         return Singles(self.shape).read(arrays)
 
-    def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
-        mean = super().average(answers)
-        return mean if self.settings.share == "logits" else to_simplex(mean)
+    def averaging(self) -> Fold[npt.NDArray[np.float64]]:
+        mean = super().averaging()
+        return mean if self.settings.share == "logits" else mean.then(to_simplex)

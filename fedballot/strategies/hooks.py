@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy.typing as npt
@@ -17,28 +18,20 @@ from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.settings.parts import CommonSettings, ServerTraining
+from fedballot.strategies.folds import Fold, everyone
+from fedballot.strategies.shelf import Answer, Shelf
 from fedballot.wire.messages import Arrays
 
 S = TypeVar("S", bound=CommonSettings)
 Name = TypeVar("Name")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """One good answer: who gave it, and the arrays as the method reads them."""
-
-    client_id: int
-    ballot: npt.NDArray[Any]
-    compute_s: float
-    began: float
-    cid: str = ""
-
-
 class Hooks(ABC, Generic[S]):
     """What a method fills in.
 
-    It says what is asked (:meth:`request`), how an answer is read (:meth:`read`) and what follows (:meth:`combine`). A
-    method of many rounds also says what it needs to go on after any of them (:meth:`state`, :meth:`restore`).
+    It says what is asked (:meth:`request`), how an answer is read (:meth:`read`) and what follows (:meth:`combine`,
+    or :meth:`fold` for each answer as it comes). A method of many rounds also says what it needs to go on after any of
+    them (:meth:`state`, :meth:`restore`).
 
     Parameters
     ----------
@@ -59,6 +52,7 @@ class Hooks(ABC, Generic[S]):
     """
 
     rounds = 1
+    scratch: Path | None = None  # where answers wait that are too many for memory; None: the machine's temporary files
 
     def __init__(
         self,
@@ -88,8 +82,15 @@ class Hooks(ABC, Generic[S]):
         """The ballot in an answer; raises WireError for a bad one."""
 
     @abstractmethod
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
+    def combine(self, server_round: int, answers: Sequence[Answer]) -> dict[str, Any]:
         """What the server makes of a round's good answers (sorted by client); returns the round's metrics."""
+
+    def fold(self, server_round: int) -> Fold[dict[str, Any]]:
+        """What takes the round's good answers as they come, and gives its metrics.
+
+        Here all are kept until the end, for :meth:`combine`; a method that adds them up takes in each and keeps none.
+        """
+        return everyone(Shelf(self.scratch)).then(partial(self.combine, server_round))
 
     @abstractmethod
     def outcome(self) -> Mapping[str, Any]:

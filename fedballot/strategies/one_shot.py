@@ -18,6 +18,8 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer, BallotStrategy
+from fedballot.strategies.folds import Fold, everyone
+from fedballot.strategies.shelf import Shelf
 
 S = TypeVar("S", bound=CommonSettings)
 Kept = dict[str, npt.NDArray[Any]]
@@ -67,16 +69,26 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
     _learned: Learned | None = None
 
     @abstractmethod
-    def keep(self, answers: list[Answer]) -> Kept:
+    def keep(self, answers: Sequence[Answer]) -> Kept:
         """What is needed of a round's good answers (sorted by client), noise that the server draws included."""
+
+    def keeping(self) -> Fold[Kept]:
+        """The same, of answers that are taken as they come; here all wait for the end of the round."""
+        return everyone(Shelf(self.scratch)).then(self.keep)
 
     @abstractmethod
     def learn(self, kept: Kept) -> Learned:
         """What the server makes of it."""
 
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
-        self._kept = self.keep(answers)
-        return {}
+    def combine(self, server_round: int, answers: Sequence[Answer]) -> dict[str, Any]:
+        return self.fold(server_round).of(answers)
+
+    def fold(self, server_round: int) -> Fold[dict[str, Any]]:
+        def go_on(kept: Kept) -> dict[str, Any]:
+            self._kept = kept
+            return {}
+
+        return self.keeping().then(go_on)
 
     def state(self) -> Mapping[str, npt.NDArray[Any]] | None:
         return self._kept

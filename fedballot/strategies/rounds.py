@@ -6,8 +6,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic
 
@@ -16,7 +15,10 @@ import numpy as np
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_arrays, write_arrays
 from fedballot.privacy.ledger.heads import HEADS_KEY, Heads, HeadsByPlace
-from fedballot.strategies.hooks import Answer, Hooks, S
+from fedballot.strategies.folds import Fold
+from fedballot.strategies.hooks import Hooks, S
+from fedballot.strategies.intake import Intake, Tally
+from fedballot.strategies.shelf import Answer, Shelf
 from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
 from fedballot.wire.packing import WireError, payload_bytes
 
@@ -24,32 +26,11 @@ PROGRESS = "progress"  # array of a checkpoint that holds the counts and records
 JOIN_TIMEOUT_S = 60.0  # how long clients may take to connect before the server goes on without them
 
 
-@dataclass
-class Tally:
-    """Running counts of a run: what was asked, answered, rejected and sent."""
-
-    asked: int = 0
-    answered: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    first_details: dict[str, str] = field(default_factory=dict)
-    bytes_up: int = 0
-    bytes_down: int = 0
-    messages: int = 0
-
-    def reject(self, reason: str, detail: str) -> None:
-        """Count a bad answer, keeping the first detail of each reason."""
-        self.rejected[reason] += 1
-        self.first_details.setdefault(reason, detail)
-
-    def why(self) -> str:
-        """The rejections in words."""
-        return "; ".join(
-            f"{reason}: {count} (first: {self.first_details[reason]})" for reason, count in self.rejected.most_common()
-        )
-
-
 class Rounds(Hooks[S], Generic[S]):
-    """Ask every client the same thing (:meth:`ask`), keep the good answers, combine them (:meth:`take`)."""
+    """Ask every client the same thing (:meth:`ask`), take each answer as it comes (:meth:`receive`), and end the round.
+
+    A good answer goes into the method's :class:`Fold`, and none of its arrays is kept; :meth:`conclude` ends the round.
+    """
 
     def __init__(self, settings: S, **given: Any) -> None:
         super().__init__(settings, **given)
@@ -59,13 +40,14 @@ class Rounds(Hooks[S], Generic[S]):
         self.first_began: float | None = None
         self.rounds_wall_s = 0.0
         self.rounds_done = 0  # by earlier starts of the run
-        self._round_bytes_down = 0
+        self._round_bytes_down = self._bytes_before = 0
         self._asked_at = 0.0  # seconds since the epoch
         self._checkpoint: Path | None = None
         self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
         self._known_heads: HeadsByPlace = {}
         self.clients_root: Path | None = None  # where the clients' folders lie, if on this machine
-        self._numbers: dict[str, int] = {}  # of virtual clients, by the network's names for them
+        self.numbers: dict[str, int] = {}  # of virtual clients, by the network's names for them
+        self._intake: Intake | None = None  # of the exchange that is under way
 
     @property
     def arrived(self) -> int | None:
@@ -101,7 +83,7 @@ class Rounds(Hooks[S], Generic[S]):
         DataError
             If the file is damaged.
         """
-        self._checkpoint = checkpoint
+        self._checkpoint, self.scratch = checkpoint, checkpoint.parent
         if not checkpoint.exists():
             return
         arrays = read_arrays(checkpoint)
@@ -149,9 +131,9 @@ class Rounds(Hooks[S], Generic[S]):
         order = sorted(names)
         if self.asks_all or self.clients_root is None:
             return order
-        if strange := [name for name in order if name not in self._numbers]:
-            self._numbers |= ask_numbers(strange)
-        return sorted(order, key=lambda name: self._numbers.get(name, len(order)))
+        if strange := [name for name in order if name not in self.numbers]:
+            self.numbers |= ask_numbers(strange)
+        return sorted(order, key=lambda name: self.numbers.get(name, len(order)))
 
     def ask(self, server_round: int, connected: list[str]) -> list[Request]:
         """What goes to the connected clients, or to the cohort of them that the method draws.
@@ -179,10 +161,19 @@ class Rounds(Hooks[S], Generic[S]):
         self.counts.asked += len(cohort)
         self._round_bytes_down = payload_bytes(sent) * len(cohort)
         self.counts.bytes_down += self._round_bytes_down
+        self._bytes_before = self.counts.bytes_up
         self.counts.messages += len(cohort)
         self.progress.start(f"round {server_round}: clients", len(cohort))
         self._asked_at = time.time()
+        self._open(self.fold(server_round), cohort)
         return [Request(name, sent, dict(config)) for name in cohort]
+
+    def _open(self, fold: Fold[Any], asked: list[str], rejected: Tally | None = None) -> None:
+        """Begin to take the answers of those who are asked; bad ones are counted in the run's tally, or elsewhere."""
+        numbers = [self.numbers[name] for name in asked if name in self.numbers]
+        expected = numbers if len(numbers) == len(asked) else range(self.nodes)
+        shelf = Shelf(self.scratch)
+        self._intake = Intake(self._check, fold, expected, shelf, self.counts, rejected or self.counts)
 
     def _config(self, server_round: int) -> dict[str, Scalar]:
         """What goes with every message of a round; a site checks that its ledger holds the heads that it has shown."""
@@ -194,62 +185,54 @@ class Rounds(Hooks[S], Generic[S]):
             **({HEADS_KEY: json.dumps(self._known_heads)} if self._known_heads else {}),
         }
 
-    def take(self, server_round: int, replies: Sequence[Reply], failures: Sequence[str]) -> None:
-        """Check each answer, drop bad ones with a reason, and combine the rest.
+    def receive(self, reply: Reply) -> None:
+        """Check a reply as it comes: a good answer is combined with the others, a bad one counted with its reason."""
+        self._under_way().receive(reply, self.numbers.get(reply.sender))
+
+    def miss(self, why: str, name: str = "") -> None:
+        """Count a client that sends no reply, by the network's name for it where that is known."""
+        self._under_way().miss(why, self.numbers.get(name))
+
+    def _under_way(self) -> Intake:
+        if self._intake is None:
+            raise RuntimeError("nobody was asked")
+        return self._intake
+
+    def conclude(self, server_round: int) -> None:
+        """End the exchange: all answers have come that will.
 
         Parameters
         ----------
         server_round
             The round that was asked about, from 1 over all starts of the run.
-        replies
-            All that came.
-        failures
-            For every client that sent none, why.
 
         Raises
         ------
         RunError
-            If too few good answers remain.
+            If too few answers were good.
         """
-        asked, before = len(replies) + len(failures), self.counts.bytes_up
-        good = self._collect(replies, failures, self.counts)
-        self.counts.answered += len(good)
-        if len(good) < self.min_clients_of(asked):
+        intake, self._intake = self._under_way(), None
+        good, wanted = len(intake.clients), self.min_clients_of(intake.asked)
+        self.counts.answered += good
+        if good < wanted:
             raise RunError(
-                f"only {len(good)} of {asked} clients gave a good answer in round {server_round}, but min_clients asks "
-                f"for {self.min_clients}. Rejected: {self.counts.why() or 'none'}"
+                f"only {good} of {intake.asked} clients gave a good answer in round {server_round}, but min_clients "
+                f"asks for {self.min_clients}. Rejected: {self.counts.why() or 'none'}"
             )
-        self.refuse_blank(server_round, len(good), self.min_clients_of(asked))
+        self.refuse_blank(server_round, good, wanted)
         record = {
             "round": server_round,
-            "asked": asked,
-            "answered": len(good),
-            "wall_s": self._clock(replies, good),
-            "bytes_up": self.counts.bytes_up - before,
+            "asked": intake.asked,
+            "answered": good,
+            "wall_s": self._clock(intake),
+            "bytes_up": self.counts.bytes_up - self._bytes_before,
             "bytes_down": self._round_bytes_down,
         }
-        self._end_round(record, self.combine(server_round, good))
+        self._end_round(record, intake.finish())
 
     def _end_round(self, record: dict[str, Any], metrics: dict[str, Any]) -> None:
         self.round_records.append({**record, "metrics": metrics})
         self._keep()
-
-    def _collect(self, replies: Sequence[Reply], failures: Sequence[str], counts: Tally) -> list[Answer]:
-        """The good answers, sorted by client; bad ones and missing ones are counted, each once."""
-        for failure in failures:
-            counts.reject("no answer", " ".join(failure.split())[:300])
-        answers: dict[int, Answer] = {}
-        for reply in replies:
-            self.counts.messages += 1
-            self.counts.bytes_up += payload_bytes(reply.tensors)
-            try:
-                answer = self._check(reply)
-                if answer.client_id in answers:
-                    raise WireError("duplicate", f"client {answer.client_id} answered twice")
-                answers[answer.client_id] = answer
-            except WireError as error:
-                counts.reject(error.reason, str(error).removeprefix(f"{error.reason}: "))
-        return [answers[client_id] for client_id in sorted(answers)]
 
     def _check(self, reply: Reply) -> Answer:
         metrics = reply.metrics
@@ -271,16 +254,15 @@ class Rounds(Hooks[S], Generic[S]):
     def _read(self, client_id: int, cid: str, arrays: Arrays) -> Any:
         return self.read(arrays)
 
-    def _clock(self, replies: Sequence[Reply], good: list[Answer]) -> float:
+    def _clock(self, intake: Intake) -> float:
         """Seconds from the first client's start to the last answer; adds to the run's totals.
 
         Sites of a real federation do not tell when they began: there it is since they were asked.
         """
-        self.client_compute_s += sum(answer.compute_s for answer in good)
-        began = min((answer.began for answer in good), default=time.time())
-        last = max((reply.arrived for reply in replies if reply.arrived), default=began)
+        self.client_compute_s += intake.compute_s
+        began = time.time() if intake.began is None else intake.began
         self.first_began = began if self.first_began is None else self.first_began
-        wall_s = max(0.0, last - began)
+        wall_s = 0.0 if intake.arrived is None else max(0.0, intake.arrived - began)
         self.rounds_wall_s += wall_s
         return wall_s
 

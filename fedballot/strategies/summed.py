@@ -12,14 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import RunError
-from fedballot.distillation.aggregation import tally
+from fedballot.distillation.aggregation import Sum
 from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.summed import SummedSettings
 from fedballot.strategies.base import Answer, Arrays, Tally
+from fedballot.strategies.folds import Fold
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
 from fedballot.wire import secagg
 from fedballot.wire.codec import Integers
-from fedballot.wire.messages import Reply, Request, serialise
+from fedballot.wire.messages import Request, serialise
 from fedballot.wire.packing import WireError, payload_bytes
 from fedballot.wire.secagg import Exchange, Form, SecaggError
 
@@ -56,9 +57,16 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
         """What the server makes of the sum of this many ballots, central noise included."""
 
-    def keep(self, answers: list[Answer]) -> Kept:
-        total = tally((answer.ballot for answer in answers), self.form.shape)
-        return self.keep_sum(total, len(answers))
+    def keeping(self) -> Fold[Kept]:
+        ballots = Sum(self.form.shape)
+        return Fold(
+            lambda answer: ballots.add(answer.ballot),
+            lambda: self.keep_sum(ballots.total, ballots.count),
+            ordered=False,
+        )
+
+    def keep(self, answers: Sequence[Answer]) -> Kept:
+        return self.keeping().of(answers)
 
     def keep_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Kept:
         """The sum, with the noise of a mechanism whose clients trust the server to draw it: drawn once."""
@@ -99,6 +107,11 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             requests = self._further(server_round, self._exchange, connected)
         for request in requests:
             request.config.update(stage=self._exchange.stage, session=self._exchange.session)
+        # whose ballot is in the sum has answered, whether or not it helps to open it
+        self._rejected = Tally() if self._exchange.stage in (secagg.CONFIRM, secagg.UNMASK) else self.counts
+        self._good: list[Answer] = []
+        fold: Fold[None] = Fold(self._good.append, lambda: None, ordered=False)
+        self._open(fold, [request.to for request in requests], self._rejected)
         return requests
 
     def _further(self, server_round: int, exchange: Exchange, connected: list[str]) -> list[Request]:
@@ -119,7 +132,7 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             raise RunError(f"round {server_round}: no client is connected any more; go on with --resume when they are")
         return requests
 
-    def take(self, server_round: int, replies: Sequence[Reply], failures: Sequence[str]) -> None:
+    def conclude(self, server_round: int) -> None:
         """Take the answers of one exchange; after the last one, combine.
 
         Raises
@@ -128,14 +141,12 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             If fewer clients are left than a sum may be made of, or it cannot be opened.
         """
         if self._exchange is None:
-            super().take(server_round, replies, failures)
+            super().conclude(server_round)
             return
-        exchange = self._exchange
-        # whose ballot is in the sum has answered, whether or not it helps to open it
-        counts = Tally() if exchange.stage in (secagg.CONFIRM, secagg.UNMASK) else self.counts
-        expected = len(exchange.clients) if exchange.stage != secagg.KEYS else len(replies) + len(failures)
-        good = self._collect(replies, failures, counts)
-        for _ in range(expected - len(replies) - len(failures)):
+        exchange, intake, counts = self._exchange, self._under_way(), self._rejected
+        good = sorted(self._good, key=lambda answer: answer.client_id)
+        expected = len(exchange.clients) if exchange.stage != secagg.KEYS else intake.asked
+        for _ in range(expected - intake.asked):
             counts.reject("no answer", "the client is no longer connected")
         if exchange.stage == secagg.KEYS:
             self._cids = {answer.client_id: answer.cid for answer in good}
@@ -149,7 +160,7 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
                 f"clients are left. Rejected: {counts.why() or 'none'}. Nothing was opened"
             ) from error
         if good:
-            self._wall_s += self._clock(replies, good)
+            self._wall_s += self._clock(intake)
         if exchange.total is None:
             return
         self._exchange = None

@@ -5,7 +5,10 @@ Paper: McMahan et al. 2017, "Communication-efficient learning of deep networks f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,14 +19,16 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, accuracy_per_class, confusion_matrix
 from fedballot.core.seeds import Stream, generator, seed_of
-from fedballot.distillation.aggregation import average_vectors, momentum_step
+from fedballot.distillation.aggregation import VectorMean, momentum_step
 from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
 from fedballot.settings.parts import ServerEpochs
 from fedballot.settings.weights import MomentumSettings, WeightsSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
+from fedballot.strategies.folds import Fold, everyone
 from fedballot.strategies.hooks import Name
+from fedballot.strategies.shelf import Shelf
 
 S = TypeVar("S", bound=WeightsSettings)
 MEASURED = 1000  # test records after each round but the last
@@ -39,7 +44,7 @@ def server_training(settings: ServerEpochs) -> dict[str, Any]:
 
 
 class WeightsStrategy(BallotStrategy[S], Generic[S]):
-    """FederatedAveraging. A subclass says by :meth:`update` what the next weights are.
+    """FederatedAveraging. A subclass says by :meth:`averaging` and :meth:`moved` what the next weights are.
 
     Attributes
     ----------
@@ -62,17 +67,20 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
 
     # what subclasses build on
 
-    def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
-        """The next weights (d,), from answers whose ballots are differences (d,) to the present ones."""
-        return (self.weights + self.average(answers)).astype(np.float32)
+    def averaging(self) -> Fold[npt.NDArray[np.float64]]:
+        """Average of the answers' differences (d,), equal or by public sizes."""
+        sized, mean = self.settings.by_size, VectorMean()
 
-    def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
-        """Average of the differences (d,), equal or by public sizes."""
-        sized = self.settings.by_size
-        shares = [float(self.data.parts[a.client_id].size) if sized else 1.0 for a in answers]
-        return average_vectors((a.ballot for a in answers), shares)
+        def add(answer: Answer) -> None:
+            mean.add(answer.ballot, float(self.data.parts[answer.client_id].size) if sized else 1.0)
 
-    def client_logits(self, answers: Sequence[Answer], x: Inputs) -> Iterator[FloatArray]:
+        return Fold(add, mean.value)
+
+    def moved(self, difference: npt.NDArray[np.float64]) -> Floats:
+        """The next weights (d,), from the average difference to the present ones."""
+        return (self.weights + difference).astype(np.float32)
+
+    def client_logits(self, answers: Iterable[Answer], x: Inputs) -> Iterator[FloatArray]:
         """Logits (n, C) of each client's own model after this round, one after the other."""
         learner = self.new_learner(0)
         for answer in answers:
@@ -120,8 +128,15 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
     def read(self, arrays: Arrays) -> Floats:
         return difference_codec(self.settings, self.weights.size).read(arrays)
 
-    def combine(self, server_round: int, answers: list[Answer]) -> dict[str, Any]:
-        self.weights = self.update(server_round, answers)
+    def fold(self, server_round: int) -> Fold[dict[str, Any]]:
+        return self.averaging().then(self.moved).then(self.go_on)
+
+    def combine(self, server_round: int, answers: Sequence[Answer]) -> dict[str, Any]:
+        return self.fold(server_round).of(answers)
+
+    def go_on(self, weights: Floats) -> dict[str, Any]:
+        """Go on with these weights (d,); returns the round's metrics."""
+        self.weights = weights
         return {"server_accuracy": accuracy(self._confusion(MEASURED))}
 
     def state(self) -> Mapping[str, npt.NDArray[Any]]:
@@ -150,6 +165,28 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
         return confusion_matrix(self.data.test_y[:rows], logits.argmax(axis=1), len(self.data.classes))
 
 
+class ModelsStrategy(WeightsStrategy[S], Generic[S]):
+    """FederatedAveraging that looks at every client's model: answers wait for the end of the round."""
+
+    @abstractmethod
+    def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
+        """The next weights (d,), from answers whose ballots begin with differences (d,) to the present ones."""
+
+    def fold(self, server_round: int) -> Fold[dict[str, Any]]:
+        return everyone(Shelf(self.scratch)).then(partial(self.combine, server_round))
+
+    def combine(self, server_round: int, answers: Sequence[Answer]) -> dict[str, Any]:
+        return self.go_on(self.update(server_round, answers))
+
+    def average(self, answers: Iterable[Answer]) -> Floats:
+        """The weights (d,) that FederatedAveraging goes on with."""
+        return self.averaging().then(self.moved).of(answers)
+
+    def models(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+        """The differences (d,) alone, one after the other, of answers that tell more."""
+        return (replace(answer, ballot=answer.ballot[: self.weights.size]) for answer in answers)
+
+
 M = TypeVar("M", bound=MomentumSettings)
 
 
@@ -160,8 +197,8 @@ class MomentumStrategy(WeightsStrategy[M], Generic[M]):
         super().__init__(*args, **kwargs)
         self.velocity: npt.NDArray[np.float64] = np.zeros(self.weights.size)
 
-    def update(self, server_round: int, answers: Sequence[Answer]) -> Floats:
-        self.velocity = momentum_step(self.velocity, self.average(answers), self.settings.momentum)
+    def moved(self, difference: npt.NDArray[np.float64]) -> Floats:
+        self.velocity = momentum_step(self.velocity, difference, self.settings.momentum)
         return (self.weights + self.settings.server_step * self.velocity).astype(np.float32)
 
     def state(self) -> Mapping[str, npt.NDArray[Any]]:

@@ -6,7 +6,7 @@ Papers: McMahan et al. 2018, "Learning differentially private recurrent language
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import RunError
+from fedballot.distillation.aggregation import Sum
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.weights_private import DpFedavgSettings, DpFedsgdSettings, client_mechanism
-from fedballot.strategies.base import Answer
+from fedballot.strategies.folds import Fold
 from fedballot.strategies.hooks import Name
 from fedballot.strategies.weights import MomentumStrategy, WeightsStrategy
 
@@ -45,13 +46,18 @@ class DpFedavgStrategy(MomentumStrategy[DpFedavgSettings]):
         drawn = self.mechanism.cohort(secret_noise(settings.noise_seed, server_round, COHORT))
         return [connected[index] for index in drawn if index < len(connected)]
 
-    def average(self, answers: Sequence[Answer]) -> npt.NDArray[np.float64]:
+    def averaging(self) -> Fold[npt.NDArray[np.float64]]:
         """Noisy sum of the clipped differences over the expected cohort (d,): a client that failed counts as zero."""
-        total = np.zeros(self.weights.size, dtype=np.int64)
-        for answer in answers:
-            total += self.mechanism.in_steps(answer.ballot[None])[0]
+        steps = Sum((self.weights.size,))
+        return Fold(
+            lambda answer: steps.add(self.mechanism.in_steps(answer.ballot[None])[0]),
+            lambda: self._noisy(steps),
+            ordered=False,
+        )
+
+    def _noisy(self, steps: Sum) -> npt.NDArray[np.float64]:
         noise = secret_noise(self.settings.noise_seed, len(self.round_records) + 1, NOISE)
-        return self.mechanism.noisy(total, noise) / self.settings.divisor
+        return self.mechanism.noisy(steps.total, noise) / self.settings.divisor
 
     def facts(self, client_id: int | None = None) -> Facts:
         return replace(super().facts(client_id), weights=self.weights.size)

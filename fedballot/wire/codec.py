@@ -173,8 +173,9 @@ class Halves:
     def read(self, arrays: Sequence[Array]) -> Floats:
         array = one_array(arrays)
         _require(array, self.shape, np.float16)
-        _require_finite(array)
-        return array.astype(np.float32)
+        values = array.astype(np.float32)
+        _require_finite(values)  # 15 times as fast as of float16
+        return values
 
 
 @dataclass(frozen=True)

@@ -3,23 +3,31 @@
 import numpy as np
 import pytest
 
-from fedballot.distillation.aggregation import tally, votes_of
+from fedballot.distillation.aggregation import Sum, votes_of
 
 
-def test_tally_is_the_exact_sum():
+def tally(ballots, shape) -> Sum:
+    votes = Sum(shape)
+    for ballot in ballots:
+        votes.add(ballot)
+    return votes
+
+
+def test_the_tally_is_the_exact_sum():
     rng = np.random.default_rng(0)
     ballots = rng.integers(-100, 100, (50, 6, 3)).astype(np.int8)
     expected = ballots.astype(np.int64).sum(axis=0)
-    assert np.array_equal(tally(list(ballots), (6, 3)), expected)
-    assert np.array_equal(tally(list(ballots[::-1]), (6, 3)), expected)
+    for order in (ballots, ballots[::-1]):
+        votes = tally(order, (6, 3))
+        assert np.array_equal(votes.total, expected) and votes.count == 50
 
 
-def test_tally_does_not_overflow_the_ballots_type():
-    assert tally([np.full((1, 1), 127, dtype=np.int8)] * 1000, (1, 1))[0, 0] == 127_000
+def test_the_tally_does_not_overflow_the_ballots_type():
+    assert tally([np.full((1, 1), 127, dtype=np.int8)] * 1000, (1, 1)).total[0, 0] == 127_000
 
 
 def test_nothing_to_add_is_zero_and_another_shape_is_refused():
-    assert not tally([], (2, 2)).any()
+    assert not tally([], (2, 2)).total.any()
     with pytest.raises(ValueError, match="shape"):
         tally([np.zeros((1, 2), dtype=np.int32)], (2, 2))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.common import Context, parameters_to_ndarrays
+from flwr.common import Context
 from scipy import stats
 
 from fedballot.core.files import read_arrays
@@ -18,8 +18,9 @@ from fedballot.runs import legacy_api
 from fedballot.runs.engine import make_client, make_server
 from fedballot.runs.run_config import client_number
 from fedballot.settings.voting import PateSettings
-from fedballot.strategies.base import WatchedProxy
+from fedballot.strategies.base import BallotStrategy
 from fedballot.wire import secagg
+from fedballot.wire.messages import deserialise
 from fedballot.wire.packing import unpack_labels
 from tests.conftest import small_settings
 from tests.link import Link
@@ -45,12 +46,11 @@ def _client(settings: PateSettings, root: Path, context: Context):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run of six clients, its result, and what the server has sent and received."""
-    seen, original = [], WatchedProxy.fit
+    seen, original = [], BallotStrategy.take_in
 
-    def fit(self, ins, timeout, group_id):
-        reply = original(self, ins, timeout, group_id)
-        seen.append((ins, reply))
-        return reply
+    def take_in(self, reply):
+        seen.append((self._exchange.stage, reply))
+        original(self, reply)
 
     changes = {
         "clients": 6,
@@ -64,7 +64,7 @@ def run(tmp_path_factory):
     folder = RunFolder.open(out, "pate-fl", settings, resume=False)
     side = make_server(get_method("pate-fl"), settings, folder, workers=2, progress=Silent())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WatchedProxy, "fit", fit)
+        patch.setattr(BallotStrategy, "take_in", take_in)
         link = Link(legacy_api.client_app(partial(_client, settings, out / "clients")), settings.clients)
         link.run(legacy_api.server_app(lambda context: side))
     return out, settings, side.recorder.result, seen
@@ -92,9 +92,9 @@ def test_no_ballot_can_be_read_in_what_the_server_saw(run) -> None:
     out, _, result, seen = run
     bits, kept = result["aggregation"]["bits"], ballots(out)
     masked = {
-        int(reply.metrics["client_id"]): parameters_to_ndarrays(reply.parameters)[0]
-        for ins, reply in seen
-        if ins.config["stage"] == secagg.MASKED
+        int(reply.metrics["client_id"]): deserialise(reply.tensors)[0]
+        for stage, reply in seen
+        if stage == secagg.MASKED
     }
     assert sorted(masked) == sorted(kept)
     for client_id, ballot in kept.items():
@@ -108,10 +108,9 @@ def test_no_ballot_can_be_read_in_what_the_server_saw(run) -> None:
     for ballot in kept.values():
         forms = [ballot.astype(kind).tobytes()[:200] for kind in (np.int8, np.int16, np.int32, np.int64)]
         for _, reply in seen:
-            everything = b"".join(reply.parameters.tensors)
+            everything = b"".join(reply.tensors)
             assert not any(form in everything for form in forms)
     for _, reply in seen:
-        assert reply.num_examples == 1
         assert set(reply.metrics) == {"client_id", "began", "compute_s", "refused", "detail"}
 
 

@@ -235,10 +235,10 @@ def test_equation_1_by_hand():
     answers = [Answer(i, np.column_stack([logits[i], certain[i]]), 0, 0) for i in (0, 1)]
     g = softmax(logits, axis=2)
     wanted = (certain[..., None] * g).sum(axis=0) / certain.sum(axis=0)[:, None]
-    assert np.allclose(server.soft(answers), wanted)
+    assert np.allclose(server.ensemble().of(answers), wanted)
     on_logits = strategy("fedauxfdp", replace(settings, weighting="logits"))
     mean = (certain[..., None] * logits).sum(axis=0) / certain.sum(axis=0)[:, None]
-    assert np.allclose(on_logits.soft(answers), softmax(mean, axis=1))
+    assert np.allclose(on_logits.ensemble().of(answers), softmax(mean, axis=1))
 
 
 def test_without_noise_the_average_of_heads_is_that(tmp_path):

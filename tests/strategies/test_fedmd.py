@@ -19,7 +19,7 @@ from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.setting import build
-from fedballot.distillation.aggregation import confidence, to_simplex, weighted_average
+from fedballot.distillation.aggregation import WeightedMean, confidence, to_simplex
 from fedballot.methods.registry import get_method
 from fedballot.privacy.accounting import papers
 from fedballot.runs.engine import federated_data, new_strategy, prepare_worker
@@ -131,11 +131,11 @@ def test_weights_by_size_and_by_confidence():
     n = [part.size for part in one.data.parts]
     assert n[0] != n[1]
     rows = [np.eye(10, dtype=np.float32)[[0]], np.eye(10, dtype=np.float32)[[1]]]
-    got = one.average([Answer(0, rows[0], 0, 0), Answer(1, rows[1], 0, 0)])
+    got = one.averaging().of([Answer(0, rows[0], 0, 0), Answer(1, rows[1], 0, 0)])
     assert got[0, :2] == pytest.approx([n[0] / sum(n), n[1] / sum(n)])
     sure = build(FedmdSettings, fitting(FedmdSettings, DIGITS), {"clients": 2, "queries": 1, "weights": "confidence"})
     unsure = np.full((1, 10), 0.1, np.float32)
-    got = strategy_of(sure).average([Answer(0, rows[0], 0, 0), Answer(1, unsure, 0, 0)])
+    got = strategy_of(sure).averaging().of([Answer(0, rows[0], 0, 0), Answer(1, unsure, 0, 0)])
     assert got[0, 0] == pytest.approx((1 + 0.1 * 0.1) / 1.1)
 
 
@@ -262,13 +262,14 @@ def test_ldp_sends_probabilities_back_and_states_its_guarantee(tmp_path):
 
 
 def test_averages_refuse_what_cannot_be_averaged():
-    ballot = np.ones((2, 3))
+    mean, ballot = WeightedMean((2, 3)), np.ones((2, 3))
     with pytest.raises(ValueError, match="shape"):
-        weighted_average([ballot, ballot[:1]], [1, 1], (2, 3))
+        mean.add(ballot[:1])
     with pytest.raises(ValueError, match="at least 0"):
-        weighted_average([ballot], [-1], (2, 3))
+        mean.add(ballot, -1)
+    mean.add(ballot, np.array([0.0, 1.0]))
     with pytest.raises(ValueError, match="no weight"):
-        weighted_average([ballot], [np.array([0.0, 1.0])], (2, 3))
+        mean.value()
 
 
 def test_the_projection_is_the_nearest_point_of_the_simplex():

@@ -57,22 +57,22 @@ def test_a_sum_is_divided_by_a_public_number_and_each_round_has_noise_of_its_own
     difference = np.zeros(size, np.float32)
     difference[0] = 0.25
     answers = [Answer(client_id, difference, 0.0, 0.0) for client_id in range(3)]
-    nobody = one.average([])
-    moved = (one.average(answers) - nobody) * CLIENTS * 0.2
+    nobody = one.averaging().of([])
+    moved = (one.averaging().of(answers) - nobody) * CLIENTS * 0.2
     assert moved[0] == pytest.approx(0.75, abs=1e-3) and np.abs(moved[1:]).max() < 1e-3
     one.round_records.append({})
-    assert not np.array_equal(one.average([]), nobody)
+    assert not np.array_equal(one.averaging().of([]), nobody)
 
 
 def test_no_client_moves_a_sum_by_more_than_its_clip():
     one = strategy(participation=0.2)
     far = np.zeros(one.weights.size, np.float32)
     far[3] = 1e4
-    moved = (one.average([Answer(0, far, 0.0, 0.0)]) - one.average([])) * CLIENTS * 0.2
+    moved = (one.averaging().of([Answer(0, far, 0.0, 0.0)]) - one.averaging().of([])) * CLIENTS * 0.2
     assert np.linalg.norm(moved) == pytest.approx(0.5, abs=2e-3)
 
 
 def test_the_sum_has_all_of_its_noise():
     one = strategy(participation=0.2, noise_seed=None)
-    drawn = one.average([]) * CLIENTS * 0.2
+    drawn = one.averaging().of([]) * CLIENTS * 0.2
     assert 1e-6 < stats.chi2.cdf(float((drawn**2).sum()), drawn.size) < 1 - 1e-6  # multiplier 2 of clip 0.5

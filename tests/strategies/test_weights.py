@@ -11,7 +11,7 @@ from flwr.server.strategy.aggregate import aggregate
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.setting import build
-from fedballot.distillation.aggregation import average_vectors, momentum_step
+from fedballot.distillation.aggregation import VectorMean, momentum_step
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.objectives import Proximal
 from fedballot.runs.engine import federated_data
@@ -39,18 +39,25 @@ def settings(**over) -> FedavgSettings:
     return build(FedavgSettings, fitting(FedavgSettings, DIGITS), over)
 
 
+def mean(vectors, weights) -> np.ndarray:
+    one = VectorMean()
+    for vector, weight in zip(vectors, weights, strict=True):
+        one.add(vector, weight)
+    return one.value()
+
+
 def test_the_average_is_flowers_own_and_one_by_hand():
     generator = np.random.default_rng(0)
     vectors, sizes = generator.normal(size=(5, 7)).astype(np.float32), [3, 1, 4, 1, 5]
     flowers = aggregate([([v], n) for v, n in zip(vectors, sizes, strict=True)])[0]
-    np.testing.assert_allclose(average_vectors(vectors, sizes), flowers, rtol=1e-6)
-    np.testing.assert_allclose(average_vectors([np.zeros(2), np.ones(2)], [1.0, 3.0]), [0.75, 0.75])
+    np.testing.assert_allclose(mean(vectors, sizes), flowers, rtol=1e-6)
+    np.testing.assert_allclose(mean([np.zeros(2), np.ones(2)], [1.0, 3.0]), [0.75, 0.75])
 
 
 @pytest.mark.parametrize("weights", [[], [0.0], [-1.0], [np.nan]])
 def test_an_average_of_nothing_is_refused(weights):
     with pytest.raises(ValueError):
-        average_vectors([np.zeros(2)] * len(weights), weights)
+        mean([np.zeros(2)] * len(weights), weights)
 
 
 def test_a_vector_becomes_the_same_arrays_again():
@@ -101,7 +108,7 @@ def test_size_weights_count_records():
     strategy = strategy_of(settings(weights="size", partition="dirichlet"), "fedavg")
     sizes = [strategy.data.parts[client_id].size for client_id in (0, 1)]
     ones = np.ones(strategy.weights.size, np.float32)
-    mean = strategy.average([Answer(0, ones, 0, 0), Answer(1, 3 * ones, 0, 0)])
+    mean = strategy.averaging().of([Answer(0, ones, 0, 0), Answer(1, 3 * ones, 0, 0)])
     np.testing.assert_allclose(mean, (sizes[0] + 3 * sizes[1]) / sum(sizes))
 
 

@@ -67,16 +67,16 @@ def test_one_client_moves_the_sum_by_at_most_the_clip(own, other, place):
     full = [answer(n, np.pad(v, (0, size - 8))) for n, v in enumerate((other, own[::-1], own))]
     absent = [one for one in full if one.client_id != place]
     scale = STRATEGY.settings.divisor
-    moved = np.linalg.norm((STRATEGY.average(full) - STRATEGY.average(absent)) * scale)
+    moved = np.linalg.norm((STRATEGY.averaging().of(full) - STRATEGY.averaging().of(absent)) * scale)
     grid = STRATEGY.mechanism.grid
     assert moved <= 0.5 * (1 + 1e-6) + grid * np.sqrt(size)
 
 
 def test_the_noise_has_the_size_that_is_accounted():
     strategy = strategy_of(clients(clip=0.5, noise_multiplier=2.0, noise_seed=None), "dp-fedavg")
-    drawn = strategy.average([]) * strategy.settings.divisor
+    drawn = strategy.averaging().of([]) * strategy.settings.divisor
     assert drawn.std() == pytest.approx(1.0, abs=5 / np.sqrt(2 * drawn.size))
-    assert not np.array_equal(drawn, strategy.average([]) * strategy.settings.divisor)
+    assert not np.array_equal(drawn, strategy.averaging().of([]) * strategy.settings.divisor)
 
 
 @pytest.mark.parametrize("entry", GOLDEN, ids=lambda entry: entry["id"])

@@ -39,7 +39,7 @@ def client_sums(desk: Desk, part: str, claim: float) -> list[Finding]:
 
     def noisy_sum(answers: list[Answer]) -> Floats:
         strategy.round_records.append({})  # another round: other noise
-        return np.asarray(strategy.average(answers) * settings.divisor)
+        return np.asarray(strategy.averaging().of(answers) * settings.divisor)
 
     inside, outside, residuals = [], [], []
     for _ in desk.rounds("the server's sum", min(desk.runs, SUMS)):

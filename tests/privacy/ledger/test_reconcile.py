@@ -112,3 +112,12 @@ def test_what_a_run_is_charged_reaches_what_is_stated(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"status": "none"}, {"status": "paper's claim"}, {"epsilon": float("inf")}])
 def test_a_result_that_promises_nothing_needs_no_ledger(change: dict[str, object], tmp_path: Path) -> None:
     reconcile({}, lambda _: None, {NAME: 3}, [replace(PROMISE, **change)])  # type: ignore[arg-type]
+
+
+def test_a_client_that_is_charged_otherwise_than_those_before_is_looked_at(tmp_path: Path) -> None:
+    cheaper: dict[str, Cost] = {"votes": GaussianCost(0.05)}
+    held = [COSTS, COSTS, cheaper]
+    ledgers = {number: ledger(tmp_path, number, costs) for number, costs in enumerate(held)}
+    reconcile({number: ledgers[number] for number in (0, 1)}, held.__getitem__, {NAME: 2}, [PROMISE])
+    with pytest.raises(RunError, match=r"2/ledger\.jsonl: a run is charged epsilon 0"):
+        reconcile(ledgers, held.__getitem__, {NAME: 3}, [PROMISE])
