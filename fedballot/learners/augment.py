@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -36,22 +37,16 @@ class Augmenter:
     def __init__(self, augmentation: Augmentation, h: int, w: int, device: torch.device) -> None:
         self.augmentation = augmentation
         self.h, self.w = h, w
-        identity = torch.eye(2, 3, device=device)[None]
-        affine = F.affine_grid(identity, [1, 1, h, w], align_corners=False).reshape(h * w, 2).T
-        self._basis = torch.cat([affine, torch.ones(1, h * w, device=device)])
-        if augmentation.elastic:
-            knots = torch.eye(_KNOTS**2, device=device).reshape(-1, 1, _KNOTS, _KNOTS)
-            smooth = F.interpolate(knots, size=(h, w), mode="bicubic", align_corners=True)
-            self._basis = torch.cat([self._basis, smooth.reshape(_KNOTS**2, h * w)])
+        self._basis = _basis(h, w, device, elastic=augmentation.elastic > 0)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Transform float images (n, channels, h, w); what comes in from outside is black."""
         n = len(x)
-        coefficients = torch.zeros(n, 2, len(self._basis), device=x.device)
-        coefficients[:, :, :3] = self._affine(n, x.device)
+        coefficients = self._affine(n, x.device)
         if self.augmentation.elastic:
             # the sampling grid spans [-1, 1], so a share of the width counts twice
-            coefficients[:, :, 3:] = torch.randn(n, 2, _KNOTS**2, device=x.device) * (2 * self.augmentation.elastic)
+            moves = torch.randn(n, 2, _KNOTS**2, device=x.device) * (2 * self.augmentation.elastic)
+            coefficients = torch.cat([coefficients, moves], dim=2)
         grid = (coefficients @ self._basis).reshape(n, 2, self.h, self.w).permute(0, 2, 3, 1)
         return F.grid_sample(x, grid, align_corners=False)
 
@@ -68,3 +63,16 @@ class Augmenter:
             size_x * sin, size_y * (shear * sin + cos), 2 * a.shift * shift_y,
         ]  # fmt: skip
         return torch.stack(rows, dim=1).reshape(n, 2, 3)
+
+
+@lru_cache(maxsize=8)  # every client's learner asks for the same one
+def _basis(h: int, w: int, device: torch.device, *, elastic: bool) -> Tensor:
+    """What a sampling grid is a combination of: x, y and 1 of each pixel; then each knot's share of it."""
+    identity = torch.eye(2, 3, device=device)[None]
+    affine = F.affine_grid(identity, [1, 1, h, w], align_corners=False).reshape(h * w, 2).T
+    parts = [affine, torch.ones(1, h * w, device=device)]
+    if elastic:
+        knots = torch.eye(_KNOTS**2, device=device).reshape(-1, 1, _KNOTS, _KNOTS)
+        smooth = F.interpolate(knots, size=(h, w), mode="bicubic", align_corners=True)
+        parts.append(smooth.reshape(_KNOTS**2, h * w))
+    return torch.cat(parts)

@@ -17,7 +17,7 @@ from fedballot.learners.base import Combine, Loss, Progress
 from fedballot.learners.checks import FloatArray, Inputs, IntArray
 from fedballot.learners.objectives import Objective, Records, name_of
 from fedballot.learners.options import LearnerOptions
-from fedballot.learners.tensors import Tensors, floats
+from fedballot.learners.tensors import Tensors, floats, take
 from fedballot.learners.terms import Model
 
 _PREDICT_BATCH = {"cpu": 256, "cuda": 4096}  # on CPU twice as fast as 1024: activations stay in the cache
@@ -266,7 +266,7 @@ class TorchLearner:
             terms = objective.terms(model) if objective else ()
             self._net = training.train(
                 net,
-                lambda rows: self._tensors.augmented(data[rows]),
+                lambda rows: self._tensors.augmented(take(data, rows)),
                 plan,
                 epochs=self.options.epochs if epochs is None else epochs,
                 batch_size=self.options.batch_size if batch_size is None else batch_size,

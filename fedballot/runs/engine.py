@@ -28,6 +28,7 @@ from fedballot.settings.parts import CommonSettings, server_models
 from fedballot.strategies.base import BallotStrategy
 
 
+@lru_cache(maxsize=8)  # every client asks; to check each setting anew takes .8 ms
 def federation_spec(settings: CommonSettings) -> FederationSpec:
     """The part of the settings that says what data there are and who holds them."""
     return FederationSpec(**{name: getattr(settings, name) for name in names_of(FederationSpec)})
