@@ -92,7 +92,9 @@ def protocol(clients: int, queries: int, missing: int) -> dict[str, Any]:
                 )
             client_s[stage] = (time.process_time() - clock) / len(present)
             clock = time.process_time()
-            exchange.take({client_id: exchange.read(client_id, arrays) for client_id, arrays in answers.items()})
+            for client_id, arrays in answers.items():
+                exchange.receive(client_id, exchange.read(client_id, arrays))
+            exchange.advance()
             server_s[stage] += time.process_time() - clock
             up += sum(array.nbytes for arrays in answers.values() for array in arrays)
             down += sum(array.nbytes for arrays in asked.values() for array in arrays)

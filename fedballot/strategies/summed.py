@@ -109,10 +109,15 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             request.config.update(stage=self._exchange.stage, session=self._exchange.session)
         # whose ballot is in the sum has answered, whether or not it helps to open it
         self._rejected = Tally() if self._exchange.stage in (secagg.CONFIRM, secagg.UNMASK) else self.counts
-        self._good: list[Answer] = []
-        fold: Fold[None] = Fold(self._good.append, lambda: None, ordered=False)
+        fold: Fold[None] = Fold(self._hand_on, lambda: None, ordered=False)
         self._open(fold, [request.to for request in requests], self._rejected)
         return requests
+
+    def _hand_on(self, answer: Answer) -> None:
+        assert self._exchange is not None
+        if self._exchange.stage == secagg.KEYS:
+            self._cids[answer.client_id] = answer.cid
+        self._exchange.receive(answer.client_id, list(answer.ballot))
 
     def _further(self, server_round: int, exchange: Exchange, connected: list[str]) -> list[Request]:
         config, there = self._config(server_round), set(connected)
@@ -144,19 +149,16 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             super().conclude(server_round)
             return
         exchange, intake, counts = self._exchange, self._under_way(), self._rejected
-        good = sorted(self._good, key=lambda answer: answer.client_id)
         expected = len(exchange.clients) if exchange.stage != secagg.KEYS else intake.asked
         for _ in range(expected - intake.asked):
             counts.reject("no answer", "the client is no longer connected")
-        if exchange.stage == secagg.KEYS:
-            self._cids = {answer.client_id: answer.cid for answer in good}
-        stage = exchange.stage
+        stage, good = exchange.stage, len(intake.clients)
         try:
-            exchange.take({answer.client_id: list(answer.ballot) for answer in good})
+            exchange.advance()
         except SecaggError as error:
             self._exchange = None
             raise RunError(
-                f"round {server_round}, secure aggregation, exchange of {stage}: {error}. {len(good)} of {self._asked} "
+                f"round {server_round}, secure aggregation, exchange of {stage}: {error}. {good} of {self._asked} "
                 f"clients are left. Rejected: {counts.why() or 'none'}. Nothing was opened"
             ) from error
         if good:

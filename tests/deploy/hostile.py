@@ -38,6 +38,7 @@ from fedballot.wire import secagg
 from fedballot.wire.packing import WireError
 from fedballot.wire.secagg import STAGES
 from tests.deploy.harness import edit
+from tests.wire.secagg.world import take
 
 FEATURES, CLASSES, PUBLIC, RECORDS = 4, 3, 60, 24
 POOL, QUERIES = 40, 8
@@ -383,7 +384,7 @@ class Masked:
                 if not refused:
                     answers[client_id] = out
             try:
-                exchange.take({client_id: exchange.read(client_id, out) for client_id, out in answers.items()})
+                take(exchange, answers)
             except (secagg.SecaggError, WireError):
                 break
         if exchange.total is not None:

@@ -68,7 +68,6 @@ def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Pat
     settings = settings_for(sites[0], secure_aggregation=True, epsilon=40, vote_fraction=1, min_clients=2)
     exchange, queries = secagg.Exchange(settings.plan, ballot_form(settings, 10), "r/1"), np.arange(100, dtype=np.int32)
     for stage, so_far in zip(secagg.STAGES, ([0, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 0], [1, 1, 0]), strict=True):
-        answers = {}
         for number, site in enumerate(sites):
             if number == 2 and stage not in (secagg.KEYS, secagg.SHARES):
                 continue
@@ -77,8 +76,8 @@ def test_three_sites_add_up_and_each_charges_its_own_ledger_once(sites: list[Pat
             out, metrics = ask(site, settings, arrays, stage=stage, session=exchange.session)
             assert metrics["refused"] == "", metrics["detail"]
             assert len(reads) == (0 if stage == secagg.KEYS else 1), "the first message makes the ledger"
-            answers[number] = exchange.read(number, out)
-        exchange.take(answers)
+            exchange.receive(number, exchange.read(number, out))
+        exchange.advance()
         assert [charges(site) for site in sites] == so_far
     released = [Ledger(site.parent / "ledger").stored("r/1") for site in sites[:2]]
     assert np.array_equal(exchange.total, sum(one["votes"].astype(int) for one in released if one))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fedballot.core.files import read_arrays, write_arrays
 from fedballot.wire.packing import pack_labels
-from fedballot.wire.secagg import crypto
+from fedballot.wire.secagg import crypto, sharing
 from fedballot.wire.secagg.messages import (
     CONFIRM,
     KEYS,
@@ -180,9 +180,9 @@ class Holder:
         peers = near(seats(view, roster), self.client_id, self.plan.neighbours)
         peer_keys = keys[np.searchsorted(roster, peers)]
         seed, holders = os.urandom(SECRET), sorted([self.client_id, *peers])
-        seed_shares = crypto.split(seed, self.plan.threshold, len(holders))
-        key_shares = crypto.split(self._state["masking"].tobytes(), self.plan.threshold, len(holders))
-        shares = {holder: seed_shares[number] + key_shares[number] for number, holder in enumerate(holders)}
+        pair = np.stack([as_bytes(seed), self._state["masking"]])
+        of_both = sharing.split(pair, self.plan.threshold, len(holders))
+        shares = {holder: of_both[:, number].tobytes() for number, holder in enumerate(holders)}
         sealing = crypto.private_key(self._state["sealing"].tobytes(), self.session)
         sealed = []
         for peer, key in zip(peers, peer_keys, strict=True):
@@ -257,11 +257,11 @@ class Holder:
 
     def _require_quorum(self, signatures: dict[int, bytes]) -> None:
         """Refuse unless a quorum has signed the list that this client was shown."""
-        roster, keys = self._state["roster"].tolist(), self._state["signers"]
+        keys = dict(zip(self._state["roster"].tolist(), self._state["signers"], strict=True))
         statement, count = str(self._state["statement"]), 0
         for signer, signature in signatures.items():
-            if signer in roster:
-                count += crypto.has_signed(keys[roster.index(signer)].tobytes(), signature, statement)
+            if signer in keys:
+                count += crypto.has_signed(keys[signer].tobytes(), signature, statement)
             if count == self.plan.quorum:
                 return
         raise SecaggError(

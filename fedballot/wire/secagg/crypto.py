@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-from Crypto.Protocol.SecretSharing import Shamir
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -91,20 +89,7 @@ def pair_mask(secret: bytes, sharing: str, own: int, other: int, size: int, bits
     return values if own == low else -values
 
 
-# shares of a secret
-
-
-def split(secret: bytes, threshold: int, holders: int) -> list[bytes]:
-    """Shares of a 16-byte secret for holders 1, 2, ...; ``threshold`` of them restore it."""
-    if threshold == 1:
-        return [secret] * holders
-    return [bytes(share) for _, share in Shamir.split(threshold, holders, secret, ssss=False)]
-
-
-def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
-    """The secret from at least ``threshold`` shares by holder's number from 1."""
-    first = sorted(shares.items())[:threshold]
-    return first[0][1] if threshold == 1 else bytes(Shamir.combine(first, ssss=False))
+# shares on their way
 
 
 def seal(secret: bytes, content: bytes, view: str, sender: int, receiver: int) -> bytes:

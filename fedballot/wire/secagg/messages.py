@@ -18,7 +18,7 @@ Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.integer]
 
 KEYS, SHARES, MASKED, CONFIRM, UNMASK = STAGES = ("keys", "shares", "masked", "confirm", "unmask")
-SECRET = 16  # bytes of a shared secret: one block of pycryptodome's Shamir
+SECRET = 16  # bytes of a shared secret: one element of the field of `sharing`
 NONCE, SEALED = 12, 12 + 2 * SECRET + 16  # bytes: nonce, two shares, tag
 SIGNATURE = 64  # bytes
 

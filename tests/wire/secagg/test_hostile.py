@@ -24,7 +24,7 @@ from fedballot.wire.secagg import (
 )
 from fedballot.wire.secagg.messages import SEALED, as_bytes, chained, numbers, view_of
 from fedballot.wire.secagg.plan import betrays, near, seats
-from tests.wire.secagg.world import FORM, World, looks_random
+from tests.wire.secagg.world import FORM, World, looks_random, take
 
 CIRCLE = Plan(17, 15, 1, 6, 5)
 
@@ -106,13 +106,14 @@ def test_integers_for_one_request_enter_no_sum_of_another(tmp_path: Path) -> Non
     second = Exchange(world.plan, FORM, "run/2")
     names = {client_id: "run/1" if client_id == 0 else "run/2" for client_id in range(5)}
     for stage in (KEYS, SHARES):
-        second.take(
+        take(
+            second,
             {
                 client_id: world.holder(client_id, second.session, names[client_id]).answer(
                     stage, [] if stage == KEYS else second.ask(client_id), FORM, lambda _: world.ballots[0]
                 )
                 for client_id in range(5)
-            }
+            },
         )
     for client_id in range(5):
         with pytest.raises(SecaggError, match="made for another roster"):
@@ -134,7 +135,7 @@ def test_masks_of_clients_that_were_shown_other_sharers_do_not_cancel(tmp_path: 
             sealed = np.delete(sealed, exchange._near(client_id, exchange._sharers).index(hidden), axis=0)
             sharers = np.delete(sharers, hidden)
         answers[client_id] = world.answer(client_id, MASKED, [sharers, sealed])
-    exchange.take({client_id: exchange.read(client_id, arrays) for client_id, arrays in answers.items()})
+    take(exchange, answers)
     for client_id in (one, other):
         with pytest.raises(SecaggError, match="not there before"):
             world.answer(client_id, CONFIRM, exchange.ask(client_id))

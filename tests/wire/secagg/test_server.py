@@ -24,7 +24,7 @@ from fedballot.wire.secagg import (
     crypto,
     make_plan,
 )
-from tests.wire.secagg.world import World, looks_random
+from tests.wire.secagg.world import World, looks_random, take
 
 
 @pytest.mark.parametrize("draw", range(20))
@@ -86,10 +86,10 @@ def test_with_all_that_it_receives_the_server_cannot_read_a_ballot(tmp_path: Pat
     exchange, bits, size = world.exchange, world.exchange.bits, world.form.size
     for client_id in exchange.inside:
         sent = unpack_labels(world.seen[MASKED][client_id][0], size, 2**bits)
-        seed = exchange._restore(client_id, world.seen[UNMASK])
+        seed = exchange._restored(world.seen[UNMASK])[exchange._sharers.index(client_id)]
         bare = (sent - crypto.own_mask(seed, exchange.session, client_id, size, bits)) % 2**bits
         # and the masks that it shares with client 2, whose key was opened
-        key = crypto.private_key(exchange._restore(2, world.seen[UNMASK]), exchange.session)
+        key = crypto.private_key(exchange._restored(world.seen[UNMASK])[exchange._sharers.index(2)], exchange.session)
         pair = crypto.shared_secret(key, exchange._keys[client_id][1].tobytes())
         bare = (bare - crypto.pair_mask(pair, exchange._sharing, client_id, 2, size, bits).astype(np.int64)) % 2**bits
         plain = world.ballots[client_id].ravel() % 2**bits
@@ -106,7 +106,7 @@ def test_a_ballot_that_comes_too_late_stays_shut(tmp_path: Path) -> None:
     world.step((2,)), world.step((2,)), world.step((2,))
     exchange, bits, size = world.exchange, world.exchange.bits, world.form.size
     bare = unpack_labels(late[0], size, 2**bits)
-    key = crypto.private_key(exchange._restore(2, world.seen[UNMASK]), exchange.session)
+    key = crypto.private_key(exchange._restored(world.seen[UNMASK])[exchange._sharers.index(2)], exchange.session)
     for peer in exchange._neighbours[2]:
         pair = crypto.shared_secret(key, exchange._keys[peer][1].tobytes())
         bare = bare - crypto.pair_mask(pair, exchange._sharing, 2, peer, size, bits).astype(np.int64)
@@ -127,7 +127,7 @@ def test_a_share_that_does_not_fit_is_an_error_not_a_wrong_sum(tmp_path: Path) -
         }
         answers[0] = [answers[0][0] ^ np.uint8(1)]
         with pytest.raises(SecaggError, match=f"{words} do not fit together"):
-            world.exchange.take(answers)
+            take(world.exchange, answers)
 
 
 def test_answers_of_the_wrong_form_are_refused_by_the_server(tmp_path: Path) -> None:

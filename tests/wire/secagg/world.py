@@ -62,7 +62,7 @@ class World:
         self.seen[stage] = {
             client_id: self.answer(client_id, stage, asked) for client_id, asked in self.asked[stage].items()
         }
-        exchange.take({client_id: exchange.read(client_id, arrays) for client_id, arrays in self.seen[stage].items()})
+        take(exchange, self.seen[stage])
 
     def run(self, gone: dict[str, tuple[int, ...]]) -> np.ndarray:
         lost: tuple[int, ...] = ()
@@ -71,6 +71,13 @@ class World:
             self.step(lost)
         assert self.exchange.total is not None
         return self.exchange.total
+
+
+def take(exchange: Exchange, answers: dict[int, list[np.ndarray]]) -> None:
+    """Take all answers of a stage, as a server does that reads each as it comes."""
+    for client_id, arrays in answers.items():
+        exchange.receive(client_id, exchange.read(client_id, arrays))
+    exchange.advance()
 
 
 def looks_random(values: np.ndarray, bits: int) -> bool:
