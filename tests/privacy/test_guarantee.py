@@ -186,6 +186,250 @@ def test_all_records_of_a_person_are_many() -> None:
     assert "whether all records of one person are the true ones or any others changes" in said
 
 
+FIGURES = re.compile(r"a factor of ([^ ]+) \(epsilon = ([^)]+)\)(?:, plus ([^ ]+) \(delta\))?")
+
+
+def said_bound(guarantee: Guarantee) -> tuple[float, float]:
+    """Factor and slack that a sentence names, as somebody who quotes it would read them."""
+    found = FIGURES.search(guarantee.sentence())
+    assert found is not None
+    return float(found[1].replace(",", "")), float(found[3] or 0.0)
+
+
+@given(
+    mu=st.floats(0.05, 3.0),
+    epsilon=st.floats(0.01, 8.0),
+    cut=st.floats(-6.0, 9.0),
+)
+@example(mu=1.0, epsilon=4.0, cut=4.5)
+@example(mu=0.3, epsilon=0.25, cut=0.99)
+def test_what_the_sentence_says_holds_of_the_exact_gaussian(mu: float, epsilon: float, cut: float) -> None:
+    """P(E) <= factor * P'(E) + delta for every half-line E, both ways round, with the figures as they are printed."""
+    delta = gaussian.delta(mu, epsilon)
+    factor, slack = said_bound(replace(AGENT, epsilon=epsilon, delta=delta))
+    for here, there in ((norm.sf(cut - mu), norm.sf(cut)), (norm.cdf(cut), norm.cdf(cut - mu))):
+        assert here <= factor * there + slack + 1e-12
+        assert there <= factor * here + slack + 1e-12
+
+
+@pytest.mark.parametrize(("mu", "epsilon", "times"), [(0.8577, 4.0, 3.5), (0.0735, 0.25, 20.0)])
+def test_a_ratio_beyond_the_factor_is_likelier_than_delta(mu: float, epsilon: float, times: float) -> None:
+    """Why no sentence may say that the ratio of two probabilities stays below the factor but for a chance of delta."""
+    beyond = norm.cdf(mu / 2 - epsilon / mu)
+    assert beyond > times * gaussian.delta(mu, epsilon) > 0
+
+
+@given(value=st.floats(1e-4, 60.0), delta=st.floats(1e-9, 0.5))
+def test_figures_in_a_sentence_are_rounded_up(value: float, delta: float) -> None:
+    factor, slack = said_bound(replace(AGENT, epsilon=value, delta=delta))
+    assert factor >= math.exp(value) * (1 - 1e-8) and slack >= delta * (1 - 1e-8)
+    assert factor <= math.exp(value) * 1.011 and slack <= delta * 1.011
+
+
+def test_pure_privacy_has_no_slack() -> None:
+    said = replace(AGENT, epsilon=1.0, delta=0.0).sentence()
+    assert "at most a factor of 2.72 (epsilon = 1);" in said and "delta" not in said
+
+
+def sampled(k: int, n: int) -> Guarantee:
+    sample = NfdpSample(n, k)
+    record = {"unit": "record", "adjacency": "add-remove", "view": "server's view", "trust": SELF, "n": n}
+    return replace(AGENT, **record, epsilon=0.0, delta=sample.delta, sampled=True)  # type: ignore[arg-type]
+
+
+def test_a_sample_is_described_in_words_of_its_own() -> None:
+    said = sampled(18, 300).sentence()
+    assert "with probability at least 0.9416 a given record was never used" in said[0].lower() + said[1:]
+    assert "0.0584 (delta) it was drawn, and then nothing protects it" in said and "factor" not in said
+    seeded = replace(sampled(18, 300), status="seeded")
+    assert seeded.sentence().startswith("NOT PRIVATE, the sample was drawn from a known seed")
+    assert any("which records were drawn" in warning for warning in seeded.warnings())
+    claim = replace(sampled(18, 300), epsilon=0.0599, status="paper's claim").sentence()
+    assert "a factor of 1.07" in claim and "never used" not in claim
+    with pytest.raises(SettingsError, match="records"):
+        replace(AGENT, sampled=True)
+
+
+def test_samples_add_up_to_a_sample_and_with_noise_to_none() -> None:
+    one = sampled(18, 300)
+    both, mixed = one + one, one + replace(one, sampled=False, epsilon=1.0)
+    assert both.sampled and "never used" in both.sentence()
+    assert not mixed.sampled and "a factor of 2.72" in mixed.sentence()
+
+
+def test_what_protects_nobody_speaks_of_no_protection() -> None:
+    for change in ({"status": "none"}, {"epsilon": math.inf}):
+        bare = replace(AGENT, unit="record", n=None, **change)  # type: ignore[arg-type]
+        assert bare.warnings() == ["There is no privacy guarantee."]
+        assert not re.search("protect", " ".join([bare.sentence(), *bare.warnings()]))
+        assert not holds(bare.to_dict()) and whom(bare.to_dict()) == "nobody"
+    assert whom(replace(AGENT, status="seeded").to_dict()) == "nobody"
+    assert whom(AGENT.to_dict()) == "one agent (zero-out)"
+
+
+def test_a_number_that_is_not_known_is_said_not_to_be() -> None:
+    (unknown,) = replace(AGENT, n=None).warnings()
+    assert "not known" in unknown and "0.001 says little about 1,000 agents or more" in unknown
+    assert replace(AGENT, n=None, delta=0.0).warnings() == replace(AGENT, n=None, delta=1e-11).warnings() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"epsilon": 1.0}, "good"),
+        ({"epsilon": 1.01}, "warn"),
+        ({"epsilon": 10.0}, "warn"),
+        ({"epsilon": 10.01}, "bad"),
+        ({"epsilon": 100.0}, "bad"),
+        ({"epsilon": 0.5, "n": None}, "warn"),
+        ({"epsilon": 0.5, "n": None, "delta": 0.0}, "good"),
+        ({"epsilon": 0.5, "delta": 0.01}, "warn"),
+        ({"epsilon": 0.0, "delta": 0.2}, "bad"),
+        ({"epsilon": 0.5, "status": "paper's claim"}, "warn"),
+        ({"epsilon": 0.5, "status": "seeded"}, "bad"),
+        ({"epsilon": 0.5, "status": "none"}, "bad"),
+        ({"epsilon": math.inf}, "bad"),
+    ],
+)
+def test_the_colour_follows_epsilon_and_delta_as_well_as_the_status(change: dict[str, object], expected: str) -> None:
+    assert tone(replace(AGENT, **change).to_dict()) == expected  # type: ignore[arg-type]
+
+
+def test_a_larger_epsilon_of_records_is_explained_by_its_adjacency() -> None:
+    record = replace(AGENT, unit="record", adjacency="replace-one", epsilon=6.22)
+    note = adjacency_note([AGENT.to_dict(), record.to_dict()])
+    assert "to replace is to blank one and put in another" in note
+    for other in (
+        replace(record, epsilon=3.0),
+        replace(record, view="server's view"),
+        replace(record, epsilon=math.inf),
+        replace(record, adjacency="zero-out"),
+    ):
+        assert adjacency_note([AGENT.to_dict(), other.to_dict()]) == ""
+
+
+FIGURES = re.compile(r"a factor of ([^ ]+) \(epsilon = ([^)]+)\)(?:, plus ([^ ]+) \(delta\))?")
+
+
+def said_bound(guarantee: Guarantee) -> tuple[float, float]:
+    """Factor and slack that a sentence names, as somebody who quotes it would read them."""
+    found = FIGURES.search(guarantee.sentence())
+    assert found is not None
+    return float(found[1].replace(",", "")), float(found[3] or 0.0)
+
+
+@given(
+    mu=st.floats(0.05, 3.0),
+    epsilon=st.floats(0.01, 8.0),
+    cut=st.floats(-6.0, 9.0),
+)
+@example(mu=1.0, epsilon=4.0, cut=4.5)
+@example(mu=0.3, epsilon=0.25, cut=0.99)
+def test_what_the_sentence_says_holds_of_the_exact_gaussian(mu: float, epsilon: float, cut: float) -> None:
+    """P(E) <= factor * P'(E) + delta for every half-line E, both ways round, with the figures as they are printed."""
+    delta = gaussian.delta(mu, epsilon)
+    factor, slack = said_bound(replace(AGENT, epsilon=epsilon, delta=delta))
+    for here, there in ((norm.sf(cut - mu), norm.sf(cut)), (norm.cdf(cut), norm.cdf(cut - mu))):
+        assert here <= factor * there + slack + 1e-12
+        assert there <= factor * here + slack + 1e-12
+
+
+@pytest.mark.parametrize(("mu", "epsilon", "times"), [(0.8577, 4.0, 3.5), (0.0735, 0.25, 20.0)])
+def test_a_ratio_beyond_the_factor_is_likelier_than_delta(mu: float, epsilon: float, times: float) -> None:
+    """Why no sentence may say that the ratio of two probabilities stays below the factor but for a chance of delta."""
+    beyond = norm.cdf(mu / 2 - epsilon / mu)
+    assert beyond > times * gaussian.delta(mu, epsilon) > 0
+
+
+@given(value=st.floats(1e-4, 60.0), delta=st.floats(1e-9, 0.5))
+def test_figures_in_a_sentence_are_rounded_up(value: float, delta: float) -> None:
+    factor, slack = said_bound(replace(AGENT, epsilon=value, delta=delta))
+    assert factor >= math.exp(value) * (1 - 1e-8) and slack >= delta * (1 - 1e-8)
+    assert factor <= math.exp(value) * 1.011 and slack <= delta * 1.011
+
+
+def test_pure_privacy_has_no_slack() -> None:
+    said = replace(AGENT, epsilon=1.0, delta=0.0).sentence()
+    assert "at most a factor of 2.72 (epsilon = 1);" in said and "delta" not in said
+
+
+def sampled(k: int, n: int) -> Guarantee:
+    sample = NfdpSample(n, k)
+    record = {"unit": "record", "adjacency": "add-remove", "view": "server's view", "trust": SELF, "n": n}
+    return replace(AGENT, **record, epsilon=0.0, delta=sample.delta, sampled=True)  # type: ignore[arg-type]
+
+
+def test_a_sample_is_described_in_words_of_its_own() -> None:
+    said = sampled(18, 300).sentence()
+    assert "with probability at least 0.9416 a given record was never used" in said[0].lower() + said[1:]
+    assert "0.0584 (delta) it was drawn, and then nothing protects it" in said and "factor" not in said
+    seeded = replace(sampled(18, 300), status="seeded")
+    assert seeded.sentence().startswith("NOT PRIVATE, the sample was drawn from a known seed")
+    assert any("which records were drawn" in warning for warning in seeded.warnings())
+    claim = replace(sampled(18, 300), epsilon=0.0599, status="paper's claim").sentence()
+    assert "a factor of 1.07" in claim and "never used" not in claim
+    with pytest.raises(SettingsError, match="records"):
+        replace(AGENT, sampled=True)
+
+
+def test_samples_add_up_to_a_sample_and_with_noise_to_none() -> None:
+    one = sampled(18, 300)
+    both, mixed = one + one, one + replace(one, sampled=False, epsilon=1.0)
+    assert both.sampled and "never used" in both.sentence()
+    assert not mixed.sampled and "a factor of 2.72" in mixed.sentence()
+
+
+def test_what_protects_nobody_speaks_of_no_protection() -> None:
+    for change in ({"status": "none"}, {"epsilon": math.inf}):
+        bare = replace(AGENT, unit="record", n=None, **change)  # type: ignore[arg-type]
+        assert bare.warnings() == ["There is no privacy guarantee."]
+        assert not re.search("protect", " ".join([bare.sentence(), *bare.warnings()]))
+        assert not holds(bare.to_dict()) and whom(bare.to_dict()) == "nobody"
+    assert whom(replace(AGENT, status="seeded").to_dict()) == "nobody"
+    assert whom(AGENT.to_dict()) == "one agent (zero-out)"
+
+
+def test_a_number_that_is_not_known_is_said_not_to_be() -> None:
+    (unknown,) = replace(AGENT, n=None).warnings()
+    assert "not known" in unknown and "0.001 says little about 1,000 agents or more" in unknown
+    assert replace(AGENT, n=None, delta=0.0).warnings() == replace(AGENT, n=None, delta=1e-11).warnings() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"epsilon": 1.0}, "good"),
+        ({"epsilon": 1.01}, "warn"),
+        ({"epsilon": 10.0}, "warn"),
+        ({"epsilon": 10.01}, "bad"),
+        ({"epsilon": 100.0}, "bad"),
+        ({"epsilon": 0.5, "n": None}, "warn"),
+        ({"epsilon": 0.5, "n": None, "delta": 0.0}, "good"),
+        ({"epsilon": 0.5, "delta": 0.01}, "warn"),
+        ({"epsilon": 0.0, "delta": 0.2}, "bad"),
+        ({"epsilon": 0.5, "status": "paper's claim"}, "warn"),
+        ({"epsilon": 0.5, "status": "seeded"}, "bad"),
+        ({"epsilon": 0.5, "status": "none"}, "bad"),
+        ({"epsilon": math.inf}, "bad"),
+    ],
+)
+def test_the_colour_follows_epsilon_and_delta_as_well_as_the_status(change: dict[str, object], expected: str) -> None:
+    assert tone(replace(AGENT, **change).to_dict()) == expected  # type: ignore[arg-type]
+
+
+def test_a_larger_epsilon_of_records_is_explained_by_its_adjacency() -> None:
+    record = replace(AGENT, unit="record", adjacency="replace-one", epsilon=6.22)
+    note = adjacency_note([AGENT.to_dict(), record.to_dict()])
+    assert "to replace is to blank one and put in another" in note
+    for other in (
+        replace(record, epsilon=3.0),
+        replace(record, view="server's view"),
+        replace(record, epsilon=math.inf),
+        replace(record, adjacency="zero-out"),
+    ):
+        assert adjacency_note([AGENT.to_dict(), other.to_dict()]) == ""
+
+
 def test_seeded_noise_and_no_guarantee_are_never_dressed_up() -> None:
     assert replace(CLIENT, status="seeded").sentence().startswith("NOT PRIVATE")
     assert "no privacy guarantee" in replace(CLIENT, status="none").sentence()
