@@ -110,8 +110,8 @@ def page(record: Mapping[str, Any]) -> str:
         lines.append(f"Measured on {where['date']}: {hardware}; {versions}.\n")
     loads = sorted({row["load"] for row in record.values()})
     lines.append(
-        f"Load average when rows began: {', '.join(loads)}. Above half the cores other work ran beside: then CPU ratios "
-        "say something, and seconds next to nothing.\n"
+        f"Load average when rows began: {', '.join(loads)}. Above half the cores other work ran beside: then CPU "
+        "ratios say something, and seconds next to nothing.\n"
     )
     for name, row in record.items():
         lines += [
