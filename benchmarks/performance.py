@@ -227,6 +227,7 @@ def main() -> None:
         scratch = Path(temporary)
         for name in asked.rows or [name for name in ROWS if name not in stands]:
             print(f"{name}: {ROWS[name].about}", flush=True)
+            load = f"{os.getloadavg()[0]:.1f}"
             if name == "fedavg" and not (scratch / "inputs").exists():
                 (scratch / "inputs").mkdir()
                 lay_out(scratch / "inputs")
@@ -236,7 +237,7 @@ def main() -> None:
                 print(f"  {error}", file=sys.stderr, flush=True)
                 failed.append(name)
                 continue
-            record[name] = {"about": ROWS[name].about, "code": code(), "machine": machine(), "ways": ways}
+            record[name] = {"about": ROWS[name].about, "code": code(), "machine": machine(), "load": load, "ways": ways}
             record = {name: record[name] for name in ROWS if name in record}
             asked.out.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     if asked.out == RECORD:

@@ -108,6 +108,11 @@ def page(record: Mapping[str, Any]) -> str:
         versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
         hardware = f"{where['cores']} cores of {where['cpu']}, {where['memory_gb']} GB"
         lines.append(f"Measured on {where['date']}: {hardware}; {versions}.\n")
+    loads = sorted({row["load"] for row in record.values()})
+    lines.append(
+        f"Load average when rows began: {', '.join(loads)}. Above half the cores other work ran beside: then CPU "
+        "ratios say something, and seconds next to nothing.\n"
+    )
     for name, row in record.items():
         lines += [
             f"## {row['about'][0].upper()}{row['about'][1:]}\n",

@@ -9,8 +9,6 @@ from types import ModuleType
 
 import pytest
 
-import pytest
-
 SCRIPTS = Path(__file__).parents[1] / "benchmarks"
 
 
