@@ -101,10 +101,7 @@ def simulate(
                 _run_on_ray(side, method_name, device)
             else:
                 _run_here(side, method_name, workers)
-    except FedballotError as error:
-        side.recorder.failed(error)
-        raise
-    except KeyboardInterrupt as error:
+    except (FedballotError, KeyboardInterrupt) as error:
         side.recorder.failed(error)
         raise
     except Exception as error:
@@ -191,7 +188,7 @@ def _run_on_cluster(side: ServerSide, method: Method, address: str) -> None:
         data_folder=os.environ.get(DATA),
     )
     with_gpus = settings.device != "cpu" and needs_torch(settings, method.trained_models(settings))
-    with held(folder), cluster.joined(address), stoppable():
+    with held(folder), cluster.joined(address), stoppable():  # once more: Ray has put its own handler in place
         most = min(settings.workers or side.strategy.nodes, side.strategy.nodes)
         share = cluster.gpu_share(settings.gpu_fraction) if with_gpus else 0.0
         nodes = cluster.Cluster(errand, gpu_share=share, most=most)

@@ -13,7 +13,6 @@ from fedballot.cli import terminal
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.setting import names_of
-from fedballot.core.stopping import stoppable
 from fedballot.privacy.words import meaning
 from fedballot.settings.layers import parse_assignments, resolve
 
@@ -67,8 +66,7 @@ def frontier_command(
 
     def run(name: str, points: Sequence[sweep.Point]) -> None:
         progress.start(f"runs of {name}", len(points))
-        with stoppable():
-            sweep.run_all(points, sweep.Shared(name, preset, config, fixed[name]), jobs=jobs, report=report)
+        sweep.run_all(points, sweep.Shared(name, preset, config, fixed[name]), jobs=jobs, report=report)
 
     def report(point: sweep.Point, outcome: str) -> None:
         terminal.err.print(f"{point.folder.parent.name} {point.folder.name}: {outcome}", soft_wrap=True, markup=False)

@@ -11,7 +11,6 @@ import typer
 from fedballot.cli import terminal
 from fedballot.core import numbers
 from fedballot.core.errors import RunError
-from fedballot.core.stopping import stoppable
 from fedballot.settings.layers import resolve
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ def sweep_command(
         progress.advance()
 
     try:
-        with stoppable():
-            sweep.run_all(points, sweep.Shared(method, preset, config, fixed), jobs=jobs, report=report)
+        sweep.run_all(points, sweep.Shared(method, preset, config, fixed), jobs=jobs, report=report)
     finally:
         progress.stop()
     found = sweep.rows(points)

@@ -109,9 +109,9 @@ class EnsembleClient(BallotClient[S], Generic[S]):
             return learner.load(workspace.folder.model)
         private = workspace.private()
         learner.fit(private.x, private.y)
-        learner.save(workspace.folder.model)
-        if workspace.settings.evaluate_clients:
+        if workspace.settings.evaluate_clients:  # before the model: whoever has one is not measured again
             workspace.folder.note(workspace.measured(learner, EVALUATED))
+        learner.save(workspace.folder.model)
         return learner
 
     def logits(self, rows: Indices) -> npt.NDArray[np.float64]:

@@ -31,9 +31,9 @@ class PateClient(VotingClient[PateSettings]):
             return learner.load(workspace.folder.model)
         private = workspace.private()
         learner.fit(private.x, private.y, objective=self._objective())
-        learner.save(workspace.folder.model)
-        if settings.evaluate_clients:
+        if settings.evaluate_clients:  # before the model: whoever has one is not measured again
             workspace.folder.note({"confusion": workspace.confusion(learner, EVALUATED).tolist()})
+        learner.save(workspace.folder.model)
         return learner
 
     def _objective(self) -> Objective | None:

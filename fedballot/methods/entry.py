@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import typing
 
 from fedballot.clients.base import BallotClient
 from fedballot.core.errors import SettingsError
+from fedballot.core.setting import types_of
 from fedballot.methods.api import Method
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
@@ -35,7 +35,7 @@ def entry_fault(method: Method) -> str:
     for field in dataclasses.fields(kind):
         if "declaration" not in field.metadata:
             return f'{field.name} has no declaration. To mend it, write setting(DEFAULT, "what it does") or again()'
-    common, types = typing.get_type_hints(CommonSettings), typing.get_type_hints(kind)
+    common, types = types_of(CommonSettings), types_of(kind)
     for name in common:
         if types[name] != common[name]:
             what = f"{name} is a setting of every method, and of another type there"

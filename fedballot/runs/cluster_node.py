@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
 from fedballot import __version__
 from fedballot.core.errors import DataError, FedballotError, RunError
 from fedballot.core.folders import RunFolder
 from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.fingerprint import fingerprint
 from fedballot.privacy.ledger.lock import take
 from fedballot.runs.workers import ONE_THREAD, Job, one_thread, reply_to
 from fedballot.wire.messages import Config, Reply, Request
@@ -121,10 +120,9 @@ def answer(pickled: bytes, name: str, tensors: list[bytes], config: Config, limi
 
 def data_digest(data: FederatedData) -> str:
     """Digest of the public pool, and of who holds which records under which labels."""
-    digest = hashlib.sha256(json.dumps([data.public_fingerprint, data.classes, data.private.x.shape]).encode())
-    for array in (data.private.y, *data.parts):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:32]
+    dealt = [fingerprint(array) for array in (data.private.y, *data.parts)]
+    said = json.dumps([data.public_fingerprint, data.classes, data.private.x.shape, dealt])
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 
 def _mark(errand: Errand) -> str:

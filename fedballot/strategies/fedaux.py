@@ -27,9 +27,8 @@ from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
 from fedballot.settings.heads import DistilledHeadSettings, FrozenSettings, PrivateHeadSettings
 from fedballot.strategies.base import Answer, Arrays
-from fedballot.strategies.folds import Fold, everyone
+from fedballot.strategies.folds import Fold
 from fedballot.strategies.one_shot import Kept, Learned, OneShotStrategy, measured
-from fedballot.strategies.shelf import Shelf
 
 H = TypeVar("H", bound=FrozenSettings)
 D = TypeVar("D", bound=DistilledHeadSettings)
@@ -235,7 +234,7 @@ class FedauxfdpStrategy(SumsStrategy[FedauxfdpSettings], EnsembleStrategy[Fedaux
 
     def ensemble(self) -> Fold[Floats]:
         """With class sums, which are small and wait for each other: what they say together."""
-        return super().ensemble() if self.settings.logistic else everyone(Shelf(self.scratch)).then(self._of_sums)
+        return super().ensemble() if self.settings.logistic else self.everyone().then(self._of_sums)
 
     def _of_sums(self, answers: Sequence[Answer]) -> Floats:
         """Certainty, a matched filter over the clients, one head, and its soft labels."""

@@ -90,7 +90,11 @@ class Hooks(ABC, Generic[S]):
 
         Here all are kept until the end, for :meth:`combine`; a method that adds them up takes in each and keeps none.
         """
-        return everyone(Shelf(self.scratch)).then(partial(self.combine, server_round))
+        return self.everyone().then(partial(self.combine, server_round))
+
+    def everyone(self) -> Fold[Shelf]:
+        """All answers of a round, sorted by client."""
+        return everyone(Shelf(self.scratch))
 
     @abstractmethod
     def outcome(self) -> Mapping[str, Any]:

@@ -18,8 +18,7 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import Answer, BallotStrategy
-from fedballot.strategies.folds import Fold, everyone
-from fedballot.strategies.shelf import Shelf
+from fedballot.strategies.folds import Fold
 
 S = TypeVar("S", bound=CommonSettings)
 Kept = dict[str, npt.NDArray[Any]]
@@ -74,7 +73,7 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
 
     def keeping(self) -> Fold[Kept]:
         """The same, of answers that are taken as they come; here all wait for the end of the round."""
-        return everyone(Shelf(self.scratch)).then(self.keep)
+        return self.everyone().then(self.keep)
 
     @abstractmethod
     def learn(self, kept: Kept) -> Learned:

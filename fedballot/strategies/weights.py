@@ -26,9 +26,8 @@ from fedballot.learners.registry import make_learner
 from fedballot.settings.parts import ServerEpochs
 from fedballot.settings.weights import MomentumSettings, WeightsSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
-from fedballot.strategies.folds import Fold, everyone
+from fedballot.strategies.folds import Fold
 from fedballot.strategies.hooks import Name
-from fedballot.strategies.shelf import Shelf
 
 S = TypeVar("S", bound=WeightsSettings)
 MEASURED = 1000  # test records after each round but the last
@@ -173,7 +172,7 @@ class ModelsStrategy(WeightsStrategy[S], Generic[S]):
         """The next weights (d,), from answers whose ballots begin with differences (d,) to the present ones."""
 
     def fold(self, server_round: int) -> Fold[dict[str, Any]]:
-        return everyone(Shelf(self.scratch)).then(partial(self.combine, server_round))
+        return self.everyone().then(partial(self.combine, server_round))
 
     def combine(self, server_round: int, answers: Sequence[Answer]) -> dict[str, Any]:
         return self.go_on(self.update(server_round, answers))

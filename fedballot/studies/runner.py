@@ -33,6 +33,8 @@ class Runner:
     def run(self, point: Point, shared: Shared) -> str:
         """``DONE``, or why the run of a point failed."""
         if self._process is None or self._process.poll() is not None:
+            self._errors.seek(0)
+            self._errors.truncate()  # what another process said before
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "fedballot.cli.runner"],
                 stdin=subprocess.PIPE,

@@ -13,12 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_origin
 
 import numpy as np
 
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import read_json
+from fedballot.core.setting import types_of
+from fedballot.core.stopping import stoppable
 from fedballot.privacy.words import meaning
 from fedballot.runs.results import load_result
 from fedballot.settings.layers import parse_assignments
@@ -85,7 +87,7 @@ def grid(kind: type[CommonSettings], pairs: Sequence[str], out: Path) -> tuple[d
     SettingsError
         If nothing varies, a value is empty, or a setting does not exist.
     """
-    hints = get_type_hints(kind)
+    hints = types_of(kind)
     fixed: dict[str, str] = {}
     varied: dict[str, list[str]] = {}
     for key, word in parse_assignments(pairs).items():
@@ -120,6 +122,11 @@ def run_all(points: Sequence[Point], shared: Shared, *, jobs: int, report: Calla
     ----------
     report
         Called with each point and what became of it: "done", "was done", or why it failed.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If it was stopped, by SIGTERM too: the runs that are going on are stopped, and no other is started.
     """
     waiting = deque(points)
     runners: list[Runner] = []
@@ -130,7 +137,7 @@ def run_all(points: Sequence[Point], shared: Shared, *, jobs: int, report: Calla
             while (point := _next(waiting)) is not None:
                 report(point, "was done" if is_done(point.folder) else runner.run(point, shared))
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with stoppable(), ThreadPoolExecutor(jobs) as pool:
         try:
             for thread in [pool.submit(work) for _ in range(min(jobs, len(points)))]:
                 thread.result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,26 @@ def test_a_failure_behind_the_charge_is_a_blank_answer(case: str, asking: Callab
     assert metrics.keys() == told.keys()
     assert one.ledger.costs()[: len(one.ledger.costs()) // 2] == one.ledger.costs()[len(one.ledger.costs()) // 2 :]
     strategy_of(one.settings, one.method).read(blank)  # the server cannot tell it from another
+
+
+@each
+def test_a_client_that_dies_before_it_has_noted_how_good_it_is_notes_it_when_it_is_asked_again(
+    case: str, asking: Callable[..., Asking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Died(BaseException):
+        pass
+
+    def dies(*_: Any) -> None:
+        raise Died
+
+    one = asking(case, rounds=1) if case == "differences" else asking(case)
+    with monkeypatch.context() as patch, suppress(Died):
+        patch.setattr(ClientFolder, "note", dies)
+        one.ask(one.client())
+    if one.kinds() == ["open", "charge", "release"]:
+        pytest.skip("notes nothing in the first round")
+    assert one.ask(one.client())[1]["refused"] == ""
+    assert ClientFolder(one.folder).figures()
 
 
 def test_a_blank_answer_has_the_public_number_of_records(asking: Callable[..., Asking]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,45 +13,23 @@ import pytest
 
 from fedballot.deploy.server import init_server
 from fedballot.deploy.template import init_site
+from tests import namespaces
 from tests.deploy.harness import FAULTY, RUN, Processes, edit, says, wait_until, write_data
 
 HUB, SERVER, SITES = "fbhub", "fbserver", ("fbsite0", "fbsite1")
 ADDRESS = {SERVER: "10.77.0.1", "fbsite0": "10.77.0.2", "fbsite1": "10.77.0.3"}
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20)
-
-
-def clear() -> None:
-    for name in (HUB, *ADDRESS):
-        with contextlib.suppress(subprocess.CalledProcessError):
-            ip("netns", "del", name)
-
-
 @pytest.fixture
 def hosts() -> Iterator[None]:
     """A server and two sites, each in a network namespace, joined by a bridge in a fourth."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and iproute2")
-    clear()
+    if reason := namespaces.why_not():
+        pytest.skip(reason)
+    namespaces.join(HUB, ADDRESS)
     try:
-        ip("netns", "add", HUB)
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
-    try:
-        ip("-n", HUB, "link", "add", "bridge", "type", "bridge")
-        ip("-n", HUB, "link", "set", "bridge", "up")
-        for host, address in ADDRESS.items():
-            ip("netns", "add", host)
-            ip("-n", HUB, "link", "add", host, "type", "veth", "peer", "name", "eth0", "netns", host)
-            ip("-n", HUB, "link", "set", host, "master", "bridge", "up")
-            ip("-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
-            ip("-n", host, "link", "set", "eth0", "up")
-            ip("-n", host, "link", "set", "lo", "up")
         yield
     finally:
-        clear()
+        namespaces.clear(HUB, ADDRESS)
 
 
 @pytest.mark.slow
@@ -100,12 +76,12 @@ def test_three_hosts_and_a_link_that_is_cut(hosts: None, tmp_path: Path, record_
         arguments = ["submit", "pate-fl", "--server", server.path, "--out", tmp_path / "out", *pairs]
         run = processes.start("submit", *arguments, within=within(SERVER))
         wait_until("training", (tmp_path / SITES[1] / "fault.began").exists, 300)
-        ip("-n", HUB, "link", "set", SITES[1], "down")
+        namespaces.ip("-n", HUB, "link", "set", SITES[1], "down")
         (tmp_path / SITES[1] / "fault").unlink()
         releases = tmp_path / SITES[1] / "ledger" / "releases"
         wait_until("the answer", lambda: any(releases.glob("*.npz")), 200)  # ready while the link is cut
         time.sleep(5)
-        ip("-n", HUB, "link", "set", SITES[1], "up")
+        namespaces.ip("-n", HUB, "link", "set", SITES[1], "up")
         healed = time.monotonic()
         assert run.wait(300) == 0, processes.log("submit").read_text()
         record_property("seen", f"result {time.monotonic() - healed:.0f} s after the link was healed")

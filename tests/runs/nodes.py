@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,16 +12,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fedballot.core.errors import RunError
+from tests import namespaces
 
 ROOT = Path(__file__).parents[2]
 HUB, HOST, NETWORK = "fbray", "fbray{}", "10.78.0.{}"
 PORT = 26379
 SLOW_MACHINE = {"RAY_raylet_start_wait_time_s": "120"}
 MOST = 6  # nodes
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20)
+HOSTS = {HOST.format(number): NETWORK.format(number + 1) for number in range(MOST)}
 
 
 class Nodes:
@@ -38,31 +35,14 @@ class Nodes:
             **environment,
         }
         self.environment.pop("RAY_ADDRESS", None)
-        self.apart = os.geteuid() == 0 and shutil.which("ip") is not None and self._hosts()
+        self.apart = not namespaces.why_not() and self._joined()
 
-    def _hosts(self) -> bool:
-        self._clear()
+    def _joined(self) -> bool:
         try:
-            ip("netns", "add", HUB)
-            ip("-n", HUB, "link", "add", "bridge", "type", "bridge")
-            ip("-n", HUB, "link", "set", "bridge", "up")
-            for number in range(MOST):
-                host = HOST.format(number)
-                ip("netns", "add", host)
-                ip("-n", HUB, "link", "add", host, "type", "veth", "peer", "name", "eth0", "netns", host)
-                ip("-n", HUB, "link", "set", host, "master", "bridge", "up")
-                ip("-n", host, "addr", "add", f"{NETWORK.format(number + 1)}/24", "dev", "eth0")
-                ip("-n", host, "link", "set", "eth0", "up")
-                ip("-n", host, "link", "set", "lo", "up")
+            namespaces.join(HUB, HOSTS)
         except subprocess.CalledProcessError:
-            self._clear()
             return False
         return True
-
-    def _clear(self) -> None:
-        for name in (HUB, *(HOST.format(number) for number in range(MOST))):
-            with contextlib.suppress(subprocess.CalledProcessError):
-                ip("netns", "del", name)
 
     def place(self, number: int) -> str:
         return NETWORK.format(number + 1) if self.apart else "127.0.0.1"
@@ -136,7 +116,7 @@ class Nodes:
         for number in list(self._started):
             self.kill(number)
         if self.apart:
-            self._clear()
+            namespaces.clear(HUB, HOSTS)
 
     # whoever asks
 

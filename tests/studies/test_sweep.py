@@ -95,7 +95,8 @@ def test_a_sweep_runs_its_grid_and_prints_one_table(swept):
     assert ended.returncode == 0, ended.stderr
     few, many = read_json(out / "sweep.json")
     assert (few["values"], many["values"]) == ({"k": "5"}, {"k": "50"})
-    assert many["accuracy"] > few["accuracy"] > 0.12
+    assert many["accuracy"] > few["accuracy"]  # that of five records may be chance's
+    assert many["accuracy"] > 0.4
     assert many["delta"] == pytest.approx(1 - 0.99**50)
     assert many["epsilon"] == 0 < many["claimed_epsilon"]
     assert len(many["per_round"]) == 3
