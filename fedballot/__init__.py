@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedballot.api.classifier import FederatedClassifier
     from fedballot.api.comparing import Comparison, compare
     from fedballot.api.experiment import run
     from fedballot.api.planning import Budget, audit, budget
@@ -23,6 +24,7 @@ __all__ = [
     "Comparison",
     "Composition",
     "Facts",
+    "FederatedClassifier",
     "Guarantee",
     "Ledger",
     "Mechanism",
@@ -46,6 +48,7 @@ _HOMES = {
     "Comparison": "api.comparing",
     "Composition": "privacy.mechanism",
     "Facts": "privacy.mechanism",
+    "FederatedClassifier": "api.classifier",
     "Guarantee": "privacy.guarantee",
     "Ledger": "privacy.ledger.ledger",
     "Mechanism": "privacy.mechanism",

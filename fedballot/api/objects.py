@@ -151,7 +151,7 @@ def _content(setting: str, data: Any) -> tuple[str, str, Callable[[Any], object]
         if len(x) != len(y):
             raise SettingsError(f"{setting}: {len(x)} records with {len(y)} labels; expected as many of each")
         if not hasattr(x, "to_csv"):
-            return _arrays(np.asarray(x), np.asarray(y))
+            return _arrays(x=np.asarray(x), y=np.asarray(y))
         if LABEL in x.columns:
             raise SettingsError(f"{setting}: x has a column {LABEL!r}, and y is given; leave one out")
         data = x.assign(**{LABEL: np.asarray(y)})
@@ -164,13 +164,20 @@ def _content(setting: str, data: Any) -> tuple[str, str, Callable[[Any], object]
     return "csv", hashlib.sha256(text).hexdigest()[:32], lambda stream: stream.write(text)
 
 
-def _arrays(x: Any, y: Any) -> tuple[str, str, Callable[[Any], object]]:
+def _arrays(**arrays: Any) -> tuple[str, str, Callable[[Any], object]]:
+    arrays = {name: array.astype(str) if array.dtype == object else array for name, array in arrays.items()}
     digest = hashlib.sha256()
-    for array in (x, y):
-        digest.update(f"{array.dtype.str}{array.shape};".encode() + np.ascontiguousarray(array).tobytes())
-    if y.dtype == object:
-        y = y.astype(str)
-    return "npz", digest.hexdigest()[:32], lambda stream: np.savez(stream, x=x, y=y)
+    for name, array in arrays.items():
+        digest.update(f"{name}{array.dtype.str}{array.shape};".encode() + np.ascontiguousarray(array).tobytes())
+    return "npz", digest.hexdigest()[:32], lambda stream: np.savez(stream, **arrays)
+
+
+def stored_arrays(arrays: Mapping[str, Any]) -> str:
+    """The path of an ``.npz`` file that holds these arrays."""
+    kind, digest, write = _arrays(**arrays)
+    path = cache.folder() / "objects" / f"{digest}.{kind}"
+    _put(path, write)
+    return str(path)
 
 
 def _put(path: Path, write: Callable[[Any], object]) -> None:
