@@ -16,7 +16,7 @@ HOUSE = """
     __init__
     cli   testing
     apps
-    deploy
+    deploy   api
     sim   model   report -> studies
     runs
     methods

@@ -7,68 +7,17 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
+from fedballot.api.watch import err, watcher
 from fedballot.core import numbers
-from fedballot.core.progress import LogProgress, Silent
-from fedballot.core.progress import Progress as ProgressProtocol
 from fedballot.privacy.words import tone, whom
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
 out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+__all__ = ["STOPPED", "end", "err", "leave", "out", "print_guarantees", "print_json", "print_table", "toned", "watcher"]
 STOPPED = 130  # the exit code that shells know for Ctrl-C
-
-
-class Bars:
-    """A progress bar with the time left, one per stage."""
-
-    def __init__(self) -> None:
-        self._bars: Progress | None = None
-        self._task: Any = None
-
-    def start(self, label: str, total: int) -> None:
-        from rich import progress
-
-        if self._bars is None:
-            self._bars = progress.Progress(
-                progress.TextColumn("{task.description}"),
-                progress.BarColumn(),
-                progress.MofNCompleteColumn(),
-                progress.TimeElapsedColumn(),
-                progress.TextColumn("left"),
-                progress.TimeRemainingColumn(),
-                console=err,
-            )
-            self._bars.start()
-        self._task = self._bars.add_task(label, total=total)
-
-    def advance(self, steps: int = 1) -> None:
-        if self._bars is not None:
-            self._bars.advance(self._task, steps)
-
-    def stop(self) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
-
-
-class Lines(LogProgress):
-    """Progress as plain lines, for a log file or a pipe."""
-
-    def _tell(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-
-def watcher(*, quiet: bool) -> ProgressProtocol:
-    """A bar on a terminal, lines elsewhere, nothing if ``quiet``."""
-    if quiet:
-        return Silent()
-    return Bars() if err.is_terminal else Lines()
 
 
 _COLOURS = {"good": "green", "warn": "yellow", "bad": "red"}
