@@ -13,7 +13,7 @@ from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
 from fedballot.api.watch import watcher
 from fedballot.core.errors import RunError, SettingsError
-from fedballot.core.files import write_atomic, write_json
+from fedballot.core.files import write_json
 from fedballot.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class Sweep:
         """Write ``sweep.json`` and ``sweep.png`` into the folder."""
         write_json(self.folder / "sweep.json", [dataclasses.asdict(row) for row in self.rows])
         if (figure := self.figure()) is not None:
-            write_atomic(self.folder / "sweep.png", lambda stream: figure.savefig(stream, format="png"))
+            from fedballot.report.canvas import write_picture
+
+            write_picture(figure, self.folder / "sweep.png")
 
 
 def sweep(

@@ -16,8 +16,6 @@ from fedballot.privacy.words import adjacency_note
 from fedballot.settings.layers import parse_assignments
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from fedballot.privacy.audit.mechanisms import Finding
     from fedballot.privacy.guarantee import Guarantee
     from fedballot.studies.budget import Plan
@@ -39,11 +37,15 @@ def budget(
     negatives: Annotated[int | None, typer.Option(help="Public records that score heads are trained against.")] = None,
     weights: Annotated[int | None, typer.Option(help="Numbers in the model that is shared.")] = None,
     json: Json = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Where to draw the plan of votes.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to draw the plan of votes (.png, .svg or .pdf).")
+    ] = None,
 ) -> None:
     """Plan without running: what a run costs, whom it protects, and for votes how much noise the budget needs."""
-    if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
-        raise SettingsError(f"--out {out}: must be a .png file in a folder that exists")
+    if out is not None:
+        from fedballot.report.canvas import check_picture
+
+        check_picture(out)
     from fedballot.api import planning
 
     facts = {"classes": classes, "records": records, "features": features, "negatives": negatives, "weights": weights}
@@ -53,7 +55,9 @@ def budget(
     if out is not None:
         if figure is None:
             raise SettingsError(f"--out {out}: there is a figure of noisy votes only; leave it out")
-        _draw(figure, out)
+        from fedballot.report.canvas import write_picture
+
+        write_picture(figure, out)
     words = [guarantee.worded() for guarantee in planned.guarantees]
     plan, spent = planned.plan, planned.spending
     if json and plan is None:
@@ -174,10 +178,11 @@ def audit(
     plain = report.to_dict()
     if out is not None:
         from fedballot.report.audit_plot import audit_figure
+        from fedballot.report.canvas import write_picture
 
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "audit.json", plain)
-        _draw(audit_figure(report), out / "audit.png")
+        write_picture(audit_figure(report), out / "audit.png")
     if json:
         terminal.print_json(plain)
     else:
@@ -202,13 +207,6 @@ def audit(
         failed = [one for one in report.layers if not one.finding.passed]
         wrong = ", ".join(f"{one.finding.layer} ({one.release}, {one.part})" for one in failed)
         raise RunError(f"the claim is contradicted by: {wrong}. Release nothing with this code until that is explained")
-
-
-def _draw(figure: "Figure", path: Path) -> None:
-    from fedballot.report.canvas import style
-
-    with style(white=True):
-        figure.savefig(path)
 
 
 def _claimed(finding: "Finding") -> str:
