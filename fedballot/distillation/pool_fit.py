@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from fedballot.core.numbers import percent
+
 Floats = npt.NDArray[np.float64]
 Verdict = Literal["fits", "fits in part", "does not fit", "cannot be told"]
 
@@ -25,6 +27,7 @@ OF_A_CLASS = 0.25  # far share of a class that is worth a word
 IDLE_SOME, IDLE_MOST = 0.25, 0.75  # share of the pool that is idle from which it fits in part, or does not
 FEWER = 1 / 3  # of what a cell of the pool would have, with which it is idle
 MORE = 2.0  # times what the pool has in a cell, with which it is short there
+SMALL = 0.02  # error below which shares are written with a decimal
 NOTABLE = 0.02  # share of the records below which a short cell is no matter
 
 
@@ -181,7 +184,7 @@ def advice(fit: PoolFit, classes: Sequence[str], who: str, likes: Sequence[str])
     likes
         What records of each cell are like, B; empty texts where no words say so.
     """
-    usual = f"{100 * fit.expected:.0f} % would be of a pool of their own kind"
+    usual = f"{percent(fit.expected, 0)} would be of a pool of their own kind"
     far = f"{_percent(fit.far)} of {who} are far from all public records ({usual})"
     if fit.verdict == "cannot be told":
         return [
@@ -203,7 +206,7 @@ def advice(fit: PoolFit, classes: Sequence[str], who: str, likes: Sequence[str])
     if fit.idle >= IDLE_SOME:
         cells = _named(fit, "idle", likes)
         out.append(
-            f"{100 * fit.idle:.0f} % of the pool lies where clients hold hardly anything ({cells}): votes there are "
+            f"{percent(fit.idle, 0)} of the pool lies where clients hold hardly anything ({cells}): votes there are "
             "guesses; leave such records out"
         )
     if short := _named(fit, "short", likes):
@@ -222,5 +225,9 @@ def _named(fit: PoolFit, state: str, likes: Sequence[str]) -> str:
 
 
 def _percent(share: Share | None) -> str:
+    """With two standard errors, rounded up."""
     assert share is not None
-    return f"{100 * share.value:.0f} % ± {max(1, math.ceil(100 * SURE * share.error)):.0f} %"
+    error = SURE * share.error
+    digits = 1 if error < SMALL else 0
+    grain = 10.0 ** (2 + digits)
+    return f"{percent(share.value, digits)} ± {percent(math.ceil(error * grain) / grain, digits)}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedballot.learners.checks import FloatArray, IntArray
 from fedballot.learners.neighbours import nearest
 
-FAR = 0.05  # share of records that are far from a pool which is of their own kind
+FAR = 0.1  # share of records that are far from a pool which is of their own kind
 MEASURED = 5000  # public records whose neighbours are looked up: enough for any quantile
 WORDS = 2  # features that describe a cell
 UNLIKE = 0.5  # standard deviations from the pool's mean from which a feature describes a cell
@@ -42,9 +42,9 @@ class Cover:
 def cover(features: FloatArray, count: int, seed: int) -> Cover:
     """Part the pool into cells, and say how far from each record is far.
 
-    A record is far if it lies farther from its nearest public record than all but 5 % of the public records that have
-    theirs in the same cell. Those 5 % are a conformal quantile: of new records of the pool's own kind, at most 5 % are
-    expected to be far, whatever their distribution.
+    A record is far if it lies farther from its nearest public record than all but 10 % of the public records that have
+    theirs in the same cell do. That is a conformal quantile: of new records of the pool's own kind, about 10 % at most
+    are expected to be far, whatever their distribution.
 
     Parameters
     ----------
@@ -133,6 +133,6 @@ def _distances(x: FloatArray, others: FloatArray, rows: IntArray) -> NDArray[np.
 
 
 def _quantile(distances: NDArray[np.float64]) -> float:
-    """The conformal quantile: one more distance of the kind is larger with probability 5 % at most."""
+    """The conformal quantile: one more distance of the kind is larger with probability 10 % at most."""
     rank = math.ceil((1 - FAR) * (len(distances) + 1))
     return float(np.sort(distances)[min(rank, len(distances)) - 1])

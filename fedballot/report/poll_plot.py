@@ -13,6 +13,7 @@ from fedballot.report.palette import LIGHT
 
 ERRORS = 2.0  # standard errors of the bars
 MOST_NAMES = 24
+FAR = 0.1  # share of the records out of reach from which their dot stands out
 TONES = {"": "blue", "short": "vermilion", "idle": "amber"}
 WORDS = {"": "clients", "short": "clients: more than twice the pool", "idle": "clients: hardly any"}
 
@@ -74,7 +75,8 @@ def _draw_cells(axes: Axes, poll: Mapping[str, Any]) -> None:
     cells, far = poll["cells"], poll["far"]
     pool = [poll["expected"], *(cell["pool"] for cell in cells)]
     clients = [far, *(cell["clients"] for cell in cells)]
-    states = ["short" if far["value"] - ERRORS * far["error"] > 0.15 else "", *(cell["state"] for cell in cells)]
+    beyond = poll["out_of_reach"]
+    states = ["short" if beyond["value"] - ERRORS * beyond["error"] > FAR else "", *(cell["state"] for cell in cells)]
     rows = np.arange(len(pool))
     axes.barh(rows, pool, height=0.72, color=LIGHT["rule"], linewidth=0, label="public pool")
     for state, tone in TONES.items():

@@ -13,7 +13,12 @@ from fedballot.report.svg import inline_svg
 from fedballot.report.view import Headline, Plot
 from fedballot.runs.results import Release
 
-TONES = {"fits": "good", "fits in part": "warn", "does not fit": "bad", "cannot be told": "warn"}
+VERDICTS = {
+    "fits": ("yes", "good"),
+    "fits in part": ("in part", "warn"),
+    "does not fit": ("no", "bad"),
+    "cannot be told": ("unclear", "warn"),
+}
 STATES = {"": "", "short": "too few", "idle": "idle"}
 
 
@@ -36,7 +41,7 @@ def poll_view(result: Mapping[str, Any], release: Release) -> PollView:
     far = poll["far"]
     error = f"± {percent(2 * far['error'])}; {percent(poll['expected'])} of a pool of the same kind"
     headlines = [
-        Headline("The public pool", poll["verdict"], "", TONES.get(poll["verdict"], "")),
+        Headline("Does the pool fit?", *answer(poll["verdict"])),
         Headline("Records far from it", percent(far["value"]), error),
     ]
     caption = "Grey: the pool. Dots: the clients, with two standard errors of the noise to either side."
@@ -56,6 +61,12 @@ def poll_view(result: Mapping[str, Any], release: Release) -> PollView:
         for number, cell in enumerate(poll["cells"], 1)
     ]
     return PollView(list(poll["advice"]), headlines, plots, _pictures(poll, release), rows)
+
+
+def answer(verdict: str) -> tuple[str, str, str]:
+    """Value, remark and tone of the verdict's headline."""
+    value, tone = VERDICTS.get(verdict, (verdict, ""))
+    return value, verdict, tone
 
 
 def _pictures(poll: Mapping[str, Any], release: Release) -> list[Picture]:

@@ -17,7 +17,7 @@ from fedballot.settings.summed import SummedSettings
 from fedballot.wire.secagg import Form
 
 CELLS = 20  # where the pool is large enough
-PER_CELL = 25  # least public records for a cell
+PER_CELL = 40  # least public records for a cell
 STEPS = 10_000  # of a client's histogram, for ledgers about clients
 
 
