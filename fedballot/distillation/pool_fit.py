@@ -23,7 +23,7 @@ SURE = 2.0  # standard errors
 SURER = 2.5  # of one among many cells
 UNSURE = 0.1  # standard error of the far share from which nothing can be told
 SOME, MOST = 0.1, 0.5  # share of records out of reach from which a pool fits in part, or does not
-OF_A_CLASS = 0.25  # far share of a class that is worth a word
+OF_A_CLASS = 0.3  # far share of a class that is worth a word
 IDLE_SOME, IDLE_MOST = 0.25, 0.75  # share of the pool that is idle from which it fits in part, or does not
 FEWER = 1 / 3  # of what a cell of the pool would have, with which it is idle
 MORE = 2.0  # times what the pool has in a cell, with which it is short there
@@ -110,23 +110,24 @@ def pool_fit(counts: npt.NDArray[np.number], sigma: float, pool: npt.NDArray[np.
     expected
         Far share of a pool of the same kind.
     """
-    cells = len(pool)
+    cells, size = len(pool), float(pool.sum())
     counts = np.asarray(counts, dtype=np.float64)
     by_cell, by_class = counts[:cells], counts[cells + 1 :].reshape(2, -1)
     # either list tells both numbers, with its own noise: weighed by their precision
-    far, far_variance = _weighed(counts[cells], 1, by_class[1].sum(), by_class.shape[1], sigma)
-    near, near_variance = _weighed(by_cell.sum(), cells, by_class[0].sum(), by_class.shape[1], sigma)
+    near_classes, far_classes = by_class.sum(axis=1).tolist()
+    far, far_variance = _weighed(float(counts[cells]), 1, far_classes, by_class.shape[1], sigma)
+    near, near_variance = _weighed(float(by_cell.sum()), cells, near_classes, by_class.shape[1], sigma)
     total = Share(max(far + near, 0.0), math.sqrt(far_variance + near_variance))
     told = total.value > SURE * total.error
     far_share = _share(far, near, far_variance, near_variance) if told else Share(expected, 1.0)
     beyond = Share(
         max(0.0, (far_share.value - expected) / (1 - expected)),
-        math.hypot(far_share.error, math.sqrt(expected * (1 - expected) / pool.sum())) / (1 - expected),
+        math.hypot(far_share.error, math.sqrt(expected * (1 - expected) / size)) / (1 - expected),
     )
     weight = total.value if told else math.inf  # then shares say nothing, with an error of 1
     parts = tuple(
-        _cell(size / pool.sum(), Share(max(0.0, count) / weight, sigma / weight if told else 1.0))
-        for size, count in zip(pool.tolist(), by_cell.tolist(), strict=True)
+        _cell(public / size, Share(max(0.0, count) / weight, sigma / weight if told else 1.0))
+        for public, count in zip(pool.tolist(), by_cell.tolist(), strict=True)
     )
     classes = tuple(
         _share(away, here, sigma**2, sigma**2) if away + here > 2 * SURE * sigma else None
