@@ -90,6 +90,16 @@ def test_counts_say_where_records_lie(tmp_path):
     assert counts[CELLS:].tolist() == [10, 20, 0, 0, 0, 0, 10]
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+def test_a_record_that_is_no_number_is_counted(value, tmp_path):
+    """An error because of one record would tell of it: the answer of all would be blank."""
+    x = PUBLIC[:4].copy()
+    x[2] = value
+    one = client(world(x, np.zeros(4, np.int64)), tmp_path)
+    (counts,) = one.drawn(one.question(ASKED, {}), one.composition(None)).values()
+    assert not one.failed and exact(one).sum() == 8 and counts.any()
+
+
 def test_only_the_first_records_count_and_shares_add_up(tmp_path):
     x, y = np.concatenate([PUBLIC[:20], PUBLIC[:20] + 50]).astype(np.float32), np.zeros(40, np.int64)
     assert exact(client(world(x, y), tmp_path, settings_of(records=25)))[CELLS] == 5
@@ -99,9 +109,9 @@ def test_only_the_first_records_count_and_shares_add_up(tmp_path):
 
 
 def test_the_class_of_several_labels_is_the_records_own():
-    y = np.array([[0, 1, 1], [0, 0, 0], [-1, 1, 0]], np.int8)
-    assert one_class(y, 3).tolist() == [1, 2, 1]
-    assert [one_class(y[row : row + 1], 3)[0] for row in range(3)] == one_class(y, 3).tolist()
+    y = np.array([[0, 1, 1], [0, 0, 0], [-1, 1, 0], [1, 1, 0]], np.int8)
+    assert one_class(y, 3).tolist() == [1, 2, 1, 0]
+    assert [one_class(y[row : row + 1], 3)[0] for row in range(4)] == one_class(y, 3).tolist()
 
 
 @pytest.mark.parametrize(
