@@ -22,7 +22,8 @@ from fedballot.cli import terminal
 from fedballot.cli.data import data_app
 from fedballot.cli.frontier import frontier_command
 from fedballot.cli.options import Json
-from fedballot.cli.run import poll, run
+from fedballot.cli.poll import poll
+from fedballot.cli.run import run
 from fedballot.cli.sweep import sweep_command
 from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError

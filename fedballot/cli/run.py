@@ -67,37 +67,9 @@ def run(
     json: Json = False,
 ) -> None:
     """Run one experiment in a simulation on this machine."""
-    run_method(method, preset, config, set_ or [], out, resume=resume, quiet=quiet, json=json)
-
-
-def poll(
-    preset: Annotated[str | None, typer.Option(help="A name from `fedballot presets`.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A settings file (TOML) in the form of a preset.")] = None,
-    set_: Assignments = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/poll-TIME.")] = None,
-    resume: Annotated[bool, typer.Option(help="Take up the run that is in --out.")] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
-    json: Json = False,
-) -> None:
-    """Ask clients, under differential privacy, whether the public pool fits their records: `run poll`."""
-    run_method("poll", preset, config, set_ or [], out, resume=resume, quiet=quiet, json=json)
-
-
-def run_method(
-    method: str,
-    preset: str | None,
-    config: Path | None,
-    assignments: list[str],
-    out: Path | None,
-    *,
-    resume: bool,
-    quiet: bool,
-    json: bool,
-) -> None:
-    """What `run` and `poll` do."""
     if resume and (out is None or not (out / "run.json").exists()):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
-    resolved = resolve(method, preset, config, assignments, out, resume)
+    resolved = resolve(method, preset, config, set_ or [], out, resume)
     folder = out or Path("runs") / f"{method}-{datetime.now():%Y%m%d-%H%M%S}"
     try:
         result = carry_out(method, resolved, folder, resume=resume, progress=terminal.watcher(quiet=quiet))
@@ -147,9 +119,9 @@ def print_result(result: dict[str, Any], folder: Path) -> None:
         rows.append(("balanced accuracy", numbers.percent(balanced)))
     if metrics.get("server_auc") is not None:
         rows.append(("server's mean AUC", f"{metrics['server_auc']:.3f}"))
-    if poll := metrics.get("poll"):
-        rows.append(("the public pool", poll["verdict"]))
-        rows += [("", escape(f"{words}.")) for words in poll["advice"]]
+    if pool := metrics.get("poll"):
+        rows.append(("the public pool", pool["verdict"]))
+        rows += [("", escape(f"{words}.")) for words in pool["advice"]]
     if metrics.get("label_accuracy") is not None:
         rows.append(("accuracy of released labels", numbers.percent(metrics["label_accuracy"])))
     if clients := metrics.get("client_accuracy"):
