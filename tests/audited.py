@@ -13,5 +13,6 @@ AUDITED = {
     "fedmd-nfdp": ["fixed sample"],
     "fedmd-ldp": ["predictions"],
     "dp-fedavg": ["the server's sum"],
+    "poll": ["client shares", "record counts"],
     "dp-fedsgd": ["noisy steps", "Poisson batches", "images"],
 }

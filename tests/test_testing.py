@@ -45,6 +45,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "fedd-p": {**NOISY_HEADS, "share": "predictions"},
     "fedavg-p": NOISY_HEADS,
     "fedaux-f": HEADS,
+    "poll": {"epsilon": 5.0, "cells": 5},
     "standalone": {},
     "centralized": {},
     "public-only": {},

@@ -25,6 +25,7 @@ from fedballot.cli import terminal
 from fedballot.cli.data import data_app
 from fedballot.cli.frontier import frontier_command
 from fedballot.cli.options import Json
+from fedballot.cli.poll import poll
 from fedballot.cli.run import run
 from fedballot.cli.sweep import sweep_command
 from fedballot.core import numbers
@@ -145,6 +146,7 @@ def compare(
     print(page)
 
 
+command(STUDIES, "fedballot poll --set dataset=table.csv")(poll)
 command(STUDIES, "fedballot sweep pate-fl --preset demo --set epsilon=0.5,1,2,4 --out sweeps/epsilon", "sweep")(
     sweep_command
 )

@@ -58,6 +58,9 @@ def print_result(result: dict[str, Any], folder: Path) -> None:
         rows.append(("balanced accuracy", numbers.percent(balanced)))
     if metrics.get("server_auc") is not None:
         rows.append(("server's mean AUC", f"{metrics['server_auc']:.3f}"))
+    if pool := metrics.get("poll"):
+        rows.append(("the public pool", pool["verdict"]))
+        rows += [("", escape(f"{words}.")) for words in pool["advice"]]
     if metrics.get("label_accuracy") is not None:
         rows.append(("accuracy of released labels", numbers.percent(metrics["label_accuracy"])))
     if clients := metrics.get("client_accuracy"):

@@ -24,6 +24,7 @@ class Stream(IntEnum):
     GENERATOR = 7  # FedGen
     SEARCH = 7  # `fedballot frontier`: trials; of the search's seed
     COPIES = 8  # shifts of public images
+    CELLS = 9  # of a poll about the public pool
 
 
 def generator(seed: int, *streams: int) -> np.random.Generator:

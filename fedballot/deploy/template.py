@@ -34,7 +34,7 @@ delta = 1e-3
 accountant = "exact"            # how costs add up: "exact" knows Gaussian noise only, "rdp" also other kinds
 
 [allowed]                       # what the server may ask for; all else is refused
-methods = ["pate-fl"]
+methods = ["pate-fl"]           # add "poll" to say first, at a small epsilon, whether the public data fit
 # feature extractors that may run here; "package.module:factory" is imported only if it is listed, and weights that the
 # server sends are used only with their digest: "simclr-resnet8@sha256:..." (the refusal names it)
 extractors = ["auto", "none", "none+standardise", "pca", "pca+l2", "hog", "hog+pca", "hog+pca+l2", "deskew+hog+pca"]

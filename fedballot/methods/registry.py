@@ -18,7 +18,7 @@ from fedballot.core.setting import unknown_name
 from fedballot.methods.api import Method
 from fedballot.settings.parts import CommonSettings
 
-FAMILIES = ("voting", "fedmd", "fedkd", "fedaux", "weights", "baselines")
+FAMILIES = ("voting", "fedmd", "fedkd", "fedaux", "weights", "baselines", "poll")
 GROUP = "fedballot.methods"
 
 

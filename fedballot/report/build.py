@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from fedballot.core.files import write_atomic
 from fedballot.privacy.words import adjacency_note
 from fedballot.report import measures, view
 from fedballot.report.html import write_page
 from fedballot.report.pictures import pictures
+from fedballot.report.poll_plot import poll_figure
+from fedballot.report.poll_view import poll_view
 from fedballot.runs.results import Release, load_release, load_result
 
 # What a run that is not done may lack.
@@ -19,6 +22,7 @@ _EMPTY: dict[str, Any] = {
     "warnings": [],
     **{key: {} for key in ("metrics", "communication", "clients", "timing", "versions", "data")},
 }
+NESTED = ("server_measures", "poll")  # measures that have a section of their own
 
 
 def write_report(run_dir: Path) -> Path:
@@ -32,7 +36,7 @@ def write_report(run_dir: Path) -> Path:
     Returns
     -------
     Path
-        The page, written atomically. A running or failed run gets a page that says so.
+        The page, written atomically; of a poll, `poll.png` beside it. A running or failed run gets a page that says so.
 
     Raises
     ------
@@ -44,17 +48,19 @@ def write_report(run_dir: Path) -> Path:
     # A release beside an unfinished result is an earlier run's, or not whole.
     release = load_release(run_dir) if result["status"] == "done" else Release()
     classes = [str(name) for name in result["classes"]]
+    poll = poll_view(result, release)
     values = {
         "result": result,
         "name": run_dir.resolve().name,
         "summary": view.summary(result, release),
         "key_settings": view.key_settings(result),
-        "headlines": view.headlines(result),
+        "headlines": [*poll.headlines, *view.headlines(result)],
+        "poll": poll,
         "guarantees": view.guarantee_rows(result),
         "adjacency_note": adjacency_note(result["guarantees"]),
         "seeded": view.is_seeded(result),
         "accuracy_plots": view.accuracy_plots(result),
-        "plain_metrics": {key: value for key, value in result["metrics"].items() if key != "server_measures"},
+        "plain_metrics": {key: value for key, value in result["metrics"].items() if key not in NESTED},
         "class_table": measures.class_table(result),
         "measure_plots": measures.measure_plots(result),
         "lead_plot": view.lead_plot(result, release),
@@ -62,4 +68,7 @@ def write_report(run_dir: Path) -> Path:
         "n_clients": view.client_count(result),
         "time_parts": view.time_parts(result),
     }
+    if poll.plots:
+        figure = poll_figure(result["metrics"]["poll"], classes)
+        write_atomic(run_dir / "poll.png", lambda stream: figure.savefig(stream, format="png"))
     return write_page("report.html.j2", values, run_dir / "report.html")

@@ -45,7 +45,8 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
     data = result["data"]
     if not data:
         return ""
-    n_clients, queries = client_count(result), release.query_indices
+    polled = "poll" in result["metrics"]  # about the whole pool, and nothing is tested
+    n_clients, queries = client_count(result), None if polled else release.query_indices
     who = "One client" if n_clients == 1 else f"{count(n_clients)} clients" if n_clients else "The clients"
     known = data.get("n_private") is not None  # a real federation's sites tell nobody how many they hold
     held = f"{count(data['n_private'])} private records" if known else "their own private records"
@@ -60,7 +61,7 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
             text += f" and answered for {count(len(queries))} of {pool}"
         else:
             text += f" and answered for {pool}"
-    if data.get("n_test"):
+    if data.get("n_test") and not polled:
         text += f"; accuracy is measured on {count(data['n_test'])} other records{apart}"
     aggregation = result.get("aggregation") or {}
     return " ".join([text + ".", *([aggregation["words"]] if "words" in aggregation else [])])

@@ -34,7 +34,8 @@ class Learned:
     Parameters
     ----------
     scores
-        Of the test records, (n, C): logits, probabilities or votes, whose largest is the answer.
+        Of the test records, (n, C): logits, probabilities or votes, whose largest is the answer; None: the method
+        makes no model.
     models
         To be saved; what they say was averaged.
     release
@@ -49,7 +50,7 @@ class Learned:
         What a reader of the result has to know.
     """
 
-    scores: npt.NDArray[np.floating]
+    scores: npt.NDArray[np.floating] | None
     models: Sequence[Learner] = ()
     release: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     rows: npt.NDArray[np.integer] | None = None
@@ -110,7 +111,8 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
                 f"the server could not learn from what clients answered{''.join(f' ({m})' for m in models)}: {words}. "
                 f"Their answers are kept: go on with --resume{other}; nobody is asked or charged again"
             ) from error
-        metrics = {**measured(self.data, learned.scores), **learned.metrics}
+        measures = {} if learned.scores is None else measured(self.data, learned.scores)
+        metrics = {**measures, **learned.metrics}
         self.round_records[-1]["metrics"] |= learned.round_metrics
         return {
             "metrics": metrics,

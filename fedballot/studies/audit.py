@@ -20,6 +20,7 @@ from fedballot.privacy.noise.randomness import os_noise, seeded_noise
 from fedballot.studies.audits import (  # noqa: F401 each adds its audits to the registry
     class_sums,
     heads,
+    histogram,
     logits,
     predictions,
     samples,

@@ -234,3 +234,14 @@ def test_a_result_without_a_guarantee_is_told_to_protect_nobody(capsys):
     out, err = _printed(bare, capsys)
     assert out.count("nobody") == 2 and "(zero-out)" not in out and "put in another" not in out
     assert "There is no privacy guarantee." in err and "protected" not in out + err
+
+
+def test_a_poll_says_in_words_whether_the_pool_fits(capsys, monkeypatch, tmp_path):
+    few = ("dataset=digits", "clients=4", "private_size=800", "public_size=300", "engine=local", "workers=1")
+    words = ("poll", *(word for one in few for word in ("--set", one)), "--out", str(tmp_path / "run"), "--quiet")
+    code, out, err = call(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0, err
+    assert "the public pool" in out and "The pool fits" in out and "one record" in out
+    assert {"report.html", "poll.png", "result.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
+    code, _, err = call("poll", "--set", "epochs=3", capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 2 and "poll has no setting 'epochs'" in err

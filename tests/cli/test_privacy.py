@@ -19,7 +19,7 @@ from fedballot.privacy.accounting import DeltaCost, GaussianCost, IntegerCost, L
 from fedballot.privacy.audit import mechanisms as audit_runs
 from fedballot.privacy.ledger import Account, Chain, Ledger
 from fedballot.privacy.ledger.samples import sample_once
-from fedballot.privacy.mechanisms import subsampled, vectors, votes
+from fedballot.privacy.mechanisms import histogram, subsampled, vectors, votes
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.noise.randomness import os_noise
 from fedballot.report.audit_plot import audit_figure
@@ -209,7 +209,7 @@ def test_faulty_code_is_caught_through_the_real_clients(fault, caught, call, mon
 def test_every_audited_method_passes_and_is_caught_without_noise(method, call, monkeypatch) -> None:
     report = auditing.audit_method(method, 1.0, 1000, Silent(), seed=3)
     assert report.passed and report.claim == 1.0
-    for module in (votes, vectors, subsampled):
+    for module in (votes, vectors, subsampled, histogram):
         monkeypatch.setattr(module, "discrete_gaussian", no_noise)
     code, out, err = call("audit", method, "--runs", 1000, "--json")
     assert code == 1 and "contradicted" in err and json.loads(out)["method"] == method

@@ -36,7 +36,7 @@ from fedballot.privacy.mechanisms.class_sums import class_sums
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.vectors import clip_rows
 from fedballot.privacy.noise.randomness import os_noise
-from fedballot.settings import fedkd, voting
+from fedballot.settings import fedkd, poll, voting
 from fedballot.settings.class_sums import shared_mechanism, sums_mechanism
 from fedballot.settings.heads import class_mechanism, score_mechanism
 from fedballot.settings.parts import CommonSettings
@@ -46,6 +46,8 @@ CLIENTS, RECORDS, QUERIES, FEATURES, CLASSES = 3, 30, 40, 6, 3
 ALL = {"clients": CLIENTS, "public_size": QUERIES, "test_size": 10, "min_size": 5, "evaluate_clients": False}
 MODELS = {"client_models": "logistic-regression", "server_model": "logistic-regression"}
 HEADS = {"extractor": "none", "epsilon": 4.0, "score_epsilon": 2.0}
+POLL = {"cells": 8, "extractor": "none", "epsilon": 4.0}
+NEAR_OR_FAR = (np.arange(QUERIES, dtype=np.int32) % 8, np.full(QUERIES, 2.0, dtype=np.float32))
 TORCH = {"client_models": "mlp-torch", "rounds": 4}
 
 
@@ -113,6 +115,10 @@ def share_of_logits(settings: Any) -> dict[str, float]:
     return {"logits": math.sqrt(fedkd.mechanism(settings, CLASSES).mechanism.share_variance)}
 
 
+def share_of_counts(settings: Any) -> dict[str, float]:
+    return {poll.PART[settings.unit]: poll.histogram(settings, CLASSES).share_sigma}
+
+
 def of_heads(settings: Any) -> dict[str, float]:
     width, negatives = FEATURES + 1, round(settings.pretrain_share * QUERIES)
     found = {"classes": class_mechanism(settings, RECORDS, width, CLASSES).sigma}
@@ -171,6 +177,10 @@ CASES = {
         steps_by_class,
         (np.random.default_rng(2).normal(size=(12, FEATURES)).astype(np.float32),),
     ),
+    "counts": Case("poll", POLL, share_of_counts, lambda s, part, exact: exact, NEAR_OR_FAR),
+    "shares of counts": Case(
+        "poll", {**POLL, "unit": "client"}, share_of_counts, lambda s, part, exact: exact, NEAR_OR_FAR
+    ),
 }
 
 
@@ -192,7 +202,7 @@ def test_each_client_adds_all_of_its_noise_to_what_its_cost_speaks_of(
     ]  # few numbers leave some clients: more draws see less noise
     for part, sigma in expected.items():
         noise = np.array([release[part] for release in told]) - case.signal(settings, part, exact[part])
-        noise = noise[:, :, case.first :]
+        noise = noise[..., case.first :]
         # heads are projected: one class is a function of the others
         free = noise.size - noise[:, 0].size * (part in ("classes", "scores"))
         statistic = float((noise**2).sum() / sigma**2)

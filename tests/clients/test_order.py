@@ -40,6 +40,8 @@ CASES: dict[str, tuple[str, dict[str, Any], tuple[str, str]]] = {
     "what heads say": ("fedd-p", {**HEADS, "share": "predictions"}, RECORD),
     "heads": ("fedavg-p", HEADS, RECORD),
     "shares of class sums": ("fedauxfdp-sum", HEADS, RECORD),
+    "counts": ("poll", {"cells": 5, "epsilon": 5.0}, RECORD),
+    "shares of counts": ("poll", {"cells": 5, "epsilon": 5.0, "unit": "client"}, CLIENT),
     "differences": ("dp-fedavg", WEIGHTS, CLIENT),
     "noisy steps": ("dp-fedsgd", {**WEIGHTS, "rate": 1.0}, ("record", "add-remove")),
 }

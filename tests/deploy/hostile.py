@@ -147,13 +147,14 @@ COMMON = {
     "k": 3,
     "records": RECORDS,
     "dimension": 4,
+    "cells": 4,
     "components": 4,
     "secure_aggregation": False,
     "client_models": "logistic-regression",
 }
 PRIVATE = (
     *("pate-fl", "private-knn-fl", "fedkd-dp", "fedmd-ldp", "fedmd-nfdp"),
-    *("fedauxfdp", "fedauxfdp-sum", "fedd-p", "fedavg-p"),
+    *("fedauxfdp", "fedauxfdp-sum", "fedd-p", "fedavg-p", "poll"),
 )
 PROMISELESS = ("fedmd", "fedkd", "standalone", "fedaux-f", "centralized", "public-only")
 SETTINGS: dict[str, tuple[Any, ...]] = {
@@ -163,6 +164,8 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "head": ("class-sums", "logistic"),
     "share": ("logits", "softmax", "argmax", "heads", "predictions"),
     "noise": ("gaussian", "laplace"),
+    "unit": ("client", "record"),
+    "cells": (1, 4),
     "k": (1, 3, 12),
     "min_size": (1, RECORDS, 4 * RECORDS),
     "vote_fraction": (0.2, 1.0),
@@ -219,6 +222,9 @@ def arrays_of(question: Question, settings: Any) -> list[np.ndarray]:
             return [np.full((count, 2), np.nan, dtype=np.float32)]
         case "others":
             rows = rows + (POOL - count)
+    if question.method == "poll":
+        cells = np.arange(POOL, dtype=np.int32) % settings.cell_count
+        return [cells, np.full(POOL, 1.0 if question.arrays == "asked" else 9.0, dtype=np.float32)]
     if question.method.startswith(("fedaux", "fedd", "fedavg")):
         landmarked = question.method.startswith("fedauxfdp") and getattr(settings, "head", "class-sums") == "class-sums"
         if not landmarked:

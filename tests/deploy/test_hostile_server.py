@@ -20,6 +20,7 @@ FAMILIES = {
     "votes": ("pate-fl", "private-knn-fl"),
     "logits": ("fedkd-dp", "fedmd-ldp", "fedmd-nfdp"),
     "heads": ("fedauxfdp", "fedauxfdp-sum", "fedd-p", "fedavg-p"),
+    "counts": ("poll",),
     "all": (*hostile.PRIVATE, *hostile.PROMISELESS),
 }
 

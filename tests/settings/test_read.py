@@ -44,6 +44,7 @@ FURTHER: dict[str, tuple[dict[str, Any], ...]] = {
     "fedkd-dp": (SECURE, {"distill_loss": "kl"}),
     "fedauxfdp": ({"head": "logistic"}, {"embedding": "pca"}),
     "fedauxfdp-sum": (SECURE,),
+    "poll": (SECURE,),
 }
 SHARED_NETWORK = {"fedavg", "fedprox", "fedavgm", "feddf", "dp-fedavg", "dp-fedsgd"}
 OWN_NETWORK = {"fedgen": "mlp-torch", "fedaux": "mlp-torch"}  # whose features something else learns from

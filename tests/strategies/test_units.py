@@ -42,6 +42,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "fedd-p": ({"extractor": "pca+l2", "mechanism": "paper"}, [OWN, OWN]),
     "fedavg-p": ({"extractor": "pca+l2"}, [OWN]),
     "fedauxfdp-sum": ({"extractor": "pca+l2"}, [SUM, OWN]),
+    "poll": ({}, [SUM, OWN]),
     "dp-fedavg": ({"client_models": "linear-torch", "participation": 1}, [CLIENTS]),
     "dp-fedsgd": ({"client_models": "linear-torch", "rounds": 1, "epochs": 1}, [OWN]),
 }

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedballot.clients.poll import PollClient
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.progress import Silent
 from fedballot.learners import training
 from fedballot.learners.augment import GREY, Augmenter
 from fedballot.methods.registry import all_methods
-from fedballot.privacy.mechanisms import logits, subsampled, vectors, votes
+from fedballot.privacy.mechanisms import histogram, logits, subsampled, vectors, votes
 from fedballot.privacy.mechanisms.heads import PrivateHead
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
@@ -184,6 +185,12 @@ def the_first(patch: Patch) -> None:
     patch.setattr(NfdpSample, "draw", lambda self, noise: np.arange(self.k))
 
 
+def five_times(patch: Patch) -> None:
+    """A client counts each of its records five times."""
+    exact = PollClient.exact
+    patch.setattr(PollClient, "exact", lambda self, question: {k: 5 * v for k, v in exact(self, question).items()})
+
+
 HALF, NONE = weakened(2), no_noise
 FAULTS = {
     "pate-fl, half the noise": ("pate-fl", "votes", at(votes, "discrete_gaussian", HALF), {"variance"}),
@@ -203,6 +210,9 @@ FAULTS = {
     "fedauxfdp, half the noise on the class head": ("fedauxfdp", "class head", half_in_heads, {"variance"}),
     "fedauxfdp, score head without noise": ("fedauxfdp", "score head", bare_heads, {"variance", "two worlds"}),
     "fedd-p, half the noise": ("fedd-p", "class head", half_in_heads, {"variance"}),
+    "poll, half the noise": ("poll", "record counts", at(histogram, "discrete_gaussian", HALF), {"variance"}),
+    "poll, no noise": ("poll", "client shares", at(histogram, "discrete_gaussian", NONE), {"two worlds"}),
+    "poll, a record in five places": ("poll", "record counts", five_times, {"two worlds", "variance"}),
     "fedavg-p, half the noise": ("fedavg-p", "class head", half_in_heads, {"variance"}),
     "fedmd-ldp, half the noise": ("fedmd-ldp", "predictions", at(vectors, "discrete_gaussian", HALF), {"variance"}),
     "fedmd-ldp, no noise": ("fedmd-ldp", "predictions", at(vectors, "discrete_gaussian", NONE), {"two worlds"}),

@@ -95,6 +95,17 @@ def public_preparation(public: Source) -> Preparation:
     return fit_preparation(public.schema, public.train.x)
 
 
+def feature_names(schema: Schema, preparation: Preparation) -> list[str]:
+    """A name for each number that a model gets of a row: its column, or column and word of a category."""
+    owners = [column for column in schema.columns for _ in range(column.width)]
+    names = []
+    for made in preparation.transformer.get_feature_names_out():
+        at, _, word = str(made).removeprefix("x").partition("_")
+        column = owners[int(at)]
+        names.append(f"{column.name} = {column.words[int(float(word))]}" if word else column.name)
+    return names
+
+
 def _steps(schema: Schema) -> list[tuple[str, Any, list[int]]]:
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline

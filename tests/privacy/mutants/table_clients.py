@@ -6,9 +6,11 @@ CENTRAL = "strategies/test_central.py::"
 CHARGING = "clients/test_charging.py::"
 COMPOSITION = "privacy/test_mechanism.py::"
 COHORTS = "strategies/test_private_cohorts.py::"
+HISTOGRAM = "privacy/mechanisms/test_histogram.py::"
 FILTER = "privacy/accounting/test_filter.py::"
 LEAVES = "clients/test_noise_that_leaves.py::"
 LEDGER = "privacy/ledger/test_ledger.py::"
+POLL = "clients/test_poll.py::"
 RECONCILE = "privacy/ledger/test_reconcile.py::"
 SITE = "deploy/test_site_side.py::"
 SUMMED = "strategies/test_summed.py::"
@@ -1189,5 +1191,62 @@ MUTANTS = (
         "if False:",
         "who swallows the error gets away with it",
         (TIME + "test_work_that_swallows_the_error_does_not_get_away_with_it[in_main]",),
+    ),
+    # a poll
+    Mutant(
+        "privacy/mechanisms/histogram.py",
+        "NoisyHistogram.cost",
+        "return IntegerCost(2.0 * moved, places, self.share_sigma, self.honest, unit_shifts=moved == 1)",
+        "return IntegerCost(math.sqrt(2) * moved, places, self.share_sigma, self.honest, unit_shifts=moved == 1)",
+        "only one of the two lists is charged",
+        (HISTOGRAM + "test_both_bounds_are_reached",),
+    ),
+    Mutant(
+        "privacy/mechanisms/histogram.py",
+        "NoisyHistogram.cost",
+        "places = min(2 * LISTS * moved, self.entries)",
+        "places = min(LISTS * moved, self.entries)",
+        "a record moves two counts, not four",
+        (HISTOGRAM + "test_a_record_moves_counts_by_two_at_most_and_a_person_by_two_for_each",),
+    ),
+    Mutant(
+        "privacy/mechanisms/histogram.py",
+        "NoisyHistogram.cost",
+        'reach = self.steps * (math.sqrt(LISTS) if unit == "client" else 2.0)',
+        'reach = self.steps * (1.0 if unit == "client" else 2.0)',
+        "a client moves one list, not both",
+        (HISTOGRAM + "test_a_client_moves_scaled_counts_by_what_is_charged",),
+    ),
+    Mutant(
+        "privacy/mechanisms/histogram.py",
+        "NoisyHistogram.share_variance",
+        "return representable_variance(self.sigma / math.sqrt(self.honest))",
+        "return representable_variance(self.sigma / math.sqrt(self.min_clients))",
+        "colluders are counted as honest",
+        (HISTOGRAM + "test_shares_add_up_to_the_noise_that_is_charged",),
+    ),
+    Mutant(
+        "clients/poll.py",
+        "PollClient.exact",
+        "cells, far = place(extractor.total(own.x[:most]), pool, question.cells, question.reach)",
+        "cells, far = place(extractor.transform(own.x[:most]), pool, question.cells, question.reach)",
+        "a record that is no number makes the answer blank",
+        (POLL + "test_a_record_that_is_no_number_is_counted",),
+    ),
+    Mutant(
+        "clients/poll.py",
+        "one_class",
+        "return np.asarray(np.where(positive.any(axis=1), positive.argmax(axis=1), classes - 1), dtype=np.int64)",
+        "return np.asarray(np.where(positive.any(axis=1), positive.sum(axis=0).argmax(), classes - 1), dtype=np.int64)",
+        "the class of a record hangs on the others",
+        (POLL + "test_the_class_of_several_labels_is_the_records_own",),
+    ),
+    Mutant(
+        "clients/poll.py",
+        "PollClient.question",
+        'if cells.dtype.kind not in "iu" or cells.min() < 0 or cells.max() >= self.settings.cell_count:',
+        'if cells.dtype.kind not in "iu" or cells.min() < 0:',
+        "a request asks about cells that are none, and the answer is blank",
+        (POLL + "test_what_is_no_request_is_refused_unread_and_uncharged",),
     ),
 )
