@@ -14,6 +14,9 @@ import numpy.typing as npt
 from fedballot.core.errors import DataError
 from fedballot.core.files import read_json
 from fedballot.core.metrics import probabilities_of
+from fedballot.datasets.schema.contract import Schema
+from fedballot.datasets.schema.prepare import Preparation, read_preparation
+from fedballot.datasets.schema.toml import read_schema
 from fedballot.learners.base import Inputs, Learner
 from fedballot.learners.registry import make_learner
 from fedballot.model.files import taken_apart
@@ -22,6 +25,7 @@ from fedballot.runs.description import FORMAT, NAME
 
 Floats = npt.NDArray[np.float64]
 Scores = Callable[[Inputs], Floats]
+_KEYS = ("learner", "files", "classes", "multi_label", "shape", "columns", "server_features", "schema", "preparation")
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Model:
     multi_label : whether a record may have several of the classes, or none.
     scores : records (n, ...) -> probabilities (n, C).
     read : a file of records -> records; see `fedballot.model.inputs.reader`.
+    filled : whether records may lack values (NaN), which are then filled as in the run.
     """
 
     classes: tuple[str, ...]
@@ -44,9 +49,13 @@ class Model:
     multi_label: bool
     scores: Scores
     read: Read
+    filled: bool = False
 
     def predict_proba(self, x: Inputs) -> Floats:
         """Probabilities (n, C) of raw records (n, ...): uint8 images, or features, of which float32 are made.
+
+        Of a table they are what :attr:`read` makes of it: its columns in the model's order, of a category the number of
+        its word, of a date days since 1970, NaN where a value is missing.
 
         Raises
         ------
@@ -58,7 +67,7 @@ class Model:
             raise DataError(f"records have shape {x.shape[1:]}, but the model takes {self.shape}")
         if x.dtype != np.uint8:
             x = x.astype(np.float32)
-            if not np.isfinite(x).all():
+            if np.isinf(x).any() or (np.isnan(x).any() and not self.filled):
                 raise DataError("records hold a value that is not finite; the model was trained without such")
         return self.scores(x)
 
@@ -116,7 +125,7 @@ def checked(description: Any, where: Path) -> dict[str, Any]:
     """
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise DataError(f"{where}: is no description of a model in the format {FORMAT}")
-    missing = [key for key in ("learner", "files", "classes", "shape", "columns") if key not in description]
+    missing = [key for key in _KEYS if key not in description]
     if missing:
         raise DataError(f"{where}: lacks {', '.join(missing)}; it was cut short or edited")
     return description
@@ -143,17 +152,7 @@ def learners_of(folder: Path, description: Mapping[str, Any], shape: tuple[int, 
 
 def of_run(folder: Path, *, device: str = "cpu") -> Model:
     """The model of a run's folder."""
-    description = read_description(folder)
-    shape = tuple(description["shape"])
-    prepare: Callable[[Inputs], Inputs] = lambda x: x  # noqa: E731
-    inside = shape
-    if description["server_features"]:
-        from fedballot.model.features import refitted
-
-        prepare, inside = refitted(folder, description["server_features"], device)
-    learners = learners_of(folder, description, inside, device)
-    several = bool(description["multi_label"])
-    return new_model(description, lambda x: averaged([one.predict_logits(prepare(x)) for one in learners], several))
+    return _of_folder(folder, read_description(folder), device)
 
 
 def of_file(path: Path, *, device: str = "cpu") -> Model:
@@ -162,15 +161,57 @@ def of_file(path: Path, *, device: str = "cpu") -> Model:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    description, saved = taken_apart(content, path)
+    description, saved, beside = taken_apart(content, path)
     checked(description, path)
     with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
-        for name, part in zip(description["files"], saved, strict=False):
-            (Path(scratch) / Path(name).name).write_bytes(part)
         files = [Path(name).name for name in description["files"]]
-        learners = learners_of(Path(scratch), description | {"files": files}, tuple(description["shape"]), device)
+        for name, part in (*zip(files, saved, strict=False), *beside.items()):
+            (Path(scratch) / Path(name).name).write_bytes(part)
+        return _of_folder(Path(scratch), description | {"files": files}, device)
+
+
+def _of_folder(folder: Path, description: Mapping[str, Any], device: str) -> Model:
+    schema, prepare = read_reading(folder, description)
+    shape = tuple(description["shape"])
+    steps: list[Callable[[Inputs], Inputs]] = [prepare] if prepare else []
+    inside = tuple(prepare(np.zeros((1, *shape), np.float32)).shape[1:]) if prepare else shape
+    if description["server_features"]:
+        from fedballot.model.features import refitted
+
+        transform, inside = refitted(folder, description["server_features"], device)
+        steps.append(transform)
+    learners = learners_of(folder, description, inside, device)
     several = bool(description["multi_label"])
-    return new_model(description, lambda x: averaged([one.predict_logits(x) for one in learners], several))
+
+    def scores(x: Inputs) -> Floats:
+        for step in steps:
+            x = step(x)
+        return averaged([one.predict_logits(x) for one in learners], several)
+
+    return Model(
+        classes=tuple(description["classes"]),
+        shape=shape,
+        columns=tuple(description["columns"]),
+        multi_label=several,
+        scores=scores,
+        read=reader(schema, shape),
+        filled=prepare is not None,
+    )
+
+
+def read_reading(folder: Path, description: Mapping[str, Any]) -> tuple[Schema | None, Preparation | None]:
+    """The schema and the preparation that a run's folder holds, or None where it has none.
+
+    Raises
+    ------
+    DataError
+        If one is damaged or gone.
+    """
+    schema, preparation = (description[key] for key in ("schema", "preparation"))
+    return (
+        read_schema(folder / Path(schema).name) if schema else None,
+        read_preparation(folder / Path(preparation).name) if preparation else None,
+    )
 
 
 def averaged(logits: Sequence[npt.NDArray[np.floating]], multi_label: bool) -> Floats:
@@ -178,16 +219,3 @@ def averaged(logits: Sequence[npt.NDArray[np.floating]], multi_label: bool) -> F
     if multi_label:
         return np.asarray(np.mean([1 / (1 + np.exp(-np.clip(one.astype(np.float64), -500, 500))) for one in logits], 0))
     return np.asarray(np.mean([probabilities_of(one) for one in logits], axis=0))
-
-
-def new_model(description: Mapping[str, Any], scores: Scores) -> Model:
-    """A model as a description says, whose probabilities come from ``scores``."""
-    shape, columns = tuple(description["shape"]), tuple(description["columns"])
-    return Model(
-        classes=tuple(description["classes"]),
-        shape=shape,
-        columns=columns,
-        multi_label=bool(description["multi_label"]),
-        scores=scores,
-        read=reader(columns, shape),
-    )

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 from fedballot import __version__
-from fedballot.core.files import with_home, write_json
+from fedballot.core.files import write_atomic, write_json
 from fedballot.core.folders import RunFolder
 from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.schema.toml import to_toml
 from fedballot.methods.api import Method
 from fedballot.settings.parts import CommonSettings, client_models, server_models
 
 FORMAT = "fedballot-model-1"
 NAME = "model.json"
-NO_FEATURES = ("label", "group")
+SCHEMA = "schema.toml"
+PREPARATION = "preparation.skops"
+
+
+def write_reading(folder: Path, data: FederatedData) -> None:
+    """How files become a model's records: the schema of a user's own data, and what was fitted on public records."""
+    if data.schema is not None:
+        text = to_toml(data.schema).encode()
+        write_atomic(folder / SCHEMA, lambda stream: stream.write(text))
+    if data.preparation is not None:
+        data.preparation.save(folder / PREPARATION)
 
 
 def describe_model(folder: RunFolder, method: Method, settings: CommonSettings, data: FederatedData) -> None:
@@ -31,6 +41,8 @@ def describe_model(folder: RunFolder, method: Method, settings: CommonSettings, 
 
 def described(learner: str, files: list[str], settings: CommonSettings, data: FederatedData) -> dict[str, Any]:
     """The content of ``model.json``, see ``docs/model.md``."""
+    schema = data.schema
+    cells = schema.cells if schema is not None and data.preparation is not None else 0
     return {
         "format": FORMAT,
         "fedballot": __version__,
@@ -38,26 +50,9 @@ def described(learner: str, files: list[str], settings: CommonSettings, data: Fe
         "files": files,
         "classes": list(data.classes),
         "multi_label": data.multi_label,
-        "shape": list(data.public_x.shape[1:]),
-        "columns": columns_of(settings.public_dataset or settings.dataset),
+        "shape": [cells] if cells else list(data.public_x.shape[1:]),
+        "columns": [column.name for column in schema.columns] if schema is not None and cells else [],
         "server_features": str(getattr(settings, "server_features", "")),
+        "schema": SCHEMA if schema is not None else "",
+        "preparation": PREPARATION if data.preparation is not None else "",
     }
-
-
-def columns_of(source: str) -> list[str]:
-    """Names of a table's features in their order; none for other data."""
-    path = with_home(source)
-    if any(sign in source for sign in "*?["):
-        path = next(iter(sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))))), path)
-    if not path.is_file():
-        return []
-    if path.suffix.lower() == ".csv":
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            header = [name.strip() for name in next(csv.reader(stream), [])]
-    elif path.suffix.lower() == ".parquet":
-        import pyarrow.parquet
-
-        header = list(pyarrow.parquet.read_schema(path).names)
-    else:
-        return []
-    return [name for name in header if name not in NO_FEATURES]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fedballot.core.errors import DataError
+from fedballot.core.files import write_atomic
 from fedballot.datasets.examples import Array, Source
 from fedballot.datasets.schema.contract import Schema
 
@@ -32,10 +35,32 @@ class Preparation:
         return np.ascontiguousarray(self.transformer.transform(x), dtype=np.float32)
 
     def save(self, path: Path) -> None:
-        """Write it as skops does, without pickle."""
-        import skops.io as skops
+        """Write it as skops does, without pickle; :func:`read_preparation` reads it."""
+        from fedballot.core import skops_io
 
-        skops.dump(self.transformer, path)
+        content: bytes = skops_io.dumps(self.transformer)
+        write_atomic(path, lambda stream: stream.write(content))
+
+
+def read_preparation(path: Path) -> Preparation:
+    """What :meth:`Preparation.save` has written; nothing in the file is run.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read, is damaged, or holds anything else.
+    """
+    from sklearn.compose import ColumnTransformer
+
+    from fedballot.core import skops_io
+
+    try:
+        transformer = skops_io.loads(path.read_bytes(), trusted=["numpy.dtype"])
+    except Exception as error:  # skops raises whatever a damaged file leads to
+        raise DataError(f"{path}: holds no preparation of a run, or a damaged one ({error})") from error
+    if not isinstance(transformer, ColumnTransformer):
+        raise DataError(f"{path}: holds a {type(transformer).__name__}; expected the preparation of a run")
+    return Preparation(transformer, _digest(transformer))
 
 
 def fit_preparation(schema: Schema, public: Array) -> Preparation:
@@ -51,16 +76,25 @@ def fit_preparation(schema: Schema, public: Array) -> Preparation:
 
     transformer = ColumnTransformer(_steps(schema), verbose_feature_names_out=False)
     transformer.fit(public)
-    digest = hashlib.sha256()
+    for part, name, fitted in _fitted(transformer):
+        setattr(part, name, fitted.astype(np.float32).astype(fitted.dtype))
+    return Preparation(transformer, _digest(transformer))
+
+
+def _fitted(transformer: Any) -> Iterator[tuple[Any, str, Array]]:
+    """Each step of the transformer, with the name and the value of what was fitted there."""
     for _, step, _ in transformer.transformers_:
         for part in getattr(step, "named_steps", {"": step}).values():
             for name in ("statistics_", "mean_", "scale_"):
-                fitted = getattr(part, name, None)
-                if fitted is not None:
-                    rounded = np.asarray(fitted, dtype=np.float32)
-                    setattr(part, name, rounded.astype(fitted.dtype))
-                    digest.update(name.encode() + rounded.astype("<f4").tobytes())
-    return Preparation(transformer, f"sha256:{digest.hexdigest()}")
+                if getattr(part, name, None) is not None:
+                    yield part, name, np.asarray(getattr(part, name))
+
+
+def _digest(transformer: Any) -> str:
+    digest = hashlib.sha256()
+    for _, name, fitted in _fitted(transformer):
+        digest.update(name.encode() + fitted.astype("<f4").tobytes())
+    return f"sha256:{digest.hexdigest()}"
 
 
 @lru_cache(maxsize=2)
