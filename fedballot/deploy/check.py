@@ -16,6 +16,7 @@ from fedballot.datasets.examples import Source
 from fedballot.datasets.fingerprint import source_fingerprint
 from fedballot.datasets.own import OwnRecords, schema_of
 from fedballot.datasets.schema.apply import Comparison, comparisons
+from fedballot.datasets.schema.prepare import public_preparation
 from fedballot.datasets.schema.words import listed
 from fedballot.deploy.pki import check_certificate, check_site_key
 from fedballot.deploy.records import own_records, public_source
@@ -148,7 +149,8 @@ def _holds(one: Comparison) -> str:
 
 
 def _model(site: Site, public: Source) -> tuple[str, str]:
-    try_learner(site.model, public.train.x, n_classes=len(public.classes))
+    x = public_preparation(public)(public.train.x) if public.schema and public.schema.tabular else public.train.x
+    try_learner(site.model, x, n_classes=len(public.classes))
     tried = ", tried on public records" if get_learner(site.model).foreign or "(" in site.model else ""
     return site.model, f"{site.model}{tried}"
 

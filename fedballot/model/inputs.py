@@ -9,15 +9,19 @@ import numpy as np
 
 from fedballot.core.errors import DataError
 from fedballot.core.files import read_arrays
+from fedballot.datasets.readers.paths import read_paths
+from fedballot.datasets.readers.pictures import ImageSpec
 from fedballot.datasets.readers.tables import SUFFIXES, is_table, read_table
 from fedballot.datasets.schema.apply import read_features
 from fedballot.datasets.schema.contract import Schema
+from fedballot.datasets.schema.infer import image_column
+from fedballot.datasets.schema.words import listed
 from fedballot.learners.base import Inputs
 
 Read = Callable[[Path], Inputs]
 
 
-def reader(schema: Schema | None, shape: tuple[int, ...]) -> Read:
+def reader(schema: Schema | None, shape: tuple[int, ...], image_reader: str = "") -> Read:
     """What reads a file as the model's data were read.
 
     Parameters
@@ -26,20 +30,36 @@ def reader(schema: Schema | None, shape: tuple[int, ...]) -> Read:
         Of the run; None: its data were known by name, or arrays.
     shape
         Of one record.
+    image_reader
+        See `ImageSpec.reader`.
     """
     tabular = schema is not None and schema.tabular
-    kinds = f"a table ({', '.join(SUFFIXES)})" if tabular else "an .npz file (key x)"
+    images = ImageSpec(() if schema is None else schema.image_size, 3 if len(shape) == 3 else 1, image_reader)
+    tables = f"a table ({', '.join(SUFFIXES)})"
+    paths = f", or {tables} with the paths of images" if len(shape) > 1 else ""
+    kinds = tables if tabular else f"an .npz file (key x){paths}"
 
     def read(path: Path) -> Inputs:
         if not path.is_file():
             raise DataError(f"{path}: no such file; expected {kinds}")
         if path.suffix.lower() == ".npz":
             return _from_npz(path, shape)
-        if schema is None or not schema.tabular or not is_table(path):
-            raise DataError(f"{path}: the model takes records of shape {shape}; expected {kinds}")
-        return read_features(schema, read_table(path))
+        if is_table(path) and schema is not None and schema.tabular:
+            return read_features(schema, read_table(path))
+        if is_table(path) and len(shape) > 1:
+            return _pictures(path, schema.image if schema else "", images)
+        raise DataError(f"{path}: the model takes records of shape {shape}; expected {kinds}")
 
     return read
+
+
+def _pictures(path: Path, column: str, images: ImageSpec) -> Inputs:
+    table = read_table(path)
+    names = list(table.frame.columns)
+    name = column if column in names else image_column(table)
+    if not name:
+        raise DataError(f"{path}: no column {column or 'with paths of images'!r}; found {listed(names)}")
+    return read_paths(table, name, images)[0]
 
 
 def _from_npz(path: Path, shape: tuple[int, ...]) -> Inputs:

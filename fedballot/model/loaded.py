@@ -25,7 +25,8 @@ from fedballot.runs.description import FORMAT, NAME
 
 Floats = npt.NDArray[np.float64]
 Scores = Callable[[Inputs], Floats]
-_KEYS = ("learner", "files", "classes", "multi_label", "shape", "columns", "server_features", "schema", "preparation")
+_KEYS = {"learner", "files", "classes", "multi_label", "shape", "columns", "server_features"}
+_KEYS |= {"schema", "preparation", "image_reader"}
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def checked(description: Any, where: Path) -> dict[str, Any]:
     """
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise DataError(f"{where}: is no description of a model in the format {FORMAT}")
-    missing = [key for key in _KEYS if key not in description]
+    missing = sorted(_KEYS - set(description))
     if missing:
         raise DataError(f"{where}: lacks {', '.join(missing)}; it was cut short or edited")
     return description
@@ -194,7 +195,7 @@ def _of_folder(folder: Path, description: Mapping[str, Any], device: str) -> Mod
         columns=tuple(description["columns"]),
         multi_label=several,
         scores=scores,
-        read=reader(schema, shape),
+        read=reader(schema, shape, description["image_reader"]),
         filled=prepare is not None,
     )
 

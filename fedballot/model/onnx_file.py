@@ -169,8 +169,9 @@ def _compare(model: Any, x: np.ndarray[Any, Any], says: Any) -> None:
     from onnx.reference import ReferenceEvaluator
 
     x = x.astype(np.float32)
-    (out,) = ReferenceEvaluator(model).run(None, {model.graph.input[0].name: x})
-    wanted = np.asarray(says(x))
+    out, wanted = (
+        np.asarray(p) for p in (*ReferenceEvaluator(model).run(None, {model.graph.input[0].name: x}), says(x))
+    )
     if out.shape != wanted.shape or not np.allclose(out, wanted, atol=CLOSE, rtol=CLOSE):
         raise ValueError("what came out of the conversion predicts otherwise")
 

@@ -55,4 +55,5 @@ def described(learner: str, files: list[str], settings: CommonSettings, data: Fe
         "server_features": str(getattr(settings, "server_features", "")),
         "schema": SCHEMA if schema is not None else "",
         "preparation": PREPARATION if data.preparation is not None else "",
+        "image_reader": settings.image_reader,
     }
