@@ -12,8 +12,8 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_atomic
 from fedballot.learners.registry import get_learner
 from fedballot.model.card import card
-from fedballot.model.files import with_description
-from fedballot.model.loaded import read_description, read_reading
+from fedballot.model.files import parts_of, with_description
+from fedballot.model.loaded import read_description, schema_of
 from fedballot.runs.results import load_result
 
 FORMATS = ("skops", "torch", "onnx")
@@ -49,20 +49,19 @@ def export(run: Path, form: str, out: Path, *, force: bool = False) -> Path:
             raise SettingsError(f"--out {path}: is there already; name another file, or add --force")
     content = _WRITERS[form](run, description)
     write_atomic(out, lambda stream: stream.write(content))
-    text = card(result, description, read_reading(run, description)[0], out.name, form).encode()
+    text = card(result, description, schema_of(description, run), out.name, form).encode()
     write_atomic(beside, lambda stream: stream.write(text))
     return beside
 
 
 def _own(run: Path, description: Mapping[str, Any], form: str) -> bytes:
     _whole(description)
-    saved = [(run / name).read_bytes() for name in description["files"]]
+    saved = [(run / name).read_bytes() for name in parts_of(description)]
     if zipfile.is_zipfile(run / description["files"][0]) != (form == "skops") or description["multi_label"]:
         other = "torch" if get_learner(description["learner"]).needs_torch else "skops"
         more = f"use --format {other}" if other != form else "it has several labels per record: use fedballot predict"
         raise SettingsError(f"the model {description['learner']} cannot be written as {form}: {more}")
-    beside = [description[key] for key in ("schema", "preparation") if description[key]]
-    return with_description(saved, description, {name: (run / name).read_bytes() for name in beside})
+    return with_description(saved, description)
 
 
 def _skops(run: Path, description: Mapping[str, Any]) -> bytes:

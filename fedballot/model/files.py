@@ -8,29 +8,21 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedballot.core.errors import DataError
 
 MEMBER = "fedballot.json"
-FURTHER = (
-    "fedballot-"  # and a name: a model that averages several learners holds the others here, and how files are read
-)
-LEARNER = f"{FURTHER}learner-"  # and a number
-ZIP = b"PK"  # at its start; a preparation inside of a safetensors file is one, too
+FURTHER = "fedballot-part-"  # and a number: further learners, and what prepares a table's cells
+ZIP = b"PK"  # how a skops file begins
 SIZE = 8  # bytes of a safetensors file that say how long its header is
 LONGEST_HEADER = 100_000_000
 
 
-def with_description(saved: Sequence[bytes], description: Mapping[str, Any], beside: Mapping[str, bytes]) -> bytes:
-    """One file of a model's learners (skops, or safetensors), with its description.
-
-    Parameters
-    ----------
-    beside
-        Other files that the description names, by name.
+def with_description(saved: Sequence[bytes], description: Mapping[str, Any]) -> bytes:
+    """One file of a model's parts, the first of them a learner (skops, or safetensors), with its description.
 
     Raises
     ------
@@ -38,26 +30,24 @@ def with_description(saved: Sequence[bytes], description: Mapping[str, Any], bes
         If the first is neither.
     """
     words = json.dumps(dict(description), ensure_ascii=False)
-    more = {f"{LEARNER}{number}": content for number, content in enumerate(saved[1:], start=1)}
-    more |= {f"{FURTHER}{name}": content for name, content in beside.items()}
     if saved[0].startswith(ZIP):
         out = io.BytesIO(saved[0])
         with zipfile.ZipFile(out, "a") as archive:
             archive.writestr(MEMBER, words)
-            for name, content in more.items():
-                archive.writestr(name, content)
+            for number, content in enumerate(saved[1:], start=1):
+                archive.writestr(f"{FURTHER}{number}", content)
         return out.getvalue()
     header, data = _split(saved[0])
     header["__metadata__"] = {**header.get("__metadata__", {}), MEMBER: words}
-    for name, content in more.items():
+    for number, content in enumerate(saved[1:], start=1):
         place = [len(data), len(data) + len(content)]
-        header[name] = {"dtype": "U8", "shape": [len(content)], "data_offsets": place}
+        header[f"{FURTHER}{number}"] = {"dtype": "U8", "shape": [len(content)], "data_offsets": place}
         data += content
     return _joined(header, data)
 
 
-def taken_apart(content: bytes, where: Path) -> tuple[dict[str, Any], list[bytes], dict[str, bytes]]:
-    """What :func:`with_description` joined: the description, the file of each learner, and the other files by name.
+def taken_apart(content: bytes, where: Path) -> tuple[dict[str, Any], list[bytes]]:
+    """What :func:`with_description` joined: the description, and the file of each learner.
 
     Raises
     ------
@@ -67,27 +57,27 @@ def taken_apart(content: bytes, where: Path) -> tuple[dict[str, Any], list[bytes
     try:
         if content.startswith(ZIP):
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                words: str | bytes = archive.read(MEMBER)
-                further = {name: archive.read(name) for name in archive.namelist() if name.startswith(FURTHER)}
-            own = content
-        else:
-            header, data = _split(content)
-            words = header["__metadata__"].pop(MEMBER)
-            places = {name: header.pop(name)["data_offsets"] for name in [*header] if name.startswith(FURTHER)}
-            further = {name: data[slice(*place)] for name, place in places.items()}
-            own = data[: min(place[0] for place in places.values())] if places else data
-            own = _joined(header, own)
-        learners = [further[name] for name in _ordered(name for name in further if name.startswith(LEARNER))]
-        beside = {name.removeprefix(FURTHER): part for name, part in further.items() if not name.startswith(LEARNER)}
-        return json.loads(words), [own, *learners], beside
+                names = [name for name in archive.namelist() if name.startswith(FURTHER)]
+                return json.loads(archive.read(MEMBER)), [content, *map(archive.read, _ordered(names))]
+        header, data = _split(content)
+        words = header["__metadata__"].pop(MEMBER)
+        further = [header.pop(name) for name in _ordered([name for name in header if name.startswith(FURTHER)])]
+        parts = [data[slice(*part["data_offsets"])] for part in further]
+        own = data[: further[0]["data_offsets"][0]] if further else data
+        return json.loads(words), [_joined(header, own), *parts]
     except (KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise DataError(
             f"{where}: no model that `fedballot export` has written as skops or torch, or a damaged one ({error!r})"
         ) from error
 
 
-def _ordered(names: Iterable[str]) -> list[str]:
-    return sorted(names, key=lambda name: int(name.removeprefix(LEARNER)))
+def parts_of(description: Mapping[str, Any]) -> list[str]:
+    """Files beside ``model.json`` that a model is made of: its learners', and what prepares a table's cells."""
+    return [*description["files"], *filter(None, [description["preparation"]])]
+
+
+def _ordered(names: Sequence[str]) -> list[str]:
+    return sorted(names, key=lambda name: int(name.removeprefix(FURTHER)))
 
 
 def _split(content: bytes) -> tuple[dict[str, Any], bytes]:

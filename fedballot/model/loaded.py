@@ -15,18 +15,17 @@ from fedballot.core.errors import DataError
 from fedballot.core.files import read_json
 from fedballot.core.metrics import probabilities_of
 from fedballot.datasets.schema.contract import Schema
-from fedballot.datasets.schema.prepare import Preparation, read_preparation
-from fedballot.datasets.schema.toml import read_schema
+from fedballot.datasets.schema.prepare import Preparation
+from fedballot.datasets.schema.toml import parse_schema
 from fedballot.learners.base import Inputs, Learner
 from fedballot.learners.registry import make_learner
-from fedballot.model.files import taken_apart
-from fedballot.model.inputs import Read, reader
+from fedballot.model.files import parts_of, taken_apart
+from fedballot.model.inputs import Read, from_frame, reader
 from fedballot.runs.description import FORMAT, NAME
 
 Floats = npt.NDArray[np.float64]
 Scores = Callable[[Inputs], Floats]
-_KEYS = {"learner", "files", "classes", "multi_label", "shape", "columns", "server_features"}
-_KEYS |= {"schema", "preparation", "image_reader"}
+Step = Callable[[Inputs], Inputs]
 
 
 @dataclass(frozen=True)
@@ -37,42 +36,51 @@ class Model:
     ----------
     classes : names of the classes, C.
     shape : of one record.
-    columns : names of a table's features in the model's order; empty where they have none.
+    schema : the contract of a user's own data; None: they are known by name.
     multi_label : whether a record may have several of the classes, or none.
     scores : records (n, ...) -> probabilities (n, C).
     read : a file of records -> records; see `fedballot.model.inputs.reader`.
-    filled : whether records may lack values (NaN), which are then filled as in the run.
     """
 
     classes: tuple[str, ...]
     shape: tuple[int, ...]
-    columns: tuple[str, ...]
+    schema: Schema | None
     multi_label: bool
     scores: Scores
     read: Read
-    filled: bool = False
 
-    def predict_proba(self, x: Inputs) -> Floats:
-        """Probabilities (n, C) of raw records (n, ...): uint8 images, or features, of which float32 are made.
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of a table's features in the model's order; empty where they have none."""
+        return tuple(column.name for column in self.schema.columns) if self.schema and self.schema.tabular else ()
 
-        Of a table they are what :attr:`read` makes of it: its columns in the model's order, of a category the number of
-        its word, of a date days since 1970, NaN where a value is missing.
+    def predict_proba(self, x: Any) -> Floats:
+        """Probabilities (n, C) of raw records.
+
+        Parameters
+        ----------
+        x
+            Records (n, ...): uint8 images, or features, of which float32 are made. Of a table: a data frame with its
+            columns; or an array, NaN where a value is missing and the number of the word of a category.
 
         Raises
         ------
         DataError
             If the records have another shape, or a value is not finite.
         """
+        tabular = self.schema is not None and self.schema.tabular
+        if self.schema is not None and tabular and hasattr(x, "columns"):
+            x = from_frame(self.schema, x)
         x = np.asarray(x)
         if x.shape[1:] != self.shape:
             raise DataError(f"records have shape {x.shape[1:]}, but the model takes {self.shape}")
         if x.dtype != np.uint8:
             x = x.astype(np.float32)
-            if np.isinf(x).any() or (np.isnan(x).any() and not self.filled):
+            if (np.isinf(x) if tabular else ~np.isfinite(x)).any():
                 raise DataError("records hold a value that is not finite; the model was trained without such")
         return self.scores(x)
 
-    def predict(self, x: Inputs) -> npt.NDArray[Any]:
+    def predict(self, x: Any) -> npt.NDArray[Any]:
         """The name of the likeliest class (n,); with several labels, whether each is likelier than not, bool (n, C)."""
         said = self.predict_proba(x)
         if self.multi_label:
@@ -126,19 +134,20 @@ def checked(description: Any, where: Path) -> dict[str, Any]:
     """
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise DataError(f"{where}: is no description of a model in the format {FORMAT}")
-    missing = sorted(_KEYS - set(description))
+    wanted = {"learner", "files", "classes", "multi_label", "shape", "features", "schema", "preparation"}
+    missing = sorted((wanted | {"columns", "image_reader", "server_features"}) - set(description))
     if missing:
         raise DataError(f"{where}: lacks {', '.join(missing)}; it was cut short or edited")
     return description
 
 
-def learners_of(folder: Path, description: Mapping[str, Any], shape: tuple[int, ...], device: str) -> list[Learner]:
+def learners_of(folder: Path, description: Mapping[str, Any], device: str) -> list[Learner]:
     """The trained learners of a run; what they say is averaged."""
     return [
         make_learner(
             description["learner"],
             n_classes=len(description["classes"]),
-            input_shape=shape,
+            input_shape=tuple(description["features"]),
             seed=0,
             device=device,
             epochs=1,
@@ -153,7 +162,35 @@ def learners_of(folder: Path, description: Mapping[str, Any], shape: tuple[int, 
 
 def of_run(folder: Path, *, device: str = "cpu") -> Model:
     """The model of a run's folder."""
-    return _of_folder(folder, read_description(folder), device)
+    description = read_description(folder)
+    if not description["server_features"]:
+        return _assembled(folder, description, device)
+    from fedballot.model.features import refitted
+
+    features, shape = refitted(folder, description["server_features"], device)
+    return _assembled(folder, {**description, "features": shape}, device, features)
+
+
+def _assembled(folder: Path, description: Mapping[str, Any], device: str, *steps: Step) -> Model:
+    """The model of a folder, with further steps between its preparation and its learners."""
+    if description["preparation"]:
+        steps = (Preparation.load(folder / description["preparation"]), *steps)
+    learners = learners_of(folder, description, device)
+    several = bool(description["multi_label"])
+
+    def scores(x: Inputs) -> Floats:
+        for step in steps:
+            x = step(x)
+        return averaged([learner.predict_logits(x) for learner in learners], several)
+
+    schema, shape = schema_of(description, folder), tuple(description["shape"])
+    read = reader(schema, shape, description["image_reader"])
+    return Model(tuple(description["classes"]), shape, schema, several, scores, read)
+
+
+def schema_of(description: Mapping[str, Any], folder: Path) -> Schema | None:
+    """The contract that a description holds, if any."""
+    return parse_schema(description["schema"], folder / NAME) if description["schema"] else None
 
 
 def of_file(path: Path, *, device: str = "cpu") -> Model:
@@ -162,57 +199,13 @@ def of_file(path: Path, *, device: str = "cpu") -> Model:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    description, saved, beside = taken_apart(content, path)
+    description, saved = taken_apart(content, path)
     checked(description, path)
     with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
-        files = [Path(name).name for name in description["files"]]
-        for name, part in (*zip(files, saved, strict=False), *beside.items()):
-            (Path(scratch) / Path(name).name).write_bytes(part)
-        return _of_folder(Path(scratch), description | {"files": files}, device)
-
-
-def _of_folder(folder: Path, description: Mapping[str, Any], device: str) -> Model:
-    schema, prepare = read_reading(folder, description)
-    shape = tuple(description["shape"])
-    steps: list[Callable[[Inputs], Inputs]] = [prepare] if prepare else []
-    inside = tuple(prepare(np.zeros((1, *shape), np.float32)).shape[1:]) if prepare else shape
-    if description["server_features"]:
-        from fedballot.model.features import refitted
-
-        transform, inside = refitted(folder, description["server_features"], device)
-        steps.append(transform)
-    learners = learners_of(folder, description, inside, device)
-    several = bool(description["multi_label"])
-
-    def scores(x: Inputs) -> Floats:
-        for step in steps:
-            x = step(x)
-        return averaged([one.predict_logits(x) for one in learners], several)
-
-    return Model(
-        classes=tuple(description["classes"]),
-        shape=shape,
-        columns=tuple(description["columns"]),
-        multi_label=several,
-        scores=scores,
-        read=reader(schema, shape, description["image_reader"]),
-        filled=prepare is not None,
-    )
-
-
-def read_reading(folder: Path, description: Mapping[str, Any]) -> tuple[Schema | None, Preparation | None]:
-    """The schema and the preparation that a run's folder holds, or None where it has none.
-
-    Raises
-    ------
-    DataError
-        If one is damaged or gone.
-    """
-    schema, preparation = (description[key] for key in ("schema", "preparation"))
-    return (
-        read_schema(folder / Path(schema).name) if schema else None,
-        read_preparation(folder / Path(preparation).name) if preparation else None,
-    )
+        names = [Path(name).name for name in parts_of(description)]
+        for name, part in zip(names, saved, strict=False):
+            (Path(scratch) / name).write_bytes(part)
+        return _assembled(Path(scratch), description | {"files": names[: len(description["files"])]}, device)
 
 
 def averaged(logits: Sequence[npt.NDArray[np.floating]], multi_label: bool) -> Floats:

@@ -15,7 +15,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.datasets.schema.prepare import Preparation
 from fedballot.learners.boosted import Staged, library_of
 from fedballot.learners.registry import get_learner
-from fedballot.model.loaded import learners_of, read_reading
+from fedballot.model.loaded import learners_of
 
 OPSETS = {"": 15, "ai.onnx.ml": 3}
 CONVERTED = "scikit-learn's models with predict_proba, xgboost, lightgbm, catboost and torch networks can"
@@ -36,10 +36,9 @@ def onnx_of(run: Path, description: Mapping[str, Any]) -> bytes:
     """
     if len(description["files"]) > 1 or description["multi_label"]:
         raise SettingsError("--format onnx: only models of one learner and one label per record; use skops or torch")
-    schema, prepare = read_reading(run, description)
-    shape = tuple(description["shape"])
-    inside = tuple(prepare(np.zeros((1, *shape), np.float32)).shape[1:]) if prepare else shape
-    (learner,) = learners_of(run, description, inside, "cpu")
+    prepare = Preparation.load(run / description["preparation"]) if description["preparation"] else None
+    inside = tuple(description["features"])
+    (learner,) = learners_of(run, description, "cpu")
     try:
         if get_learner(description["learner"]).needs_torch:
             model, classes = _network(learner, inside, len(description["classes"])), description["classes"]
@@ -48,16 +47,14 @@ def onnx_of(run: Path, description: Mapping[str, Any]) -> bytes:
             model = _estimator(fitted.estimator, int(np.prod(inside)))
             classes = [description["classes"][int(label)] for label in fitted.classes]
         if prepare is not None:
-            model = _joined(_prepared(prepare, shape[0], _opsets(model)), model)
+            model = _joined(_prepared(prepare, description["shape"][0], _opsets(model)), model)
     except Exception as error:  # converters raise whatever they meet
         words = str(error).partition("\n")[0]
         raise SettingsError(
             f"--format onnx: the model {description['learner']} cannot be converted ({type(error).__name__}: {words}). "
             f"{CONVERTED}; --format skops or torch holds this one"
         ) from error
-    entries = {"classes": classes, "fedballot": dict(description)}
-    if schema is not None and description["schema"]:
-        entries["schema"] = (run / description["schema"]).read_text(encoding="utf-8")
+    entries = {"classes": classes, "fedballot": dict(description), "schema": description["schema"]}
     for key, value in entries.items():
         entry = model.metadata_props.add()
         entry.key, entry.value = key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from fedballot import __version__
-from fedballot.core.files import write_atomic, write_json
+from fedballot.core.files import write_json
 from fedballot.core.folders import RunFolder
 from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.schema.contract import Column, Schema
 from fedballot.datasets.schema.toml import to_toml
 from fedballot.methods.api import Method
 from fedballot.settings.parts import CommonSettings, client_models, server_models
 
 FORMAT = "fedballot-model-1"
 NAME = "model.json"
-SCHEMA = "schema.toml"
 PREPARATION = "preparation.skops"
-
-
-def write_reading(folder: Path, data: FederatedData) -> None:
-    """How files become a model's records: the schema of a user's own data, and what was fitted on public records."""
-    if data.schema is not None:
-        text = to_toml(data.schema).encode()
-        write_atomic(folder / SCHEMA, lambda stream: stream.write(text))
-    if data.preparation is not None:
-        data.preparation.save(folder / PREPARATION)
 
 
 def describe_model(folder: RunFolder, method: Method, settings: CommonSettings, data: FederatedData) -> None:
@@ -41,8 +31,7 @@ def describe_model(folder: RunFolder, method: Method, settings: CommonSettings, 
 
 def described(learner: str, files: list[str], settings: CommonSettings, data: FederatedData) -> dict[str, Any]:
     """The content of ``model.json``, see ``docs/model.md``."""
-    schema = data.schema
-    cells = schema.cells if schema is not None and data.preparation is not None else 0
+    schema, tabular = data.schema or Schema(Column("")), data.preparation is not None
     return {
         "format": FORMAT,
         "fedballot": __version__,
@@ -50,10 +39,11 @@ def described(learner: str, files: list[str], settings: CommonSettings, data: Fe
         "files": files,
         "classes": list(data.classes),
         "multi_label": data.multi_label,
-        "shape": [cells] if cells else list(data.public_x.shape[1:]),
-        "columns": [column.name for column in schema.columns] if schema is not None and cells else [],
-        "server_features": str(getattr(settings, "server_features", "")),
-        "schema": SCHEMA if schema is not None else "",
-        "preparation": PREPARATION if data.preparation is not None else "",
+        "shape": [schema.width] if tabular else list(data.public_x.shape[1:]),
+        "columns": [column.name for column in schema.columns] if tabular else [],
+        "schema": "" if data.schema is None else to_toml(schema),
+        "preparation": PREPARATION if tabular else "",
+        "features": list(data.public_x.shape[1:]),
         "image_reader": settings.image_reader,
+        "server_features": str(getattr(settings, "server_features", "")),
     }

@@ -12,15 +12,16 @@ import numpy as np
 
 from fedballot import __version__
 from fedballot.core.errors import FedballotError
-from fedballot.core.files import write_json
+from fedballot.core.files import write_atomic, write_json
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, mean_and_std, mean_of, of_confusion, spread_of
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
+from fedballot.datasets.schema.toml import to_toml
 from fedballot.methods.api import Method
 from fedballot.privacy.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
-from fedballot.runs.description import describe_model, write_reading
+from fedballot.runs.description import PREPARATION, describe_model
 from fedballot.runs.doubts import doubts
 from fedballot.runs.results import load_release
 from fedballot.settings.parts import CommonSettings
@@ -81,7 +82,11 @@ class Recorder:
         if folder.changed:
             self.result["changed"] = [dict(change) for change in folder.changed]
         folder.save()
-        write_reading(folder.path, data)
+        if data.schema is not None:
+            text = to_toml(data.schema).encode()
+            write_atomic(folder.path / "schema.toml", lambda stream: stream.write(text))
+        if data.preparation is not None:
+            data.preparation.save(folder.path / PREPARATION)
         write_json(folder.result, self.result)
 
     def failed(self, error: BaseException) -> None:

@@ -112,7 +112,7 @@ def test_a_model_without_its_preparation_is_refused(moved, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(moved[0], folder)
     (folder / "preparation.skops").write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"preparation.skops: holds no preparation of a run, or a damaged one"):
+    with pytest.raises(DataError, match=r"preparation.skops: no preparation of a table's cells, or a damaged one"):
         load(folder)
     (folder / "preparation.skops").unlink()
     with pytest.raises(DataError, match=r"preparation.skops"):
@@ -122,3 +122,29 @@ def test_a_model_without_its_preparation_is_refused(moved, tmp_path):
 def test_the_card_says_what_a_column_holds(moved, tmp_path):
     text = export(moved[0], moved[1], tmp_path / "model").read_text()
     assert "`city`: category" in text and "`São Paulo`" in text and "`seen`: date" in text and "`age`: number" in text
+
+
+def test_images_that_a_table_names(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    (tmp_path / "img").mkdir()
+    lines = []
+    for number in range(90):
+        pixels = rng.integers(0, 120, (6, 7)) + 120 * (number % 2)
+        Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "img" / f"{number}.png")
+        lines.append(f"img/{number}.png,{('dark', 'bright')[number % 2]}")
+    (tmp_path / "table.csv").write_text("\n".join(["file,label", *lines]))
+    sizes = {"private_size": 50, "public_size": 20, "test_size": 20, "image_size": 5}
+    folder = run(tmp_path / "run", **VOTES | sizes, server_model="random-forest", dataset=str(tmp_path / "table.csv"))
+    model = load(folder)
+    assert model.shape == (5, 5) and model.columns == ()
+    (tmp_path / "new.csv").write_text("file\n" + "\n".join(line.partition(",")[0] for line in lines[:40]))
+    words = model.predict(model.read(tmp_path / "new.csv"))
+    assert (words == [line.partition(",")[2] for line in lines[:40]]).mean() > 0.9
+    (tmp_path / "new.csv").write_text("file\nimg/none.png")
+    with pytest.raises(DataError, match=r"line 2, column file: 'img/none.png': no such file"):
+        model.read(tmp_path / "new.csv")
+    (tmp_path / "new.csv").write_text("age\n4")
+    with pytest.raises(DataError, match="no column 'file'; found 'age'"):
+        model.read(tmp_path / "new.csv")

@@ -79,7 +79,7 @@ def read_through(schema: Schema, table: Table, person: str = "", images: ImageSp
     wanted = [schema.label.name, *features]
     _all_there(table, wanted)
     y = numbered(schema.label, _texts(table, schema.label.name), _cell(table, schema.label))
-    x, files = read_paths(table, schema.image, images) if schema.image else (read_features(schema, table), ())
+    x, files = read_paths(table, schema.image, images) if schema.image else (features_through(schema, table), ())
     groups = _texts(table, GROUP) if GROUP in names and GROUP not in wanted and person != GROUP else None
     persons = _texts(table, person) if person else None
     used = {*wanted, GROUP, *([person] if person else [])}
@@ -87,13 +87,13 @@ def read_through(schema: Schema, table: Table, person: str = "", images: ImageSp
     return Rows(x, y, groups, persons, extra, files)
 
 
-def read_features(schema: Schema, table: Table) -> Array:
-    """The cells of a table, as `Rows.x` has them; it needs no column of classes.
+def features_through(schema: Schema, table: Table) -> Array:
+    """A table's features, as `Rows.x` has them; its classes are not looked at.
 
     Raises
     ------
     DataError
-        See :func:`read_through`.
+        As :func:`read_through`.
     """
     _all_there(table, [column.name for column in schema.columns])
     parts = [_values(table, column, schema.missing) for column in schema.columns]

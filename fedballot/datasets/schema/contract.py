@@ -71,6 +71,11 @@ class Schema:
     channels: int = 0
 
     @property
+    def width(self) -> int:
+        """Numbers of a table's record before they are prepared."""
+        return sum(column.width for column in self.columns)
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """Class words; class ``i`` is the ``i``-th."""
         return self.label.words
@@ -84,11 +89,6 @@ class Schema:
     def tabular(self) -> bool:
         """Whether a record is a row of cells, of which numbers are made."""
         return bool(self.columns) and not self.image
-
-    @property
-    def cells(self) -> int:
-        """Numbers that a row of cells has before they are prepared."""
-        return sum(column.width for column in self.columns)
 
     @property
     def digest(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,32 +34,32 @@ class Preparation:
         return np.ascontiguousarray(self.transformer.transform(x), dtype=np.float32)
 
     def save(self, path: Path) -> None:
-        """Write it as skops does, without pickle; :func:`read_preparation` reads it."""
+        """Write it as skops does, without pickle."""
         from fedballot.core import skops_io
 
-        content: bytes = skops_io.dumps(self.transformer)
+        content = skops_io.dumps(self.transformer)
         write_atomic(path, lambda stream: stream.write(content))
 
+    @classmethod
+    def load(cls, path: Path) -> Preparation:
+        """One that was saved; of what it was fitted on is not looked at.
 
-def read_preparation(path: Path) -> Preparation:
-    """What :meth:`Preparation.save` has written; nothing in the file is run.
+        Raises
+        ------
+        DataError
+            If it is none, or damaged.
+        """
+        from sklearn.compose import ColumnTransformer
 
-    Raises
-    ------
-    DataError
-        If it cannot be read, is damaged, or holds anything else.
-    """
-    from sklearn.compose import ColumnTransformer
+        from fedballot.core import skops_io
 
-    from fedballot.core import skops_io
-
-    try:
-        transformer = skops_io.loads(path.read_bytes(), trusted=["numpy.dtype"])
-    except Exception as error:  # skops raises whatever a damaged file leads to
-        raise DataError(f"{path}: holds no preparation of a run, or a damaged one ({error})") from error
-    if not isinstance(transformer, ColumnTransformer):
-        raise DataError(f"{path}: holds a {type(transformer).__name__}; expected the preparation of a run")
-    return Preparation(transformer, _digest(transformer))
+        try:
+            transformer = skops_io.loads(path.read_bytes(), trusted=["numpy.dtype"])
+        except Exception as error:  # of a damaged file, whatever it leads to
+            raise DataError(f"{path}: no preparation of a table's cells, or a damaged one ({error!r})") from error
+        if not isinstance(transformer, ColumnTransformer):
+            raise DataError(f"{path}: holds a {type(transformer).__name__}; expected a ColumnTransformer")
+        return cls(transformer, "")
 
 
 def fit_preparation(schema: Schema, public: Array) -> Preparation:
@@ -76,25 +75,16 @@ def fit_preparation(schema: Schema, public: Array) -> Preparation:
 
     transformer = ColumnTransformer(_steps(schema), verbose_feature_names_out=False)
     transformer.fit(public)
-    for part, name, fitted in _fitted(transformer):
-        setattr(part, name, fitted.astype(np.float32).astype(fitted.dtype))
-    return Preparation(transformer, _digest(transformer))
-
-
-def _fitted(transformer: Any) -> Iterator[tuple[Any, str, Array]]:
-    """Each step of the transformer, with the name and the value of what was fitted there."""
+    digest = hashlib.sha256()
     for _, step, _ in transformer.transformers_:
         for part in getattr(step, "named_steps", {"": step}).values():
             for name in ("statistics_", "mean_", "scale_"):
-                if getattr(part, name, None) is not None:
-                    yield part, name, np.asarray(getattr(part, name))
-
-
-def _digest(transformer: Any) -> str:
-    digest = hashlib.sha256()
-    for _, name, fitted in _fitted(transformer):
-        digest.update(name.encode() + fitted.astype("<f4").tobytes())
-    return f"sha256:{digest.hexdigest()}"
+                fitted = getattr(part, name, None)
+                if fitted is not None:
+                    rounded = np.asarray(fitted, dtype=np.float32)
+                    setattr(part, name, rounded.astype(fitted.dtype))
+                    digest.update(name.encode() + rounded.astype("<f4").tobytes())
+    return Preparation(transformer, f"sha256:{digest.hexdigest()}")
 
 
 @lru_cache(maxsize=2)
