@@ -112,10 +112,13 @@ def _note(findings: list[Finding], what: str, look: Callable[[], tuple[T, str] |
 def _source(site: Site) -> tuple[Source, str]:
     public = public_source(site)
     print_ = source_fingerprint(public)
+    schema = f" --schema {shlex.quote(site.data.schema.name)}" if site.data.schema else ""
+    command = f"`fedballot data {shlex.quote(site.data.public.name)}{schema}`"
     if print_ != site.data.public_fingerprint:
         raise SettingsError(
             f"{site.data.public} has fingerprint {print_}, but data.public_fingerprint = "
-            f"{site.data.public_fingerprint!r}; get the agreed file, or ask the server which fingerprint it has"
+            f"{site.data.public_fingerprint!r}; get the agreed file and schema. Where these are the agreed ones "
+            f"now: write the fingerprint that the server's {command} prints"
         )
     return public, f"{len(public.train)} records, classes {', '.join(public.classes)}, fingerprint as agreed"
 
