@@ -152,7 +152,9 @@ def _binary(path: Path, suffix: str) -> Table:
     read: dict[str, Callable[[Path], Any]] = {
         ".parquet": lambda file: pd.read_parquet(file, engine="pyarrow"),
         ".feather": pd.read_feather,
-        ".xlsx": lambda file: pd.read_excel(file, engine="openpyxl", keep_default_na=False, na_values=[""]),
+        ".xlsx": lambda file: pd.read_excel(
+            file, engine="openpyxl", dtype=object, keep_default_na=False, na_values=[""]
+        ),
     }
     try:
         frame = read[suffix](path)

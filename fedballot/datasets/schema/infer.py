@@ -12,7 +12,7 @@ from fedballot.datasets.checks import encode
 from fedballot.datasets.readers.paths import are_paths
 from fedballot.datasets.readers.pictures import SUFFIXES
 from fedballot.datasets.readers.tables import Table
-from fedballot.datasets.schema.cells import LARGEST, Floats, Words, are_dates, numbers_of, words_of
+from fedballot.datasets.schema.cells import LARGEST, Floats, Words, are_dates, holds_truths, numbers_of, words_of
 from fedballot.datasets.schema.contract import MISSING, Column, Schema
 from fedballot.datasets.schema.words import listed, lookalikes
 
@@ -198,7 +198,7 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
 def _column(table: Table, name: str, missing: tuple[str, ...], hints: Hints) -> tuple[Column, list[str]]:
     values, bad = numbers_of(table, name, missing)
     if name not in hints.category and not bad.any():
-        if table.frame[name].dtype == bool:
+        if holds_truths(table, name):
             return Column(name, "boolean"), []
         return _number(table, name, values)
     words = words_of(table, name)
