@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from fedballot.runs.engine import ServerSide
 
 # what training and storing a learner import, by whether it needs torch
-LEARNER_MODULES = {False: ("sklearn_learner", "skops_io"), True: ("torch_learner",)}
+LEARNER_MODULES = {
+    False: ("fedballot.learners.sklearn_learner", "fedballot.core.skops_io"),
+    True: ("fedballot.learners.torch_learner",),
+}
 
 
 def simulate(
@@ -123,7 +126,7 @@ def worker_modules(method: Method, settings: CommonSettings) -> list[str]:
     """What clients import before they work."""
     models = method.trained_models(settings)
     kinds = {get_learner(name).needs_torch for name in models}
-    learners = [f"fedballot.learners.{name}" for torch in sorted(kinds) for name in LEARNER_MODULES[torch]]
+    learners = [name for torch in sorted(kinds) for name in LEARNER_MODULES[torch]]
     client = method.client.partition(":")[0] if isinstance(method.client, str) else method.client.__module__
     return ["fedballot.runs.engine", client, *learners]
 

@@ -39,6 +39,7 @@ def data(
     set_: Assignments = None,
     schema: Annotated[str, typer.Option(help="The schema through which a file is read.")] = "",
     label: Annotated[str, typer.Option(help="Without a schema: column of the classes.")] = "",
+    image_reader: Annotated[str, typer.Option(help="package.module:function that reads an image file.")] = "",
     out: Annotated[Path | None, typer.Option(help="Where to write the picture (.png, .svg or .pdf).")] = None,
     json: Json = False,
 ) -> None:
@@ -67,7 +68,7 @@ def data(
         from fedballot.runs.engine import federation_spec
         from fedballot.settings.parts import CommonSettings
 
-        more = {"schema": schema, "label": label}
+        more = {"schema": schema, "label": label, "image_reader": image_reader}
         values = {
             **({"dataset": name} if name else {}),
             **{key: word for key, word in more.items() if word},
@@ -78,7 +79,7 @@ def data(
         title = title or resolved.dataset
         found = about.describe(federation_spec(resolved))
     else:
-        reading = Reading(read_schema(schema) if schema else None, Hints(label))
+        reading = Reading(read_schema(schema) if schema else None, Hints(label), image_reader)
         found = about.describe(sources.load_as(str(name), reading))
     if json:
         terminal.print_json(found)

@@ -17,7 +17,7 @@ Force = Annotated[bool, typer.Option(help="Replace what is there.")]
 
 def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or a file of `fedballot export`.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Records: CSV or Parquet with its columns, or npz.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Records, in a file like the run's own.")],
     out: Annotated[Path | None, typer.Option(help="CSV file to write; default: stdout.")] = None,
     force: Force = False,
 ) -> None:

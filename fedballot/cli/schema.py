@@ -15,6 +15,7 @@ from fedballot.core.errors import SettingsError
 def schema_command(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The public file, folder or glob.")],
     label: Annotated[str, typer.Option(help="Column of the classes; default: `label` or the like.")] = "",
+    id: Annotated[str, typer.Option(metavar="COLUMN", help="Says which record, or whose, each is; no feature.")] = "",
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Is no feature; repeatable.")] = None,
     category: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Holds words, also where they look like numbers.")
@@ -27,6 +28,7 @@ def schema_command(
         list[str] | None, typer.Option(metavar="COLUMN", help="Its words are different, however alike they look.")
     ] = None,
     image_size: Annotated[int, typer.Option(help="Pixels a side to which images are resized.")] = 0,
+    image_reader: Annotated[str, typer.Option(help="package.module:function that reads an image file.")] = "",
     out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("schema.toml"),
 ) -> None:
     """The contract of columns and classes that a public file suggests: look at it, edit it, give it to every site."""
@@ -53,8 +55,9 @@ def schema_command(
         tuple((word, meant) for word, _, meant in pairs),
         tuple(distinct or ()),
         (image_size, image_size) if image_size else (),
+        id,
     )
-    source = load_as(file, Reading(hints=hints))
+    source = load_as(file, Reading(hints=hints, image_reader=image_reader))
     contract = source.schema
     if contract is None:
         raise SettingsError(f"{file}: is known by name to everybody, so it needs no schema")

@@ -128,7 +128,7 @@ def _prepared(data: FederatedData, spec: FederationSpec, private: Source | None,
     data = replace(data, augment=usual if spec.augment == "auto" else spec.augment, notes=tuple(notes))
     if schema is None:
         return data
-    if not schema.columns:
+    if not schema.tabular:
         return replace(data, schema=schema, public_fingerprint=fingerprint(data.public_x, schema.digest))
     same = private is not None and private.name == public.name
     prepare = fit_preparation(schema, data.public_x) if same else public_preparation(public)

@@ -17,7 +17,7 @@ def check_match(private: Source, public: Source) -> None:
     if private.origin & public.origin:
         raise SettingsError(
             f"public_dataset: {public.name!r} and the private {private.name!r} hold the same records "
-            f"({', '.join(sorted(private.origin & public.origin))}); use a source of other records"
+            f"({listed(sorted(private.origin & public.origin), 3)}); use a source of other records"
         )
     if len(private.classes) != len(public.classes) or is_multi_label(private.train.y) != is_multi_label(public.train.y):
         raise SettingsError(
@@ -67,7 +67,7 @@ def _check_columns(private: Source, public: Source) -> None:
     SettingsError
         If the public source is no table.
     """
-    tables = [source.schema is not None and bool(source.schema.columns) for source in (private, public)]
+    tables = [source.schema is not None and source.schema.tabular for source in (private, public)]
     if tables == [True, False]:
         raise SettingsError(
             f"public_dataset: {public.name!r} has no columns with names, but the private {private.name!r} has; "

@@ -17,6 +17,7 @@ from fedballot.datasets.readers.tables import is_table
 from fedballot.datasets.schema.apply import Comparison, Rows, comparisons
 from fedballot.datasets.schema.contract import Column, Schema
 from fedballot.datasets.schema.prepare import public_preparation
+from fedballot.datasets.schema.reading import Reading
 
 SITES = "sites"
 """The data set's name in a run whose clients hold their own records."""
@@ -44,6 +45,7 @@ class OwnRecords:
     dropped : records that were left out, as beyond the most that one person may have.
     extra : columns of the file that the schema does not have.
     compared : each column of the schema beside the file's; empty where there are no columns.
+    files : images that a table names.
     """
 
     examples: Examples
@@ -53,12 +55,13 @@ class OwnRecords:
     dropped: int = 0
     extra: tuple[str, ...] = ()
     compared: tuple[Comparison, ...] = ()
+    files: tuple[Path, ...] = ()
 
 
-def load_own(path: Path, public: Source, persons: Persons | None = None) -> OwnRecords:
+def load_own(path: Path, public: Source, persons: Persons | None = None, image_reader: str = "") -> OwnRecords:
     """Read a client's own file or image folder; labels are numbered as the public source numbers its classes.
 
-    A client need not hold every class, and may hold a single one.
+    A client need not hold every class, and may hold a single one. ``image_reader``: see `ImageSpec.reader`.
 
     Raises
     ------
@@ -68,33 +71,53 @@ def load_own(path: Path, public: Source, persons: Persons | None = None) -> OwnR
     """
     if not path.exists():
         raise DataError(f"{path}: no such file or folder; expected the client's own records")
-    return _load(path, public, persons, stamp(path))
+    key = path, public, persons, image_reader, stamp(path)
+    own, seen = _load(*key)
+    if seen != stamps(own.files):  # images of a table that has not changed itself
+        _load.cache_clear()
+        own, _ = _load(*key)
+    return own
 
 
-def stamp(path: Path) -> tuple[tuple[str, int, int, int], ...]:
+Stamp = tuple[tuple[str, int, int, int], ...]
+
+
+def stamp(path: Path) -> Stamp:
     """By which a file, or a folder with all that is in it, is known to be unchanged, without reading it."""
     inside = sorted(path.rglob("*")) if path.is_dir() else []
     entries = [(str(one.relative_to(path)), one.stat()) for one in (path, *inside)]
     return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in entries)
 
 
+def stamps(paths: Sequence[Path]) -> tuple[Stamp, ...]:
+    """The :func:`stamp` of each file; one that is gone has an empty one."""
+    return tuple(stamp(path) if path.exists() else () for path in paths)
+
+
 @lru_cache(maxsize=1)
-def _load(path: Path, public: Source, persons: Persons | None, _: tuple[tuple[str, int, int, int], ...]) -> OwnRecords:
-    x, y, persons_of, rows_read = _read(path, public, persons.column if persons else "")
+def _load(
+    path: Path, public: Source, persons: Persons | None, image_reader: str, _: Stamp
+) -> tuple[OwnRecords, tuple[Stamp, ...]]:
+    person = persons.column if persons else ""
+    x, y, persons_of, rows_read = _read(path, public, person, Reading(image_reader=image_reader))
     hashes = row_hashes(x, y)  # of the cells as they are read: what is fitted on public records is no part of them
     owners = None if persons_of is None else [str(person) for person in persons_of]
     ranked = used_rows(hashes, owners, persons.most if persons else 0)
     rows = np.sort(ranked)
-    used = x[rows] if rows_read is None else public_preparation(public)(x[rows])
-    return OwnRecords(
+    schema = schema_of(public)
+    used = public_preparation(public)(x[rows]) if schema.tabular else x[rows]
+    files = () if rows_read is None else rows_read.files
+    own = OwnRecords(
         Examples(used, y[rows]),
         np.searchsorted(rows, ranked),
         records_fingerprint([hashes[row] for row in rows]),
         None if owners is None else len(set(owners)),
         len(hashes) - len(rows),
         () if rows_read is None else rows_read.extra,
-        () if rows_read is None else comparisons(schema_of(public), x),
+        comparisons(schema, x) if schema.tabular else (),
+        files,
     )
+    return own, stamps(files)
 
 
 def schema_of(public: Source) -> Schema:
@@ -102,22 +125,27 @@ def schema_of(public: Source) -> Schema:
     return public.schema or Schema(Column("", "category", words=public.classes))
 
 
-def _read(path: Path, public: Source, person: str) -> tuple[Array, Indices, Texts | None, Rows | None]:
-    """Cells, class numbers and persons of a client's own file, and of a table how it compares with the schema."""
-    schema = schema_of(public)
+def _read(
+    path: Path, public: Source, person: str, reading: Reading
+) -> tuple[Array, Indices, Texts | None, Rows | None]:
+    """Cells, class numbers and persons of a client's own file, and what a table says besides."""
+    schema, rows = schema_of(public), None
+    images = reading.images(schema)
     if path.is_file() and is_table(path):
-        rows = read_rows(path, schema, person)
-        return rows.x, rows.y, rows.persons, rows
-    raw = read_raw(path, person, schema)
-    if raw.test is not None:
-        raise DataError(f"{path}: holds a test split; expected all of the client's records under one pair of keys")
+        rows = read_rows(path, schema, person, images=images)
+        x, y, persons_of = rows.x, rows.y, rows.persons
+    else:
+        raw = read_raw(path, person, schema, images)
+        if raw.test is not None:
+            raise DataError(f"{path}: holds a test split; expected all of the client's records under one pair of keys")
+        x, y, persons_of = raw.x, array_labels(path, raw.labels, schema), raw.persons
     wanted = public.train.x
-    if raw.x.shape[1:] != wanted.shape[1:] or raw.x.dtype != wanted.dtype:
+    if x.shape[1:] != wanted.shape[1:] or x.dtype != wanted.dtype:
         raise DataError(
-            f"{path}: rows of shape {raw.x.shape[1:]} and dtype {raw.x.dtype}, but the public source {public.name} has "
+            f"{path}: rows of shape {x.shape[1:]} and dtype {x.dtype}, but the public source {public.name} has "
             f"{wanted.shape[1:]} and {wanted.dtype}; expected the same features in the same order"
         )
-    return raw.x, array_labels(path, raw.labels, schema), raw.persons, None
+    return x, y, persons_of, rows
 
 
 def used_rows(hashes: Sequence[bytes], owners: Sequence[str] | None, most: int) -> Indices:

@@ -33,11 +33,20 @@ class FederationSpec(Settings):
         reads="site",
     )
     label: str = setting("", "without a schema: column of the classes; empty: `label` or the like", reads="site")
+    id: str = setting(
+        "", "without a schema: column that says which record, or whose, each is; never a feature", reads="site"
+    )
     drop: str = setting("", "without a schema: columns that are no features, comma-separated", reads="site")
     image_size: int = setting(
         0,
         "without a schema: pixels a side to which images of one's own are resized; 0: they have one size",
         low=0,
+        reads="site",
+    )
+    image_reader: str = setting(
+        "",
+        "function of your own (package.module:NAME) that makes uint8 pixels of an image file's path, such as one slice "
+        "of a volume; empty: Pillow and pydicom",
         reads="site",
     )
     augment: Literal["auto", "usual", "none", "shift", "flip", "rotate"] = setting(
@@ -81,8 +90,8 @@ class FederationSpec(Settings):
     def check(self) -> None:
         super().check()
         check_partition(self.partition)
-        if self.schema and (self.label or self.drop or self.image_size):
-            raise SettingsError("schema says what records are: leave out label, drop and image_size")
+        if self.schema and (self.label or self.id or self.drop or self.image_size):
+            raise SettingsError("schema says what records are: leave out label, id, drop and image_size")
         if self.public_labels == "ignored" and self.test_source != "private":
             raise SettingsError(
                 "public_labels=ignored needs test_source=private, for the public records then test nothing"
@@ -104,7 +113,9 @@ class FederationSpec(Settings):
         drop = tuple(name.strip() for name in self.drop.split(",") if name.strip())
         size = (self.image_size, self.image_size) if self.image_size else ()
         return Reading(
-            read_schema(self.schema) if self.schema else None, Hints(label=self.label, drop=drop, image_size=size)
+            read_schema(self.schema) if self.schema else None,
+            Hints(label=self.label, id=self.id, drop=drop, image_size=size),
+            self.image_reader,
         )
 
     def headline(self) -> list[str]:

@@ -16,6 +16,7 @@ from fedballot.datasets.examples import Source
 from fedballot.datasets.fingerprint import source_fingerprint
 from fedballot.datasets.own import OwnRecords, schema_of
 from fedballot.datasets.schema.apply import Comparison, comparisons
+from fedballot.datasets.schema.prepare import public_preparation
 from fedballot.datasets.schema.words import listed
 from fedballot.deploy.pki import check_certificate, check_site_key
 from fedballot.deploy.records import own_records, public_source
@@ -111,10 +112,13 @@ def _note(findings: list[Finding], what: str, look: Callable[[], tuple[T, str] |
 def _source(site: Site) -> tuple[Source, str]:
     public = public_source(site)
     print_ = source_fingerprint(public)
+    schema = f" --schema {shlex.quote(site.data.schema.name)}" if site.data.schema else ""
+    command = f"`fedballot data {shlex.quote(site.data.public.name)}{schema}`"
     if print_ != site.data.public_fingerprint:
         raise SettingsError(
             f"{site.data.public} has fingerprint {print_}, but data.public_fingerprint = "
-            f"{site.data.public_fingerprint!r}; get the agreed file, or ask the server which fingerprint it has"
+            f"{site.data.public_fingerprint!r}; get the agreed file and schema. Where these are the agreed ones "
+            f"now: write the fingerprint that the server's {command} prints"
         )
     return public, f"{len(public.train)} records, classes {', '.join(public.classes)}, fingerprint as agreed"
 
@@ -148,7 +152,8 @@ def _holds(one: Comparison) -> str:
 
 
 def _model(site: Site, public: Source) -> tuple[str, str]:
-    try_learner(site.model, public.train.x, n_classes=len(public.classes))
+    x = public_preparation(public)(public.train.x) if public.schema and public.schema.tabular else public.train.x
+    try_learner(site.model, x, n_classes=len(public.classes))
     tried = ", tried on public records" if get_learner(site.model).foreign or "(" in site.model else ""
     return site.model, f"{site.model}{tried}"
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from fedballot.core.errors import DataError, FedballotError, RunError
 from fedballot.core.files import read_json, write_json
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.federation import FederatedData
-from fedballot.datasets.own import OwnRecords, stamp
+from fedballot.datasets.own import OwnRecords, stamps
 from fedballot.deploy.records import own_records
 from fedballot.deploy.rules import check_request, check_weights, site_settings
 from fedballot.deploy.site_file import Site, check_modes, read_site
@@ -64,25 +65,34 @@ def own_version(site: Site, ledger: SiteLedger) -> Version:
         raise Refusal("site", f"the site's records are not there: {REASON_STAYS}")
     registered, note = ledger.version(), site.state / "version.json"
     files = [site.data.private, site.data.public, *([site.data.schema] if site.data.schema else [])]
-    source = [[stamp(path) for path in files], site.data.id, site.data.records_per_person]
-    digest = hashlib.sha256(json.dumps(source).encode()).hexdigest()
-    if registered is not None and note.exists() and read_json(note) == [registered.fingerprint, digest]:
-        return registered
-    version = _read_version(site)
+    source = [stamps(files), site.data.id, site.data.records_per_person, site.data.image_reader]
+    if registered is not None and note.exists():
+        fingerprint, digest, *images = read_json(note)
+        if (fingerprint, digest) == (registered.fingerprint, _digest(source, images)):
+            return registered
+    own = _read_own(site)
+    version = None if own is None else version_of(site, own)
     if registered is None and version is None:  # not registered: it is no version of anybody's data
         return Version("unreadable", 0, site.data.records_per_person)
     if version is None or registered not in (None, version):
         raise Refusal("site", f"the site's records are not the version that its ledger is about: {REASON_STAYS}")
     if registered is None:
         ledger.register(version, "as first found")
-    write_json(note, [version.fingerprint, digest])
+    images = [str(path) for path in own.files] if own else []
+    write_json(note, [version.fingerprint, _digest(source, images), *images])
     return version
 
 
-def _read_version(site: Site) -> Version | None:
-    """Which version lies there; None where it cannot be used, for reasons that stay at the site."""
+def _digest(source: Sequence[object], images: Sequence[str]) -> str:
+    """Of the files that a site's data are in; those that its tables name change without the tables."""
+    parts = [*source, stamps([Path(name) for name in images])]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _read_own(site: Site) -> OwnRecords | None:
+    """The site's records; None where they cannot be used, for reasons that stay at the site."""
     try:
-        return version_of(site, own_records(site))
+        return own_records(site)
     except DataError:  # whose text may quote a record, so it is for `site check`, not for a log
         logger.warning("fedballot: the site's records cannot be used: %s", REASON_STAYS)
         return None

@@ -17,17 +17,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedballot.core.errors import RunError, SettingsError
+from fedballot.datasets.readers.tables import is_table
 from fedballot.deploy import handover
 from fedballot.deploy.flower import command, environment
 from fedballot.deploy.site_file import Site
 from fedballot.deploy.warm import WARM
-from fedballot.learners.registry import LEARNERS
+from fedballot.learners.registry import modules_of
 from fedballot.methods.registry import all_methods
 
 REFUSED_S = 150.0  # a server notices a killed SuperNode after about a minute
 AGAIN_S = 5.0
 WORDS_S = 3.0  # for the last words of a SuperNode that has ended
 APP_MODULES = ("flwr.supernode.cli.flwr_clientapp", "fedballot.apps.client_app", "fedballot.deploy.client")
+TABLE_MODULES = ("pandas", "sklearn.compose", "sklearn.impute", "sklearn.preprocessing")
 THERE_ALREADY = b"Failed to activate SuperNode"  # Flower's words to a second SuperNode with the same key
 
 
@@ -147,9 +149,8 @@ def app_modules(site: Site) -> list[str]:
     """What the site's apps import: Flower's app, the site's side, its model's library, what it may be asked for."""
     allowed = [method for name, method in all_methods().items() if name in site.allowed.methods]
     clients = {method.client.partition(":")[0] for method in allowed if isinstance(method.client, str)}
-    model = LEARNERS.get(site.model)  # a model of the site's own is imported by each app, not before
-    learner = [] if model is None else ["torch_learner" if model.needs_torch else "sklearn_learner"]
-    return [*APP_MODULES, *(f"fedballot.learners.{name}" for name in learner), *sorted(clients)]
+    tables = TABLE_MODULES if any(is_table(path) for path in (site.data.private, site.data.public)) else ()
+    return [*APP_MODULES, *modules_of(site.model), *tables, *sorted(clients)]
 
 
 def _run_once(line: list[str], env: dict[str, str]) -> tuple[int, bool]:

@@ -19,7 +19,7 @@ def public_source(site: Site) -> Source:
         If it cannot be.
     """
     schema = read_schema(site.data.schema) if site.data.schema else None
-    return load_as(str(site.data.public), Reading(schema))
+    return load_as(str(site.data.public), Reading(schema, image_reader=site.data.image_reader))
 
 
 def own_records(site: Site) -> OwnRecords:
@@ -30,4 +30,4 @@ def own_records(site: Site) -> OwnRecords:
     DataError
         If they cannot be.
     """
-    return load_own(site.data.private, public_source(site), site.data.persons)
+    return load_own(site.data.private, public_source(site), site.data.persons, site.data.image_reader)

@@ -123,8 +123,9 @@ def site_settings(site: Site, settings: S) -> S:
     }
     if isinstance(settings, LocalTraining):
         changes["client_models"] = (site.model,)
-    changes |= {"public_dataset": str(site.data.public), "schema": str(site.data.schema or ""), "label": "", "drop": ""}
-    changes["image_size"] = 0
+    data = site.data
+    changes |= {"public_dataset": str(data.public), "schema": str(data.schema or ""), "image_reader": data.image_reader}
+    changes |= {"label": "", "id": "", "drop": "", "image_size": 0}
     return dataclasses.replace(settings, **changes)
 
 

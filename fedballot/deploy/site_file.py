@@ -38,6 +38,7 @@ class Data:
     schema : the agreed contract of columns and classes; None: what the public file suggests.
     id : column that says whose record each is, never a feature; empty: nobody says.
     records_per_person : most records of one person that are used; 0 without ``id``.
+    image_reader : ``package.module:function``, installed here, that makes pixels of an image file's path.
     """
 
     population: str
@@ -47,6 +48,7 @@ class Data:
     schema: Path | None = None
     id: str = ""
     records_per_person: int = 0
+    image_reader: str = ""
 
     @property
     def persons(self) -> Persons | None:
@@ -138,9 +140,8 @@ def read_site(path: Path) -> Site:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}; `fedballot site init` writes one") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
-    site: Site = _table(path, "", Site, {**values, "path": str(path)})
-    _check(site)
-    return site
+    _check(site := _table(path, "", Site, {**values, "path": str(path)}))
+    return site  # type: ignore[no-any-return]
 
 
 def _table(path: Path, prefix: str, kind: type[Any], values: Any) -> Any:
@@ -279,9 +280,8 @@ def check_modes(site: Site) -> None:
         Naming the file, its mode and the command that mends it.
     """
     check_private(site.key)
-    for folder in (site.budget.ledger, site.state):
-        if folder.exists():
-            check_private(folder)
+    for folder in filter(Path.exists, (site.budget.ledger, site.state)):
+        check_private(folder)
 
 
 def check_private(path: Path) -> None:

@@ -36,6 +36,7 @@ class LearnerInfo:
     needs_torch : whether the processes that build it may import torch.
     shapes : which inputs it takes.
     takes_parameters : whether ``make`` reads the options' ``parameters``.
+    package : which it imports when it is built, beside fedballot's own.
     foreign : whether it is somebody else's: tried on a few records before anything depends on it.
     """
 
@@ -45,6 +46,7 @@ class LearnerInfo:
     shapes: Shapes = "any"
     takes_parameters: bool = False
     foreign: bool = False
+    package: str = ""
 
 
 def _make_scikit(kind: Callable[..., Any], defaults: dict[str, Any], name: str, options: LearnerOptions) -> Learner:
@@ -92,7 +94,7 @@ def _scikit(summary: str, path: str, parameters: Parameters = lambda options: {}
     def make(name: str, options: LearnerOptions) -> Learner:
         return _make_scikit(plugins.load(path, group=GROUP), parameters(options), name, options)
 
-    return LearnerInfo(summary, make, takes_parameters=True)
+    return LearnerInfo(summary, make, takes_parameters=True, package=path.partition(":")[0])
 
 
 def _boosted(summary: str, path: str, trees: str = "") -> LearnerInfo:
@@ -105,7 +107,7 @@ def _boosted(summary: str, path: str, trees: str = "") -> LearnerInfo:
         unset = trees and not {trees, "n_estimators", "num_boost_round", "num_trees"} & {*options.parameters}
         return _make_scikit(plugins.load(path, group=GROUP), {trees: 100} if unset else {}, name, options)
 
-    return LearnerInfo(summary, make, takes_parameters=True, foreign=True)
+    return LearnerInfo(summary, make, takes_parameters=True, foreign=True, package=package)
 
 
 LEARNERS: dict[str, LearnerInfo] = {
@@ -145,6 +147,17 @@ LEARNERS: dict[str, LearnerInfo] = {
     "lightgbm": _boosted("LightGBM's classifier, 100 trees", "lightgbm:LGBMClassifier"),
     "catboost": _boosted("CatBoost's classifier, 100 trees", "catboost:CatBoostClassifier", "iterations"),
 }
+
+
+def modules_of(name: str) -> list[str]:
+    """What a process imports that is to train one of fedballot's learners, parameters left out of account.
+
+    Nothing of a model at an import path, or that a package adds: those are imported where they are used, not before.
+    """
+    info = LEARNERS.get(read_name(name)[0])
+    if info is None:
+        return []
+    return [f"fedballot.learners.{'torch' if info.needs_torch else 'sklearn'}_learner", *filter(None, [info.package])]
 
 
 def get_learner(name: str) -> LearnerInfo:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedballot.core.numbers import count, delta, epsilon, percent
+from fedballot.datasets.schema.contract import Column, Schema
 
 FORMS = {
     "skops": "skops (scikit-learn); it holds no code",
@@ -14,13 +15,13 @@ FORMS = {
 }
 
 
-def card(result: Mapping[str, Any], description: Mapping[str, Any], name: str, form: str) -> str:
+def card(result: Mapping[str, Any], description: Mapping[str, Any], schema: Schema | None, name: str, form: str) -> str:
     """The card in Markdown.
 
     Parameters
     ----------
-    result, description
-        ``result.json`` and ``model.json`` of the run.
+    result, description, schema
+        ``result.json``, ``model.json`` and ``schema.toml`` of the run.
     name, form
         Of the model's file.
     """
@@ -33,7 +34,7 @@ def card(result: Mapping[str, Any], description: Mapping[str, Any], name: str, f
                 f"Learner: `{description['learner']}`. File: {FORMS[form]}.",
                 _use(description, name, form),
                 "## Data",
-                _data(result, description),
+                _data(result, description, schema),
                 "## Measures",
                 *_measures(result),
                 "## Privacy",
@@ -59,20 +60,30 @@ def _use(description: Mapping[str, Any], name: str, form: str) -> str:
     )
 
 
-def _data(result: Mapping[str, Any], description: Mapping[str, Any]) -> str:
+def _data(result: Mapping[str, Any], description: Mapping[str, Any], schema: Schema | None) -> str:
     data, shape = result["data"], " × ".join(str(size) for size in description["shape"])
+    kind = "pixels (uint8)" if len(description["shape"]) > 1 else "features (float32)"
     clients = len(data["client_sizes"]) if data.get("client_sizes") else result["clients"].get("asked")
     private = "their own records" if data.get("n_private") is None else f"{count(data['n_private'])} private records"
     lines = [
         f"- {count(clients)} clients held {private} of `{data['dataset']}`; none of them left a client.",
         f"- Public records: {count(data['n_public'])} of `{data['public_dataset']}`, fingerprint "
         f"`{str(data['fingerprint'])[:16]}`. Tested on {count(data['n_test'])} others.",
-        f"- A record: {shape} {'pixels (uint8)' if len(description['shape']) > 1 else 'features (float32)'}.",
+        f"- A record: {shape} {'cells of a table' if description['preparation'] else kind}.",
         f"- Classes, in this order: {', '.join(map(_code, description['classes']))}.",
     ]
-    if description["columns"]:
-        lines.append(f"- Columns, in this order: {', '.join(map(_code, description['columns']))}.")
+    if schema is not None and schema.tabular:
+        lines += ["- Columns, in this order; other ones are left out:", *map(_column, schema.columns)]
     return "\n".join(lines)
+
+
+def _column(column: Column) -> str:
+    words = f"  - {_code(column.name)}: {column.kind}{f' in {_line(column.unit)}' if column.unit else ''}"
+    if column.low is not None and column.high is not None:
+        words += f", {column.low:g} to {column.high:g}"
+    if column.words:
+        words += f" of {', '.join(map(_code, column.words))}"
+    return words + ("; none may be missing" if column.missing == "refuse" else "")
 
 
 def _measures(result: Mapping[str, Any]) -> list[str]:

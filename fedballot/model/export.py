@@ -13,7 +13,7 @@ from fedballot.core.files import write_atomic
 from fedballot.learners.registry import get_learner
 from fedballot.model.card import card
 from fedballot.model.files import parts_of, with_description
-from fedballot.model.loaded import read_description
+from fedballot.model.loaded import read_description, schema_of
 from fedballot.runs.results import load_result
 
 FORMATS = ("skops", "torch", "onnx")
@@ -49,7 +49,7 @@ def export(run: Path, form: str, out: Path, *, force: bool = False) -> Path:
             raise SettingsError(f"--out {path}: is there already; name another file, or add --force")
     content = _WRITERS[form](run, description)
     write_atomic(out, lambda stream: stream.write(content))
-    text = card(result, description, out.name, form).encode()
+    text = card(result, description, schema_of(description, run), out.name, form).encode()
     write_atomic(beside, lambda stream: stream.write(text))
     return beside
 
@@ -74,7 +74,9 @@ def _torch(run: Path, description: Mapping[str, Any]) -> bytes:
 
 def _onnx(run: Path, description: Mapping[str, Any]) -> bytes:
     _whole(description)
-    for name in ("onnx", "onnxscript" if get_learner(description["learner"]).needs_torch else "skl2onnx"):
+    torch, prepared = get_learner(description["learner"]).needs_torch, bool(description["preparation"])
+    names = ["onnx", *(["onnxscript"] if torch else ["onnxmltools"]), *(["skl2onnx"] if prepared or not torch else [])]
+    for name in names:
         try:
             importlib.import_module(name)
         except ImportError as error:

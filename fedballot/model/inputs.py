@@ -10,36 +10,58 @@ import numpy as np
 
 from fedballot.core.errors import DataError
 from fedballot.core.files import read_arrays
-from fedballot.datasets.readers.tables import Table, is_table, read_table
+from fedballot.datasets.readers.paths import read_paths
+from fedballot.datasets.readers.pictures import ImageSpec
+from fedballot.datasets.readers.tables import SUFFIXES, Table, is_table, read_table
 from fedballot.datasets.schema.apply import features_through
 from fedballot.datasets.schema.contract import Schema
+from fedballot.datasets.schema.infer import image_column
+from fedballot.datasets.schema.words import listed
 from fedballot.learners.base import Inputs
 
 Read = Callable[[Path], Inputs]
 
 
-def reader(schema: Schema | None, shape: tuple[int, ...]) -> Read:
+def reader(schema: Schema | None, shape: tuple[int, ...], image_reader: str = "") -> Read:
     """What reads a file of records.
 
     Parameters
     ----------
     schema
-        Of a table's columns: taken by name, in any order; others, such as an id or the label, are left out.
+        Of a user's own data. A table's columns are taken by name, in any order; others, such as an id or the label, are
+        left out.
     shape
         Of one record, before it is prepared.
+    image_reader
+        See `ImageSpec.reader`.
     """
+    tabular = schema is not None and schema.tabular
+    images = ImageSpec(() if schema is None else schema.image_size, 3 if len(shape) == 3 else 1, image_reader)
+    tables = f"a table ({', '.join(SUFFIXES)})"
+    paths = f", or {tables} with the paths of images" if len(shape) > 1 else ""
+    kinds = f"{tables} or .npz (key x)" if tabular else f".npz (key x){paths}"
 
     def read(path: Path) -> Inputs:
-        kinds = ".npz (key x)" if schema is None else "a table (CSV, Parquet and so on) or .npz (key x)"
         if not path.is_file():
             raise DataError(f"{path}: no such file; expected {kinds}")
         if path.suffix.lower() == ".npz":
             return _from_npz(path, shape)
-        if schema is None or not is_table(path):
-            raise DataError(f"{path}: the model takes records of shape {shape}; expected {kinds}")
-        return features_through(schema, read_table(path))
+        if is_table(path) and schema is not None and schema.tabular:
+            return features_through(schema, read_table(path))
+        if is_table(path) and len(shape) > 1:
+            return _pictures(path, schema.image if schema else "", images)
+        raise DataError(f"{path}: the model takes records of shape {shape}; expected {kinds}")
 
     return read
+
+
+def _pictures(path: Path, column: str, images: ImageSpec) -> Inputs:
+    table = read_table(path)
+    names = list(table.frame.columns)
+    name = column if column in names else image_column(table)
+    if not name:
+        raise DataError(f"{path}: no column {column or 'with paths of images'!r}; found {listed(names)}")
+    return read_paths(table, name, images)[0]
 
 
 def from_frame(schema: Schema, frame: Any) -> Inputs:

@@ -36,7 +36,7 @@ class Model:
     ----------
     classes : names of the classes, C.
     shape : of one record.
-    schema : the contract of a table's columns; None: records have none.
+    schema : the contract of a user's own data; None: they are known by name.
     multi_label : whether a record may have several of the classes, or none.
     scores : records (n, ...) -> probabilities (n, C).
     read : a file of records -> records; see `fedballot.model.inputs.reader`.
@@ -52,7 +52,7 @@ class Model:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of a table's features in the model's order; empty where they have none."""
-        return () if self.schema is None else tuple(column.name for column in self.schema.columns)
+        return tuple(column.name for column in self.schema.columns) if self.schema and self.schema.tabular else ()
 
     def predict_proba(self, x: Any) -> Floats:
         """Probabilities (n, C) of raw records.
@@ -68,14 +68,15 @@ class Model:
         DataError
             If the records have another shape, or a value is not finite.
         """
-        if self.schema is not None and hasattr(x, "columns"):
+        tabular = self.schema is not None and self.schema.tabular
+        if self.schema is not None and tabular and hasattr(x, "columns"):
             x = from_frame(self.schema, x)
         x = np.asarray(x)
         if x.shape[1:] != self.shape:
             raise DataError(f"records have shape {x.shape[1:]}, but the model takes {self.shape}")
         if x.dtype != np.uint8:
             x = x.astype(np.float32)
-            if (np.isinf(x) if self.schema is not None else ~np.isfinite(x)).any():
+            if (np.isinf(x) if tabular else ~np.isfinite(x)).any():
                 raise DataError("records hold a value that is not finite; the model was trained without such")
         return self.scores(x)
 
@@ -133,8 +134,8 @@ def checked(description: Any, where: Path) -> dict[str, Any]:
     """
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise DataError(f"{where}: is no description of a model in the format {FORMAT}")
-    wanted = ("learner", "files", "classes", "multi_label", "shape", "features", "schema", "preparation")
-    missing = [key for key in wanted if key not in description]
+    wanted = {"learner", "files", "classes", "multi_label", "shape", "features", "schema", "preparation"}
+    missing = sorted((wanted | {"columns", "image_reader", "server_features"}) - set(description))
     if missing:
         raise DataError(f"{where}: lacks {', '.join(missing)}; it was cut short or edited")
     return description
@@ -182,9 +183,14 @@ def _assembled(folder: Path, description: Mapping[str, Any], device: str, *steps
             x = step(x)
         return averaged([learner.predict_logits(x) for learner in learners], several)
 
-    schema = parse_schema(description["schema"], folder / NAME) if description["schema"] else None
-    shape = tuple(description["shape"])
-    return Model(tuple(description["classes"]), shape, schema, several, scores, reader(schema, shape))
+    schema, shape = schema_of(description, folder), tuple(description["shape"])
+    read = reader(schema, shape, description["image_reader"])
+    return Model(tuple(description["classes"]), shape, schema, several, scores, read)
+
+
+def schema_of(description: Mapping[str, Any], folder: Path) -> Schema | None:
+    """The contract that a description holds, if any."""
+    return parse_schema(description["schema"], folder / NAME) if description["schema"] else None
 
 
 def of_file(path: Path, *, device: str = "cpu") -> Model:

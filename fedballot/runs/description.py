@@ -31,7 +31,7 @@ def describe_model(folder: RunFolder, method: Method, settings: CommonSettings, 
 
 def described(learner: str, files: list[str], settings: CommonSettings, data: FederatedData) -> dict[str, Any]:
     """The content of ``model.json``, see ``docs/model.md``."""
-    schema = data.schema or Schema(Column("label"))
+    schema, tabular = data.schema or Schema(Column("")), data.preparation is not None
     return {
         "format": FORMAT,
         "fedballot": __version__,
@@ -39,10 +39,11 @@ def described(learner: str, files: list[str], settings: CommonSettings, data: Fe
         "files": files,
         "classes": list(data.classes),
         "multi_label": data.multi_label,
-        "shape": list(data.public_x.shape[1:]) if data.preparation is None else [schema.width],
-        "columns": [column.name for column in schema.columns],
-        "schema": "" if data.preparation is None else to_toml(schema),
-        "preparation": "" if data.preparation is None else PREPARATION,
+        "shape": [schema.width] if tabular else list(data.public_x.shape[1:]),
+        "columns": [column.name for column in schema.columns] if tabular else [],
+        "schema": "" if data.schema is None else to_toml(schema),
+        "preparation": PREPARATION if tabular else "",
         "features": list(data.public_x.shape[1:]),
+        "image_reader": settings.image_reader,
         "server_features": str(getattr(settings, "server_features", "")),
     }

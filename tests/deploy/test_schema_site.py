@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
 from fedballot.runs.engine import federated_data
 from fedballot.settings.voting import PateSettings
-from tests.deploy.harness import edit
+from tests.deploy.harness import edit, fedballot
 
 DATA = load_breast_cancer()
 NAMES = ["radius", "texture", "smoothness"]
@@ -141,3 +143,38 @@ def test_server_and_site_compare_their_schemas(site: Path) -> None:
     edit(site, public_fingerprint=agreed)
     assert "number in mm" in findings(site)["column radius"].words
     assert ask(site, "r/2", schema=str(other))[1]["refused"] == ""
+
+
+def test_a_changed_schema_is_taken_over_as_the_page_says(site: Path) -> None:
+    """Another order of columns: a new fingerprint of the public data, and another version of the site's own."""
+    schema = site.parents[1] / "schema.toml"
+    assert ask(site, schema=str(schema))[1]["refused"] == ""
+    head, radius, texture, smoothness = schema.read_text().split("[columns.")
+    schema = schema.with_name("june.toml")
+    schema.write_text("[columns.".join([head, texture, radius.rstrip() + "\n\n", smoothness]))
+    (site.parent / "schema.toml").write_text(schema.read_text())
+    site.write_text(site.read_text().replace("# schema = ", "schema = "))
+    words = findings(site)["public data"].words
+    (command,) = re.findall(r"write the fingerprint that the server's `fedballot (.*)` prints", words)
+    assert ask(site, "r/2", schema=str(schema))[1]["refused"] != ""
+    told = fedballot(
+        *command.replace("public.csv", str(site.parents[1] / "public.csv")).replace("schema.toml", str(schema)).split(),
+        "--json",
+    )
+    edit(site, public_fingerprint=json.loads(told.stdout)["fingerprint"])
+    seen = findings(site)
+    assert seen["public data"].good and seen["own data"].good
+    assert seen["budget"].good is False and "fedballot ledger carry-over" in seen["budget"].words
+    done = fedballot("ledger", "carry-over", site, "--note", "columns in another order")
+    assert done.returncode == 0, done.stderr
+    assert all(one.good for one in check_site(site) if one.what != "authority")
+    assert ask(site, "r/3", schema=str(schema))[1]["refused"] == ""
+
+
+def test_a_model_is_tried_on_prepared_records(site: Path) -> None:
+    """scikit-learn's SVC takes no missing value: what fills them was not asked, and the check refused what works."""
+    for path in (site.parent / "public.csv", site.parents[1] / "public.csv"):
+        header, first, *lines = path.read_text().splitlines()
+        path.write_text("\n".join([header, "," + first.partition(",")[2], *lines]))
+    edit(site, public_fingerprint=source_fingerprint(load(str(site.parent / "public.csv"))), model="sklearn.svm:SVC")
+    assert findings(site)["model"].good, findings(site)["model"].words

@@ -146,16 +146,50 @@ def test_flower_s_app_runs_warm_and_without_the_warm_process_cold(tmp_path: Path
     assert took < (time.monotonic() - began) / 2
 
 
-def test_the_warm_process_imports_what_the_site_s_apps_need_and_reads_nothing(tmp_path: Path) -> None:
+# imports the modules, reads nothing in the folder, has no second thread, and a child that it forks can train the model
+WARMED = """
+import importlib, os, sys, threading
+opened = []
+sys.addaudithook(lambda name, args: opened.append(str(args[0])) if name == "open" else None)
+[importlib.import_module(name) for name in sys.argv[3:]]
+assert threading.active_count() == 1, threading.enumerate()
+assert not [path for path in opened if sys.argv[1] in path], opened
+there = set(sys.modules)
+if child := os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+import numpy as np
+from pathlib import Path
+from fedballot.datasets.own import load_own
+from fedballot.datasets.sources import load
+from fedballot.learners.registry import make_learner
+load_own(Path(sys.argv[1], "own.csv"), load(sys.argv[1] + "/own.csv"))
+x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+learner = make_learner(sys.argv[2], n_classes=2, input_shape=(3,), seed=0, epochs=1, batch_size=8, lr=0.1)
+learner.fit(x, (x[:, 0] > 0).astype(np.int64)).predict_logits(x)
+further = {name.partition(".")[0] for name in set(sys.modules) - there}
+assert not further & {"pandas", "sklearn", "xgboost", "lightgbm", "catboost", "torch"}, further
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("model", ["random-forest", "xgboost(max_depth=3)", "lightgbm", "catboost", "linear-torch"])
+def test_the_warm_process_imports_what_the_site_s_apps_need_and_reads_nothing(tmp_path: Path, model: str) -> None:
+    library = {"random-forest": "sklearn", "linear-torch": "torch"}.get(model, model.partition("(")[0])
+    pytest.importorskip(library)
     init_site(tmp_path / "site", number=0, sites=3, server="localhost:1")
-    modules = app_modules(read_site(tmp_path / "site" / "site.toml"))
-    assert "fedballot.clients.pate" in modules and "fedballot.learners.sklearn_learner" in modules
-    script = (
-        "import importlib, sys, threading\n"
-        "opened = []\n"
-        "sys.addaudithook(lambda name, args: opened.append(str(args[0])) if name == 'open' else None)\n"
-        "[importlib.import_module(name) for name in sys.argv[2:]]\n"
-        "assert threading.active_count() == 1, threading.enumerate()\n"
-        "assert not [path for path in opened if sys.argv[1] in path], opened\n"
+    path = tmp_path / "site" / "site.toml"
+    path.write_text(path.read_text().replace('model = "random-forest"', f'model = "{model}"'))
+    (tmp_path / "own.csv").write_text(
+        "a,b,label\n" + "\n".join(f"{row / 7},{'uv'[row % 2]},{row % 2}" for row in range(30))
     )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path), *modules], check=True, cwd=tmp_path, timeout=120)
+    modules = app_modules(read_site(path))
+    assert "fedballot.clients.pate" in modules
+    line = [sys.executable, "-c", WARMED, str(tmp_path), model, *modules]
+    subprocess.run(line, check=True, cwd=tmp_path, timeout=120)
+
+
+def test_a_model_of_the_site_s_own_is_not_imported_before_it_is_used(tmp_path: Path) -> None:
+    init_site(tmp_path / "site", number=0, sites=3, server="localhost:1")
+    path = tmp_path / "site" / "site.toml"
+    path.write_text(path.read_text().replace('model = "random-forest"', 'model = "planted:forest(depth=3)"'))
+    assert not [name for name in app_modules(read_site(path)) if "planted" in name or "learner" in name]

@@ -12,16 +12,18 @@ from fedballot.core import plugins
 from fedballot.core.errors import DataError, FedballotError
 from fedballot.core.files import with_home
 from fedballot.datasets.checks import encode
-from fedballot.datasets.examples import Examples, Indices, Source
+from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.readers import foreign
 from fedballot.datasets.readers.folders import read_folder
 from fedballot.datasets.readers.leaf import read_leaf
 from fedballot.datasets.readers.npz import read_npz
+from fedballot.datasets.readers.pictures import PLAIN as PLAIN_IMAGES
+from fedballot.datasets.readers.pictures import ImageSpec
 from fedballot.datasets.readers.raw import Raw, Texts
 from fedballot.datasets.readers.tables import SUFFIXES, Table, is_table, joined, read_table
 from fedballot.datasets.schema.apply import Rows, numbered, read_through
 from fedballot.datasets.schema.contract import Column, Schema
-from fedballot.datasets.schema.infer import infer_label, infer_schema
+from fedballot.datasets.schema.infer import image_column, infer_label, infer_schema, label_name
 from fedballot.datasets.schema.reading import PLAIN, Reading
 from fedballot.datasets.schema.words import listed
 
@@ -82,14 +84,14 @@ def naming(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {type(error).__name__} {error}; expected a {KINDS}") from error
 
 
-def read_raw(path: Path, person: str = "", schema: Schema | None = None, size: tuple[int, ...] = ()) -> Raw:
+def read_raw(path: Path, person: str = "", schema: Schema | None = None, images: ImageSpec = PLAIN_IMAGES) -> Raw:
     """Read an array file or image folder; labels stay text.
 
     Parameters
     ----------
     person : the key that says whose record each is.
-    schema : of the public images: their size and channels.
-    size : height and width of images without a schema.
+    schema : of the public records.
+    images : how images are read.
 
     Raises
     ------
@@ -97,7 +99,7 @@ def read_raw(path: Path, person: str = "", schema: Schema | None = None, size: t
         An unknown kind of file, or bad content.
     """
     with naming(path):
-        if schema is not None and schema.columns:
+        if schema is not None and schema.tabular:
             raise DataError(f"{path}: has no columns to compare with the schema's by name; expected a table")
         if person:
             if path.suffix.lower() != ".npz":
@@ -105,19 +107,19 @@ def read_raw(path: Path, person: str = "", schema: Schema | None = None, size: t
                 raise DataError(f"{path}: has no columns, so none that says whose record each is; expected {kinds}")
             return read_npz(path, person)
         if path.is_dir():
-            return read_leaf(path) if any(path.glob("*.json")) else _folder(path, schema, size)
+            return read_leaf(path) if any(path.glob("*.json")) else read_folder(path, images)
         read = READERS.get(path.suffix.lower()) or foreign.reader_of(path.suffix.lower())
         if read is None:
             raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected a {KINDS}")
         return read(path)
 
 
-def _folder(path: Path, schema: Schema | None, size: tuple[int, ...]) -> Raw:
-    return read_folder(path, size) if schema is None else read_folder(path, schema.image_size, schema.channels)
-
-
-def read_rows(path: Path, schema: Schema, person: str = "", table: Table | None = None) -> Rows:
+def read_rows(
+    path: Path, schema: Schema, person: str = "", table: Table | None = None, images: ImageSpec = PLAIN_IMAGES
+) -> Rows:
     """Read a table through a schema; ``table`` is its content, where that has been read.
+
+    Where the public records are images in folders, a table names images, too: in the column that holds their paths.
 
     Raises
     ------
@@ -125,11 +127,16 @@ def read_rows(path: Path, schema: Schema, person: str = "", table: Table | None 
         See :func:`read_through`; also where the schema has no columns.
     """
     with naming(path):
+        table = table or read_table(path)
         if not schema.columns:
-            raise DataError(
-                f"{path}: its columns have names, the public source's have none; expected files of one kind"
-            )
-        return read_through(schema, table or read_table(path), person)
+            image = image_column(table, (person,)) if schema.channels else ""
+            if not image:
+                raise DataError(
+                    f"{path}: its columns have names, the public source's have none; expected files of one kind"
+                )
+            label = replace(schema.label, name=label_name(table, schema.label.name))
+            schema = replace(schema, label=label, columns=(Column(image, "image", missing="refuse"),))
+        return read_through(schema, table, person, images)
 
 
 def _load_tables(name: str, paths: list[Path], reading: Reading, one_client_each: bool) -> Source:
@@ -142,7 +149,8 @@ def _load_tables(name: str, paths: list[Path], reading: Reading, one_client_each
             schema, notes = infer_schema(every, reading.hints)
         elif not schema.classes:
             schema = replace(schema, label=infer_label(every, reading.hints))
-    rows = [read_rows(path, schema, table=table) for path, table in zip(paths, tables, strict=True)]
+    images = reading.images(schema)
+    rows = [read_rows(path, schema, table=table, images=images) for path, table in zip(paths, tables, strict=True)]
     if len(schema.classes) < 2:
         raise DataError(f"{name}: every row has the label {schema.classes[0]!r}; expected at least two classes")
     for path, one in zip(paths, rows, strict=True):
@@ -150,17 +158,20 @@ def _load_tables(name: str, paths: list[Path], reading: Reading, one_client_each
             raise DataError(f"{path}: holds groups of its own, but each file of a pattern is one client")
         if one.extra and reading.schema is not None:
             notes += (f"{path}: {listed(one.extra)}: not in the schema, left out",)
+    _check_shapes(paths, [one.x for one in rows])
     groups, group_names = _groups(paths, [(len(one.x), one.groups) for one in rows], one_client_each)
     x, y = (np.concatenate([getattr(one, part) for one in rows]) for part in ("x", "y"))
-    origin = frozenset(str(path.resolve()) for path in paths)
+    origin = frozenset(str(path.resolve()) for path in (*paths, *(file for one in rows for file in one.files)))
+    if schema.image:
+        schema = replace(schema, channels=1 if x.ndim == 3 else 3)
     return Source(
         name, schema.classes, Examples(x, y, groups), None, group_names, None, origin, schema=schema, notes=notes
     )
 
 
 def _load_arrays(name: str, paths: list[Path], reading: Reading, one_client_each: bool) -> Source:
-    schema, size = reading.schema, reading.hints.image_size
-    raws = [read_raw(path, schema=schema, size=size) for path in paths]
+    schema, images = reading.schema, reading.images()
+    raws = [read_raw(path, schema=schema, images=images) for path in paths]
     if one_client_each:
         _check_alike(paths, raws)
     x = raws[0].x if len(raws) == 1 else np.concatenate([raw.x for raw in raws])
@@ -173,7 +184,7 @@ def _load_arrays(name: str, paths: list[Path], reading: Reading, one_client_each
         y, classes = encode(labels)
         schema = replace(schema or Schema(Column("")), label=Column("", "category", words=classes))
         if x.ndim > 2:
-            schema = replace(schema, image_size=schema.image_size or size, channels=1 if x.ndim == 3 else 3)
+            schema = replace(schema, image_size=images.size, channels=1 if x.ndim == 3 else 3)
     if len(schema.classes) < 2:
         raise DataError(f"{name}: every row has the label {schema.classes[0]!r}; expected at least two classes")
     unseen = np.flatnonzero(~np.isin(y[n:], y[:n]))
@@ -219,19 +230,25 @@ def _groups(
 
 def _check_alike(paths: list[Path], raws: list[Raw]) -> None:
     first = raws[0]
+    _check_shapes(paths, [raw.x for raw in raws])
     for path, raw in zip(paths, raws, strict=True):
         if raw.groups is not None or raw.test is not None:
             raise DataError(
                 f"{path}: holds groups or a test split of its own, but each file of a pattern is one client"
-            )
-        if raw.x.shape[1:] != first.x.shape[1:] or raw.x.dtype != first.x.dtype:
-            raise DataError(
-                f"{path}: rows of shape {raw.x.shape[1:]} and dtype {raw.x.dtype}, but {paths[0]} has "
-                f"{first.x.shape[1:]} and {first.x.dtype}; expected the same in every file"
             )
         if raw.columns != first.columns:
             i = next(i for i, pair in enumerate(zip(raw.columns, first.columns, strict=True)) if pair[0] != pair[1])
             raise DataError(
                 f"{path}: feature column {i} is {raw.columns[i]!r}, in {paths[0]} {first.columns[i]!r}; "
                 "expected the same columns in the same order in every file"
+            )
+
+
+def _check_shapes(paths: list[Path], parts: list[Array]) -> None:
+    first = parts[0]
+    for path, x in zip(paths, parts, strict=True):
+        if x.shape[1:] != first.shape[1:] or x.dtype != first.dtype:
+            raise DataError(
+                f"{path}: rows of shape {x.shape[1:]} and dtype {x.dtype}, but {paths[0]} has {first.shape[1:]} and "
+                f"{first.dtype}; expected the same in every file"
             )

@@ -152,16 +152,15 @@ def _binary(path: Path, suffix: str) -> Table:
     read: dict[str, Callable[[Path], Any]] = {
         ".parquet": lambda file: pd.read_parquet(file, engine="pyarrow"),
         ".feather": pd.read_feather,
-        ".xlsx": lambda file: pd.read_excel(file, engine="openpyxl", keep_default_na=False, na_values=[""]),
+        ".xlsx": lambda file: pd.read_excel(
+            file, engine="openpyxl", dtype=object, keep_default_na=False, na_values=[""]
+        ),
     }
     try:
         frame = read[suffix](path)
     except ImportError as error:
-        raise DataError(
-            f"{path}: {suffix} needs {_NEEDS[suffix]}; run pip install 'fedballot[parquet]'"
-            if suffix != ".xlsx"
-            else f"{path}: {suffix} needs openpyxl; run pip install openpyxl, or save it as CSV"
-        ) from error
+        extra = "excel" if suffix == ".xlsx" else "parquet"
+        raise DataError(f"{path}: {suffix} needs {_NEEDS[suffix]}; run pip install 'fedballot[{extra}]'") from error
     except Exception as error:  # of each library another kind
         kind = {".parquet": "Parquet", ".feather": "Feather", ".xlsx": "Excel"}[suffix]
         raise DataError(f"{path}: cannot be read as {kind} ({error}); expected a complete {kind} file") from error

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Array, Indices
+from fedballot.datasets.readers.paths import read_paths
+from fedballot.datasets.readers.pictures import PLAIN, ImageSpec
 from fedballot.datasets.readers.raw import Texts
 from fedballot.datasets.readers.tables import Table
 from fedballot.datasets.schema.cells import LARGEST, Floats, Words, dates_of, numbers_of, truths_of, words_of
@@ -43,10 +46,11 @@ class Rows:
 
     Attributes
     ----------
-    x : float32 (n, columns); NaN where a value is missing, the number of the word of a category.
+    x : float32 (n, columns); NaN where a value is missing, the number of the word of a category. Images: uint8.
     y : class numbers (n,).
     groups, persons : text (n,), where there is such a column.
     extra : columns of the file that the contract does not have.
+    files : where images lie.
     """
 
     x: Array
@@ -54,10 +58,11 @@ class Rows:
     groups: Texts | None
     persons: Texts | None
     extra: tuple[str, ...]
+    files: tuple[Path, ...] = ()
 
 
-def read_through(schema: Schema, table: Table, person: str = "") -> Rows:
-    """Read a table as the contract says.
+def read_through(schema: Schema, table: Table, person: str = "", images: ImageSpec = PLAIN) -> Rows:
+    """Read a table as the contract says; ``images``: how those are read that it names.
 
     Raises
     ------
@@ -73,13 +78,13 @@ def read_through(schema: Schema, table: Table, person: str = "") -> Rows:
         raise DataError(f"{table.path}: no column {person!r} with the persons in the header ({', '.join(names[:8])})")
     wanted = [schema.label.name, *features]
     _all_there(table, wanted)
-    x = features_through(schema, table)
+    y = numbered(schema.label, _texts(table, schema.label.name), _cell(table, schema.label))
+    x, files = read_paths(table, schema.image, images) if schema.image else (features_through(schema, table), ())
     groups = _texts(table, GROUP) if GROUP in names and GROUP not in wanted and person != GROUP else None
     persons = _texts(table, person) if person else None
     used = {*wanted, GROUP, *([person] if person else [])}
     extra = tuple(name for name in names if name not in used)
-    y = numbered(schema.label, _texts(table, schema.label.name), _cell(table, schema.label))
-    return Rows(x, y, groups, persons, extra)
+    return Rows(x, y, groups, persons, extra, files)
 
 
 def features_through(schema: Schema, table: Table) -> Array:
@@ -102,8 +107,9 @@ def _all_there(table: Table, wanted: Sequence[str]) -> None:
     names = list(table.frame.columns)
     lacking = [name for name in wanted if name not in names]
     if lacking:
+        others = f" nor {listed(lacking[1:])}" if len(lacking) > 1 else ""
         raise DataError(
-            f"{table.path}: no column {lacking[0]!r}{nearest(lacking[0], set(names) - set(wanted))}; found "
+            f"{table.path}: no column {lacking[0]!r}{others}{nearest(lacking[0], set(names) - set(wanted))}; found "
             f"{listed(names)}; expected {listed(wanted)}, in any order"
         )
 

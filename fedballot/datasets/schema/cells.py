@@ -108,6 +108,17 @@ def are_dates(words: Words) -> bool:
     return bool(len(words)) and all(_ISO_DATE.fullmatch(word) for word in words)
 
 
+def holds_truths(table: Table, name: str) -> bool:
+    """Whether cells are no text and no numbers but true and false, as Parquet and Excel have them; some may lack."""
+    import pandas as pd
+
+    series = table.frame[name]
+    if series.dtype != object:
+        return bool(pd.api.types.is_bool_dtype(series))
+    there = series.dropna()
+    return len(there) > 0 and all(isinstance(cell, bool | np.bool_) for cell in there)
+
+
 def truths_of(words: Words, missing: tuple[str, ...]) -> tuple[Floats, NDArray[np.bool_]]:
     """True and false as 1 and 0, NaN where there is none, and which words are neither."""
     empty = np.isin(words.astype(str), missing)

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["number", "category", "boolean", "date", "text"]
+Kind = Literal["number", "category", "boolean", "date", "text", "image"]
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
 TEXT_FEATURES = 256  # of one column of kind text
 
@@ -52,7 +52,7 @@ class Schema:
     Attributes
     ----------
     label : the column of the classes; of images and arrays, its words alone.
-    columns : features, in the order in which models see them.
+    columns : features, in the order in which models see them; or one of kind image, which holds the files' paths.
     excluded : columns that are no features, each with the reason.
     missing : words that stand for "missing" in every column.
     scale : whether numbers are brought to the mean 0 and deviation 1 of the public records.
@@ -79,6 +79,16 @@ class Schema:
     def classes(self) -> tuple[str, ...]:
         """Class words; class ``i`` is the ``i``-th."""
         return self.label.words
+
+    @property
+    def image(self) -> str:
+        """The column with the paths of images; empty where records are no images, or lie in folders by class."""
+        return self.columns[0].name if self.columns and self.columns[0].kind == "image" else ""
+
+    @property
+    def tabular(self) -> bool:
+        """Whether a record is a row of cells, of which numbers are made."""
+        return bool(self.columns) and not self.image
 
     @property
     def digest(self) -> str:

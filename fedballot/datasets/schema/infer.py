@@ -9,8 +9,10 @@ import numpy as np
 
 from fedballot.core.errors import DataError, did_you_mean
 from fedballot.datasets.checks import encode
+from fedballot.datasets.readers.paths import are_paths
+from fedballot.datasets.readers.pictures import SUFFIXES
 from fedballot.datasets.readers.tables import Table
-from fedballot.datasets.schema.cells import LARGEST, Floats, Words, are_dates, numbers_of, words_of
+from fedballot.datasets.schema.cells import LARGEST, Floats, Words, are_dates, holds_truths, numbers_of, words_of
 from fedballot.datasets.schema.contract import MISSING, Column, Schema
 from fedballot.datasets.schema.words import listed, lookalikes
 
@@ -29,7 +31,8 @@ class Hints:
     Attributes
     ----------
     label : the column of the classes; empty: the one that is called `label` or the like.
-    drop : columns that are no features.
+    id : the column that says which record, or whose, each is; never a feature.
+    drop : other columns that are no features.
     category : columns whose cells are words, also where they look like numbers or text.
     missing : further words that stand for "missing".
     same : spellings of words, each with the word that is meant.
@@ -44,6 +47,7 @@ class Hints:
     same: tuple[tuple[str, str], ...] = ()
     distinct: tuple[str, ...] = ()
     image_size: tuple[int, ...] = ()
+    id: str = ""
 
 
 def infer_schema(table: Table, hints: Hints) -> tuple[Schema, tuple[str, ...]]:
@@ -56,29 +60,53 @@ def infer_schema(table: Table, hints: Hints) -> tuple[Schema, tuple[str, ...]]:
         fit its column: names the file, the place and the fix.
     """
     missing = (*MISSING, *hints.missing)
-    names = list(table.frame.columns)
-    for name in (*hints.drop, *hints.category, *hints.distinct):
+    names, label = list(table.frame.columns), label_name(table, hints.label)
+    for name in filter(None, (hints.id, *hints.drop, *hints.category, *hints.distinct)):
         if name not in names:
             raise DataError(f"{table.path}: no column {name!r}{did_you_mean(name, names)}; found {listed(names)}")
-    label = label_name(table, hints.label)
+        if name in (hints.id, *hints.drop) and name == label:
+            raise DataError(f"{table.path}: column {name!r} holds the classes, so it is neither an id nor dropped")
+    dropped = dict.fromkeys(hints.drop, "named as no feature") | ({hints.id: "an id"} if hints.id else {})
+    image = image_column(table, (label, GROUP, *dropped, *hints.category))
     columns: list[Column] = []
     excluded: dict[str, str] = {}
     notes: list[str] = []
     for name in names:
         if name in (label, GROUP):
             continue
-        why = "named as no feature" if name in hints.drop else _no_feature(table, name, missing, hints)
+        beside = "the records are images" if image and name != image else ""
+        why = dropped.get(name) or beside or ("" if image else _no_feature(table, name, missing, hints))
         if why:
             excluded[name] = why
-            if name not in hints.drop:
+            if name not in dropped:
                 notes.append(f"column {name!r} is left out: {why}")
             continue
-        column, words = _column(table, name, missing, hints)
+        column, words = (Column(name, "image", missing="refuse"), []) if image else _column(table, name, missing, hints)
         columns.append(column)
         notes += words
     if not columns:
         raise DataError(f"{table.path}: no feature column beside {listed([label, *excluded])}; expected at least one")
-    return Schema(infer_label(table, hints), tuple(columns), tuple(excluded.items()), missing), tuple(notes)
+    size = hints.image_size if image else ()
+    schema = Schema(infer_label(table, hints), tuple(columns), tuple(excluded.items()), missing, image_size=size)
+    return schema, tuple(notes)
+
+
+def image_column(table: Table, others: Sequence[str] = ()) -> str:
+    """The column that holds paths of images, where there is one; ``others`` are not looked at.
+
+    Raises
+    ------
+    DataError
+        Two such columns.
+    """
+    images = []
+    for name in table.frame.columns:
+        if name not in others and str(table.frame[name].iloc[0]).strip().lower().endswith(SUFFIXES):
+            words = words_of(table, name)
+            images += [name] if are_paths(words[words != ""]) else []
+    if len(images) > 1:
+        raise DataError(f"{table.path}: {listed(images)} all hold paths of images; expected one: drop the others")
+    return str(images[0]) if images else ""
 
 
 def label_name(table: Table, asked: str = "") -> str:
@@ -170,7 +198,7 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
 def _column(table: Table, name: str, missing: tuple[str, ...], hints: Hints) -> tuple[Column, list[str]]:
     values, bad = numbers_of(table, name, missing)
     if name not in hints.category and not bad.any():
-        if table.frame[name].dtype == bool:
+        if holds_truths(table, name):
             return Column(name, "boolean"), []
         return _number(table, name, values)
     words = words_of(table, name)

@@ -17,7 +17,7 @@ from fedballot.datasets.schema.words import listed
 
 _HEAD = """\
 # What the records of this federation are. Everybody has this file and the public data; a change is a change for all.
-# kinds: number, category, boolean, date, text. docs/data.md says what each key does.
+# kinds: number, category, boolean, date, text, image. docs/data.md says what each key does.
 """
 _CHOICES = {"kind": get_args(Kind), "missing": ("fill", "refuse")}
 _TOP = {"scale": ("standardise", "none"), "categories": ("one-hot", "ordinal")}
@@ -156,6 +156,9 @@ def _schema(top: _Table) -> Schema:
     if channels not in (0, 1, 3):
         raise top.wrong("channels", "1 (grey) or 3 (colour)")
     read = tuple(_read_column(columns.table(name), name) for name in columns.values)
+    images = [column.name for column in read if column.kind == "image"]
+    if images and len(read) > 1:
+        raise DataError(f"{top.path}: columns.{images[0]} holds images and is not the only one; expected it alone")
     twice = {name for name in excluded.values if name in columns.values} | ({classes.name} & set(columns.values))
     if twice:
         raise DataError(f"{top.path}: {listed(sorted(twice))}: a feature and something else; expected one of them")

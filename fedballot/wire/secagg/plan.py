@@ -6,12 +6,14 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
 from fedballot.core.errors import SettingsError
 
 MAX_STUCK = 2.0**-20  # chance that clients missing at random may have of leaving the sum shut
+MOST_CLIENTS = 10_000_000  # a server may ask for any number, and a plan without bound takes all time and memory
 MIN_NEIGHBOURS = 20  # even where fewer would be safe: who is not counted as a colluder may turn out to be one
 
 
@@ -90,15 +92,19 @@ def make_plan(clients: int, min_clients: int, colluders: int = 0, neighbours: in
     SettingsError
         If nothing fits, naming the setting.
     """
-    if clients < 2:
+    if not 2 <= clients <= MOST_CLIENTS:
         raise SettingsError(
-            f"secure_aggregation=true adds up the ballots of several clients; clients={clients} is too few"
+            f"secure_aggregation=true adds up the ballots of several clients; clients={clients} is too "
+            f"{'few' if clients < 2 else f'many: expected {MOST_CLIENTS:,} at most'}"
         )
     everybody = clients - 1
     if neighbours and neighbours < everybody and neighbours % 2:
         raise SettingsError(f"mask_neighbours={neighbours} is odd: take an even number, or 0 to have it chosen")
-    graphs = [min(neighbours, everybody)] if neighbours else [*range(MIN_NEIGHBOURS, everybody, 2), everybody]
-    for k in graphs:
+    # smaller graphs than the first, and with a threshold that is set larger ones than the last, betray
+    first = max(MIN_NEIGHBOURS, 2 * colluders + 2)
+    last = min(everybody, 2 * threshold) if threshold else everybody
+    graphs = [min(neighbours, everybody)] if neighbours else chain(range(first, last, 2), [everybody])
+    for k in graphs if min_clients >= Plan(clients, min_clients, colluders, 0, 0).quorum else ():
         plan = Plan(clients, min_clients, colluders, k, threshold or (k + 1 + colluders) // 2 + 1)
         if not betrays(plan) and stuck(plan) <= MAX_STUCK:
             return plan

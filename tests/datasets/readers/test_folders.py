@@ -8,6 +8,7 @@ from fedballot.core.errors import DataError
 from fedballot.datasets.own import load_own
 from fedballot.datasets.readers.files import load_path
 from fedballot.datasets.readers.folders import read_folder
+from fedballot.datasets.readers.pictures import ImageSpec
 from fedballot.datasets.schema.infer import Hints
 from fedballot.datasets.schema.reading import Reading
 
@@ -62,8 +63,8 @@ def test_bad_folders_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "dog" / "a.png").unlink()
     with pytest.raises(DataError, match=r"dog/a.tiff: image mode F"):
         read_folder(tmp_path)
-    (tmp_path / "dog" / "a.tiff").rename(tmp_path / "dog" / "a.dcm")
-    with pytest.raises(DataError, match=r"dog/a.dcm: no image that can be read"):
+    (tmp_path / "dog" / "a.tiff").rename(tmp_path / "dog" / "a.nii.gz")
+    with pytest.raises(DataError, match=r"dog/a.nii.gz: no image that can be read; .*image_reader=package.module:f"):
         read_folder(tmp_path)
 
 
@@ -88,7 +89,7 @@ def test_kinds_of_files(tmp_path: Path, suffix: str) -> None:
     (tmp_path / "__MACOSX" / "cat").mkdir(parents=True)
     (tmp_path / "cat" / ".DS_Store").write_bytes(b"x")
     (tmp_path / "cat" / "Thumbs.db").write_bytes(b"x")
-    x = read_folder(tmp_path, channels=1).x
+    x = read_folder(tmp_path, ImageSpec(channels=1)).x
     assert x.shape == (1, 6, 8) and abs(x[0].astype(int) - GREY).max() <= 1
 
 

@@ -163,6 +163,44 @@ def test_parquet_dictionaries_booleans_and_a_pandas_index(tmp_path: Path) -> Non
     np.testing.assert_array_equal(source.train.x, [[5.5, 1], [6.5, 0], [7.5, 1]])
 
 
+@pytest.mark.parametrize("kind", ["tsv", "csv.gz", "csv.zip", "parquet", "feather", "xlsx", "german.csv"])
+def test_every_kind_of_file_and_of_column_is_the_same(tmp_path: Path, kind: str) -> None:
+    """Numbers with gaps, words, truths with gaps, dates, ids: one schema and the same cells from each."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip({"xlsx": "openpyxl"}.get(kind, "pyarrow"), reason="needs its library")
+    rng = np.random.default_rng(0)
+    days = pd.to_datetime("2015-03-01") + pd.to_timedelta(rng.integers(0, 900, 60), unit="D")
+    frame = pd.DataFrame(
+        {
+            "patient": 1000 + rng.permutation(60),
+            "age": rng.integers(20, 90, 60) / 4,
+            "sex": rng.choice(["f", "m"], 60),
+            "smoker": rng.random(60) < 0.3,
+            "seen": days,
+            "label": rng.choice(["ill", "wéll"], 60),
+        }
+    )
+    frame["smoker"] = frame["smoker"].astype("boolean")
+    for name in ("age", "sex", "smoker", "seen"):
+        frame.loc[rng.random(60) < 0.1, name] = pd.NA
+    frame.to_csv(tmp_path / "plain.csv", index=False)
+    path = tmp_path / f"own.{kind}"
+    if kind == "xlsx":
+        frame.to_excel(path, index=False)
+    elif kind in ("parquet", "feather"):
+        getattr(frame, f"to_{kind}")(path)
+    elif kind == "german.csv":
+        frame.to_csv(path, index=False, sep=";", decimal=",", encoding="cp1252")
+    else:
+        frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+    plain, other = load_path(str(tmp_path / "plain.csv")), load_path(str(path))
+    assert plain.schema is not None and other.schema == plain.schema
+    kinds = {column.name: column.kind for column in plain.schema.columns}
+    assert kinds == {"age": "number", "sex": "category", "smoker": "boolean", "seen": "date"}
+    np.testing.assert_array_equal(other.train.x, plain.train.x)
+    np.testing.assert_array_equal(other.train.y, plain.train.y)
+
+
 def test_excel(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl", reason="needs openpyxl")
     pd = pytest.importorskip("pandas")
@@ -174,8 +212,10 @@ def test_excel(tmp_path: Path) -> None:
     assert read_table(tmp_path / "own.xlsx").where(0).endswith("own.xlsx: row 2")
 
 
-@pytest.mark.parametrize(("name", "package"), [("own.parquet", "pyarrow"), ("own.xlsx", "openpyxl")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("own.parquet", "pyarrow"), ("own.feather", "pyarrow"), ("own.xlsx", "openpyxl")]
+)
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(DataError, match=f"{name}: .* needs {package}; run pip install"):
+    with pytest.raises(DataError, match=f"{name}: .* needs {package}; run pip install 'fedballot"):
         load_path(str(write(tmp_path, b"", name)))

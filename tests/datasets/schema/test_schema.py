@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedballot.core.errors import DataError
+from fedballot.core.errors import DataError, SettingsError
 from fedballot.datasets.federation import build
 from fedballot.datasets.fingerprint import source_fingerprint
 from fedballot.datasets.own import load_own
@@ -223,3 +223,44 @@ def test_a_preparation_is_stored_without_pickle(schema: Schema, tmp_path: Path) 
     prepare.save(tmp_path / "preparation.skops")
     again = skops.io.load(tmp_path / "preparation.skops", trusted=["numpy.dtype"])
     np.testing.assert_array_equal(again.transform(raw).astype(np.float32), prepare(raw))
+
+
+def test_label_id_and_drop_without_a_schema_file(tmp_path: Path) -> None:
+    """An id is no feature and nobody's group; the column `group` says who holds a record, and is no feature either."""
+    lines = [f"p{row % 4},{row % 3},{row / 7},{row % 2},{('ill', 'well')[row % 2]}" for row in range(60)]
+    path = table(tmp_path / "own.csv", lines, "patient,group,age,leak,diagnosis")
+    spec = FederationSpec(
+        dataset=str(path), label="diagnosis", id="patient", drop="leak", clients=3, partition="by-group",
+        private_size=30, public_size=15, test_size=15,
+    )  # fmt: skip
+    data = build(spec)
+    assert data.schema is not None and [column.name for column in data.schema.columns] == ["age"]
+    assert dict(data.schema.excluded) == {"patient": "an id", "leak": "named as no feature"}
+    assert data.group_names == ("0", "1", "2") and data.classes == ("ill", "well")
+    for wrong, words in (
+        ({"id": "patientt"}, "no column 'patientt'; did you mean 'patient'"),
+        ({"id": "diagnosis"}, "column 'diagnosis' holds the classes, so it is neither an id nor dropped"),
+        ({"drop": "leak,diagnosis"}, "column 'diagnosis' holds the classes"),
+    ):
+        with pytest.raises(DataError, match=words):
+            build(replace(spec, **wrong))
+    (tmp_path / "schema.toml").write_text(to_toml(data.schema))
+    with pytest.raises(SettingsError, match="leave out label, id, drop and image_size"):
+        FederationSpec(dataset=str(path), schema=str(tmp_path / "schema.toml"), id="patient")
+
+
+def test_a_private_file_needs_no_id(tmp_path: Path) -> None:
+    lines = [f"{row % 9},{row / 7},{('ill', 'well')[row % 2]}" for row in range(60)]
+    public = table(tmp_path / "public.csv", lines, "patient,age,label")
+    private = table(tmp_path / "private.csv", [line.partition(",")[2] for line in lines], "age,label")
+    spec = FederationSpec(
+        dataset=str(private), public_dataset=str(public), id="patient", clients=2, public_size=30, test_size=30
+    )
+    assert build(spec).public_x.shape == (30, 1)
+
+
+def test_images_stand_alone_in_a_schema(schema: Schema, tmp_path: Path) -> None:
+    path = tmp_path / "schema.toml"
+    path.write_text(to_toml(replace(schema, columns=(*schema.columns, Column("file", "image")), excluded=())))
+    with pytest.raises(DataError, match=r"columns.file holds images and is not the only one"):
+        read_schema(path)

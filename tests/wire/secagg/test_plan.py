@@ -104,6 +104,9 @@ def test_the_chance_of_being_stuck_is_what_a_simulation_finds() -> None:
     ("sizes", "words"),
     [
         ({"clients": 1, "min_clients": 1}, "clients=1 is too few"),
+        ({"clients": 10**18, "min_clients": 9 * 10**17}, "is too many: expected 10,000,000 at most"),
+        ({"clients": 10**7, "min_clients": 3}, "min_clients must be at least 5000001"),
+        ({"clients": 10**7, "min_clients": 9 * 10**6, "threshold": 9}, "share_threshold=9"),
         ({"clients": 10, "min_clients": 4}, "min_clients must be at least 6"),
         ({"clients": 10, "min_clients": 9, "colluders": 8}, "min_clients must be at least 10"),
         ({"clients": 10, "min_clients": 9, "threshold": 5}, "share_threshold=5"),
