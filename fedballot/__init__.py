@@ -4,6 +4,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedballot.api.classifier import FederatedClassifier
+    from fedballot.api.comparing import Comparison, compare
+    from fedballot.api.experiment import run
+    from fedballot.api.planning import Budget, audit, budget
+    from fedballot.api.result import Result, load
+    from fedballot.api.sweeping import Sweep, sweep
     from fedballot.methods.api import Method
     from fedballot.methods.registry import get_method
     from fedballot.privacy.guarantee import Guarantee
@@ -14,27 +20,49 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Budget",
+    "Comparison",
     "Composition",
     "Facts",
+    "FederatedClassifier",
     "Guarantee",
     "Ledger",
     "Mechanism",
     "Method",
+    "Result",
+    "Sweep",
     "__version__",
+    "audit",
+    "budget",
+    "compare",
     "get_method",
+    "load",
+    "run",
     "simulate",
+    "sweep",
 ]
 
 # imported when first used: neither Flower nor torch comes with `import fedballot`
 _HOMES = {
+    "Budget": "api.planning",
+    "Comparison": "api.comparing",
     "Composition": "privacy.mechanism",
     "Facts": "privacy.mechanism",
+    "FederatedClassifier": "api.classifier",
     "Guarantee": "privacy.guarantee",
     "Ledger": "privacy.ledger.ledger",
     "Mechanism": "privacy.mechanism",
     "Method": "methods.api",
+    "Result": "api.result",
+    "Sweep": "api.sweeping",
+    "audit": "api.planning",
+    "budget": "api.planning",
+    "compare": "api.comparing",
     "get_method": "methods.registry",
+    "load": "api.result",
+    "run": "api.experiment",
     "simulate": "sim",
+    "sweep": "api.sweeping",
 }
 
 

@@ -14,9 +14,10 @@ PACKAGE = ROOT / "fedballot"
 # Rooms by floor. A room may import all floors below it; on its own floor, only what its own arrow points at.
 HOUSE = """
     __init__
+    __main__
     cli   testing
     apps
-    deploy
+    deploy   api
     sim   model   report -> studies
     runs
     methods
@@ -28,7 +29,7 @@ HOUSE = """
     core
 """
 WITHOUT_PYTHON = {"presets"}
-AT_THE_ROOT = {"__init__.py", "py.typed", "sim.py", "testing.py"}
+AT_THE_ROOT = {"__init__.py", "__main__.py", "py.typed", "sim.py", "testing.py"}
 MAY_IMPORT_FLOWER = (
     "apps/",
     "deploy/",

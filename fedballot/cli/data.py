@@ -15,7 +15,6 @@ from typer.core import TyperGroup
 from fedballot.cli import terminal
 from fedballot.cli.options import Assignments, Json
 from fedballot.cli.schema import schema_command
-from fedballot.core.errors import SettingsError
 from fedballot.settings import layers
 
 
@@ -41,7 +40,7 @@ def data(
     schema: Annotated[str, typer.Option(help="The schema through which a file is read.")] = "",
     label: Annotated[str, typer.Option(help="Without a schema: column of the classes.")] = "",
     image_reader: Annotated[str, typer.Option(help="package.module:function that reads an image file.")] = "",
-    out: Annotated[Path | None, typer.Option(help="Where to write the picture (PNG).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write the picture (.png, .svg or .pdf).")] = None,
     json: Json = False,
 ) -> None:
     """What a data set holds, and how a partition of it looks, as a table and a picture; `data schema FILE` makes the
@@ -52,8 +51,10 @@ def data(
     from fedballot.datasets.schema.reading import Reading
     from fedballot.datasets.schema.toml import read_schema
 
-    if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
-        raise SettingsError(f"--out {out}: must be a .png file in a folder that exists")
+    if out is not None:
+        from fedballot.report.canvas import check_picture
+
+        check_picture(out)
     if name is None and preset is None and not set_:
         rows = [[known, text] for known, text in sources.names().items()]
         if json:
@@ -88,7 +89,8 @@ def data(
         return
     import numpy as np
 
-    from fedballot.core.files import write_atomic
+    from fedballot.core.files import check_ours
+    from fedballot.report.canvas import write_picture
     from fedballot.report.plots import class_figure, partition_figure
 
     # of a pattern such as 'sites/*.csv' the folder's name: a file called *.png is dangerous to delete
@@ -98,7 +100,8 @@ def data(
         figure = partition_figure(np.array(found["partition"]["counts"]), found["classes"])
     else:
         figure = class_figure(np.array(found["train"]["per_class"]), found["classes"])
-    write_atomic(picture, lambda stream: figure.savefig(stream, format="png", dpi=150))
+    check_ours(picture)
+    write_picture(figure, picture)
     if not json:
         terminal.out.print(f"picture: {escape(str(picture))}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from rich.markup import escape
 
 from fedballot.cli import terminal
 from fedballot.core.errors import FedballotError, RunError, SettingsError
+from fedballot.settings.layers import parse_assignments
 
 site_app = typer.Typer(no_args_is_help=True, help="A client of a real federation: its file, key and SuperNode.")
 server_app = typer.Typer(no_args_is_help=True, help="The server of a real federation: certificates, SuperLink, sites.")
@@ -142,7 +142,8 @@ def submit(
     json: Json = False,
 ) -> None:
     """Start a run on the federation's server and follow it; sites answer with their own records."""
-    from fedballot.cli.run import print_result, resolve
+    from fedballot.api.experiment import new_folder, resolve
+    from fedballot.cli.run import print_result
     from fedballot.datasets.own import SITES
     from fedballot.deploy import submit as submitting
     from fedballot.deploy.server import ServerFolder
@@ -150,9 +151,9 @@ def submit(
 
     if resume and (out is None or not (out / "run.json").exists()):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
-    given = [f"dataset={SITES}", *(set_ or [])]
-    resolved = resolve(method, preset, config, given, out, resume, deployed=True)
-    folder = (out or Path("runs") / f"{method}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
+    values = {"dataset": SITES, **parse_assignments(set_ or [])}
+    resolved = resolve(method, values, preset, config, out, resume, deployed=True)
+    folder = (out or new_folder(method)).absolute()
     place = ServerFolder(server.absolute())
     run = submitting.submit(place, method, resolved, folder, resume=resume)
     terminal.err.print(f"run {run.run_id} -> {escape(str(folder))}", soft_wrap=True)

@@ -42,8 +42,9 @@ def frontier_command(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Draw accuracy against epsilon, each method searched with the same number of trials; goes on where it stopped."""
-    from fedballot.core.files import write_atomic, write_json
+    from fedballot.core.files import write_json
     from fedballot.methods.registry import get_method, settings_types
+    from fedballot.report.canvas import write_picture
     from fedballot.report.frontier_plot import frontier_figure
     from fedballot.studies import frontier, sweep
 
@@ -87,7 +88,7 @@ def frontier_command(
         progress.stop()
     figure = frontier_figure(spots, {method.name: _unit(folder / method.name) for method in private})
     if figure is not None:
-        write_atomic(folder / "frontier.png", lambda stream: figure.savefig(stream, format="png"))
+        write_picture(figure, folder / "frontier.png")
     if json:
         terminal.print_json([dataclasses.asdict(spot) for spot in spots])
     else:

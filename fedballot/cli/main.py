@@ -7,6 +7,9 @@ stopped by Ctrl-C or SIGTERM.
 from __future__ import annotations
 
 import dataclasses
+import io
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -31,16 +34,24 @@ from fedballot.settings import layers
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="Federated learning by sharing predictions on public data, under differential privacy.",
 )
 
 
-app.command()(run)
-app.add_typer(data_app, name="data")
-app.command()(model_commands.predict)
-app.command()(model_commands.export)
+FIRST, RESULTS, STUDIES, MACHINES = "First steps", "Results", "Before and beyond one run", "Between machines"
+
+
+def command(panel: str, example: str, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command of the app, in a panel of its help, with an example in its own."""
+    return app.command(name, rich_help_panel=panel, epilog=f"Example: {example}")
+
+
+command(FIRST, "fedballot run pate-fl --preset demo --set epsilon=1 --out runs/eps1")(run)
+app.add_typer(data_app, name="data", rich_help_panel=FIRST)
+command(RESULTS, "fedballot predict runs/eps1 new.csv --out predicted.csv")(model_commands.predict)
+command(RESULTS, "fedballot export runs/eps1 --format skops --out model.skops")(model_commands.export)
 
 
 @app.callback(invoke_without_command=True)
@@ -50,7 +61,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit
 
 
-@app.command()
+@command(FIRST, "fedballot methods --settings pate-fl")
 def methods(
     settings_of: Annotated[
         str | None, typer.Option("--settings", metavar="METHOD", help="List the settings of a method.")
@@ -77,7 +88,7 @@ def methods(
         terminal.print_table("", ("method", "what it does", "sends", "protects", "from whom", "source"), table)
 
 
-@app.command()
+@command(FIRST, "fedballot presets")
 def presets(json: Json = False) -> None:
     """The settings files that come with fedballot."""
     found = [layers.load_preset(name) for name in layers.preset_names()]
@@ -90,7 +101,7 @@ def presets(json: Json = False) -> None:
     terminal.print_table("", ("preset", "what it is", "sets more for"), rows)
 
 
-@app.command()
+@command(RESULTS, "fedballot report runs/eps1")
 def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")]) -> None:
     """Write DIR/report.html anew from DIR/result.json."""
     from fedballot.report.build import write_report
@@ -98,7 +109,7 @@ def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder
     print(write_report(directory))
 
 
-@app.command()
+@command(RESULTS, "fedballot compare runs/eps1 runs/alone --out compare.html")
 def compare(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs.")],
     out: Annotated[Path, typer.Option(help="Where to write the page with the plots.")] = Path("compare.html"),
@@ -134,18 +145,25 @@ def compare(
     print(page)
 
 
-app.command("sweep")(sweep_command)
-app.command("frontier")(frontier_command)
-app.add_typer(deployed.site_app, name="site")
-app.add_typer(deployed.server_app, name="server")
-app.command()(deployed.submit)
-app.command()(privacy_commands.budget)
-app.command()(privacy_commands.audit)
-app.add_typer(ledger_commands.ledger_app, name="ledger")
+command(STUDIES, "fedballot sweep pate-fl --preset demo --set epsilon=0.5,1,2,4 --out sweeps/epsilon", "sweep")(
+    sweep_command
+)
+command(STUDIES, "fedballot frontier --methods pate-fl,dp-fedavg --preset demo --epsilon 1,4", "frontier")(
+    frontier_command
+)
+command(STUDIES, "fedballot budget pate-fl --preset demo --budget 10")(privacy_commands.budget)
+command(STUDIES, "fedballot audit pate-fl")(privacy_commands.audit)
+app.add_typer(deployed.site_app, name="site", rich_help_panel=MACHINES)
+app.add_typer(deployed.server_app, name="server", rich_help_panel=MACHINES)
+command(MACHINES, "fedballot submit pate-fl --server server --preset demo --out runs/first")(deployed.submit)
+app.add_typer(ledger_commands.ledger_app, name="ledger", rich_help_panel=MACHINES)
 
 
 def main() -> None:
     """Entry point: errors meant for the user are one sentence on stderr and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of Latin letters shows ? for what it lacks
+            stream.reconfigure(errors="replace")
     try:
         app(standalone_mode=True)
     except FedballotError as error:

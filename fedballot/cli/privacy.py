@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -13,15 +13,11 @@ from fedballot.cli.options import Assignments, Json
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.privacy.words import adjacency_note
-from fedballot.settings.layers import load_preset, parse_assignments, preset_layers, resolve
+from fedballot.settings.layers import parse_assignments
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from fedballot.privacy.audit.mechanisms import Finding
     from fedballot.privacy.guarantee import Guarantee
-    from fedballot.privacy.mechanism import Composition
-    from fedballot.privacy.mechanisms.votes import NoisyVotes
     from fedballot.studies.budget import Plan
     from fedballot.studies.spending import Spending
 
@@ -41,79 +37,45 @@ def budget(
     negatives: Annotated[int | None, typer.Option(help="Public records that score heads are trained against.")] = None,
     weights: Annotated[int | None, typer.Option(help="Numbers in the model that is shared.")] = None,
     json: Json = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Where to draw the plan of votes.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to draw the plan of votes (.png, .svg or .pdf).")
+    ] = None,
 ) -> None:
     """Plan without running: what a run costs, whom it protects, and for votes how much noise the budget needs."""
-    from fedballot.methods.registry import get_method, settings_types
-    from fedballot.privacy.mechanisms.votes import NoisyVotes
-    from fedballot.studies.spending import composition_of, spending
-
-    if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
-        raise SettingsError(f"--out {out}: must be a .png file in a folder that exists")
-    found = get_method(method)
-    assigned: dict[str, Any] = parse_assignments(set_ or [])
-    # a plan reads no data: the pool is as large as it must be
-    values = {"public_size": assigned["queries"], **assigned} if "queries" in assigned else assigned
-    chosen = resolve(found.name, settings_types(found), preset=preset, values=values)
-    facts = {
-        "classes": classes,
-        "records": records,
-        "features": features,
-        "negatives": negatives,
-        "weights": weights,
-    }
-    composition = composition_of(chosen, facts)
-    spent = spending(composition, budget_)
-    (first, *more) = composition.parts.values()
-    if isinstance(first, NoisyVotes) and not more:
-        preset_says = preset_layers(load_preset(preset), found.name, settings_types(found)) if preset else []
-        named = any("epsilon" in layer for layer in [*preset_says, values])
-        _plan_votes(first, chosen, composition, spent, method, named, json, out)
-        return
     if out is not None:
-        raise SettingsError(f"--out {out}: there is a figure of noisy votes only; leave it out")
-    guarantees = composition.guarantees()
-    if json:
-        terminal.print_json(
-            {"method": method, **spent.to_dict(), "guarantees": [guarantee.worded() for guarantee in guarantees]}
-        )
-        return
-    _print_spending(spent, f"{method}, planned")
-    _print_guarantees(guarantees, guarantees[0])
+        from fedballot.report.canvas import check_picture
 
+        check_picture(out)
+    from fedballot.api import planning
 
-def _plan_votes(
-    noisy: "NoisyVotes",
-    chosen: Any,
-    composition: "Composition",
-    spent: "Spending",
-    method: str,
-    budgeted: bool,
-    json: bool,
-    out: Path | None,
-) -> None:
-    """The plan of noisy votes: their noise against epsilon, by three accountants, and a figure."""
-    from fedballot.studies import budget as planning
-
-    target = chosen.epsilon if budgeted or not chosen.sigma else None
-    plan = planning.make_plan(noisy, composition.delta, composition.unit, target)
-    guarantees = composition.guarantees()
+    facts = {"classes": classes, "records": records, "features": features, "negatives": negatives, "weights": weights}
+    known = {name: value for name, value in facts.items() if value is not None}
+    planned = planning.budget(method, preset=preset, budget=budget_, facts=known, **parse_assignments(set_ or []))
+    figure = planned.figure()
     if out is not None:
-        from fedballot.report.budget_plot import planning_figure
+        if figure is None:
+            raise SettingsError(f"--out {out}: there is a figure of noisy votes only; leave it out")
+        from fedballot.report.canvas import write_picture
 
-        _draw(planning_figure(plan), out)
-    if json:
+        write_picture(figure, out)
+    words = [guarantee.worded() for guarantee in planned.guarantees]
+    plan, spent = planned.plan, planned.spending
+    if json and plan is None:
+        terminal.print_json({"method": method, **spent.to_dict(), "guarantees": words})
+    elif json and plan is not None:
         picture = {} if out is None else {"picture": str(out)}
-        words = [guarantee.worded() for guarantee in guarantees]
         plain = {**plan.to_dict(), "spending": spent.to_dict(), "guarantees": words, **picture}
-        terminal.print_json({"method": method, "clients": chosen.clients, **plain})
-        return
-    _print_plan(plan, f"{method}, planned", chosen.clients, budgeted=target is not None)
-    if spent.runs is not None:
-        terminal.out.print(f"runs that the budget pays for: {numbers.count(spent.runs)}")
-    _print_guarantees(guarantees, next(one for one in guarantees if one.unit == plan.unit))
-    if out is not None:
-        terminal.out.print(f"picture: {escape(str(out))}")
+        terminal.print_json({"method": method, "clients": planned.clients, **plain})
+    elif plan is None:
+        _print_spending(spent, f"{method}, planned")
+        _print_guarantees(planned.guarantees, planned.guarantee)
+    else:
+        _print_plan(plan, f"{method}, planned", planned.clients, budgeted=planned.aimed)
+        if spent.runs is not None:
+            terminal.out.print(f"runs that the budget pays for: {numbers.count(spent.runs)}")
+        _print_guarantees(planned.guarantees, next(one for one in planned.guarantees if one.unit == plan.unit))
+        if out is not None:
+            terminal.out.print(f"picture: {escape(str(out))}")
 
 
 def _print_spending(spent: "Spending", title: str) -> None:
@@ -207,19 +169,20 @@ def audit(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for audit.json and audit.png.")] = None,
 ) -> None:
     """Try to refute what a method claims, from its own releases; exit code 1 if that succeeds."""
+    from fedballot.api import planning
     from fedballot.core.files import write_json
-    from fedballot.studies.audit import audit_method
 
     if out is not None and out.exists() and not out.is_dir():
         raise SettingsError(f"--out {out}: is a file; give a folder")
-    report = audit_method(method, claim, runs, terminal.watcher(quiet=False))
+    report = planning.audit(method, claim=claim, runs=runs)
     plain = report.to_dict()
     if out is not None:
         from fedballot.report.audit_plot import audit_figure
+        from fedballot.report.canvas import write_picture
 
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "audit.json", plain)
-        _draw(audit_figure(report), out / "audit.png")
+        write_picture(audit_figure(report), out / "audit.png")
     if json:
         terminal.print_json(plain)
     else:
@@ -244,13 +207,6 @@ def audit(
         failed = [one for one in report.layers if not one.finding.passed]
         wrong = ", ".join(f"{one.finding.layer} ({one.release}, {one.part})" for one in failed)
         raise RunError(f"the claim is contradicted by: {wrong}. Release nothing with this code until that is explained")
-
-
-def _draw(figure: "Figure", path: Path) -> None:
-    from fedballot.report.canvas import style
-
-    with style(white=True):
-        figure.savefig(path)
 
 
 def _claimed(finding: "Finding") -> str:

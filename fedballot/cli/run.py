@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,44 +14,6 @@ from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.privacy.words import adjacency_note
 from fedballot.settings import layers
-
-if TYPE_CHECKING:
-    from fedballot.core.progress import Progress
-    from fedballot.runs.workers import Workers
-    from fedballot.settings.parts import CommonSettings
-
-
-def resolve(
-    method_name: str,
-    preset: str | None,
-    config: Path | None,
-    assignments: list[str],
-    out: Path | None,
-    resume: bool,
-    *,
-    deployed: bool = False,
-) -> CommonSettings:
-    """The settings of a run: those of the run to resume, or defaults < preset < file < assignments.
-
-    In a deployed run secure aggregation is on by default, for methods that have it.
-    """
-    from fedballot.core.folders import RunFolder
-    from fedballot.methods.registry import get_method, settings_types
-
-    method = get_method(method_name)
-    recorded: Mapping[str, Any] = {}
-    if resume and out is not None and (out / "run.json").exists() and not (preset or config):
-        run = RunFolder.read(out)
-        recorded = run.settings if run.method == method_name else {}
-    return layers.resolve(
-        method.name,
-        settings_types(method),
-        defaults={"secure_aggregation": True} if deployed else {},
-        recorded=recorded,
-        preset=preset,
-        config=config,
-        values=layers.parse_assignments(assignments),
-    )
 
 
 def run(
@@ -67,10 +27,12 @@ def run(
     json: Json = False,
 ) -> None:
     """Run one experiment in a simulation on this machine."""
+    from fedballot.api.experiment import carry_out, new_folder, resolve
+
     if resume and (out is None or not (out / "run.json").exists()):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
-    resolved = resolve(method, preset, config, set_ or [], out, resume)
-    folder = out or Path("runs") / f"{method}-{datetime.now():%Y%m%d-%H%M%S}"
+    resolved = resolve(method, layers.parse_assignments(set_ or []), preset, config, out, resume)
+    folder = out or new_folder(method)
     try:
         result = carry_out(method, resolved, folder, resume=resume, progress=terminal.watcher(quiet=quiet))
     except KeyboardInterrupt:
@@ -84,29 +46,6 @@ def run(
         terminal.print_json(result)
     else:
         print_result(result, folder)
-
-
-def carry_out(
-    method: str,
-    settings: CommonSettings,
-    folder: Path,
-    *,
-    resume: bool,
-    progress: Progress,
-    workers: Workers | None = None,
-) -> dict[str, Any]:
-    """Simulate a run and write its page, also where it fails; see `simulate`."""
-    from fedballot.report.build import write_report
-    from fedballot.sim import simulate
-
-    try:
-        result = simulate(method, settings, folder, resume=resume, progress=progress, workers=workers)
-    except RunError:
-        if (folder / "result.json").exists():  # else it failed before it began
-            write_report(folder)
-        raise
-    write_report(folder)
-    return result
 
 
 def print_result(result: dict[str, Any], folder: Path) -> None:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fedballot.api.experiment import carry_out, resolve
 from fedballot.cli import terminal
-from fedballot.cli.run import carry_out, resolve
 from fedballot.core.errors import FedballotError
 from fedballot.core.progress import Silent
 from fedballot.runs.workers import Workers
@@ -31,9 +31,9 @@ def outcome(request: dict[str, Any], workers: Workers) -> str:
     try:
         settings = resolve(
             request["method"],
+            request["values"],
             request["preset"],
             None if config is None else Path(config),
-            request["assignments"],
             out,
             resume,
         )

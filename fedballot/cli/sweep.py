@@ -11,7 +11,6 @@ import typer
 from fedballot.cli import terminal
 from fedballot.core import numbers
 from fedballot.core.errors import RunError
-from fedballot.settings.layers import resolve
 
 if TYPE_CHECKING:
     from fedballot.studies import sweep
@@ -30,44 +29,26 @@ def sweep_command(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Run a grid of settings and print one table; call it again to go on where it stopped."""
-    from fedballot.core.files import write_atomic, write_json
-    from fedballot.core.folders import RunFolder
-    from fedballot.methods.registry import get_method, settings_types
-    from fedballot.report.sweep_plot import sweep_figure
-    from fedballot.studies import sweep
+    from fedballot.api.sweeping import run_sweep
+    from fedballot.methods.registry import get_method
+    from fedballot.studies import sweep as grids
 
-    one = get_method(method)
     name = preset or (config.stem if config else "")
     folder = out or Path("sweeps") / "-".join(part for part in (method, name) if part)
-    fixed, points = sweep.grid(one.settings, set_ or [], folder)
-    for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
-        resolved = resolve(
-            one.name, settings_types(one), preset=preset, config=config, values={**fixed, **point.values}
-        )
-        if (point.folder / "run.json").exists():
-            RunFolder.open(point.folder, method, resolved, resume=True)
-    progress = terminal.watcher(quiet=False)
-    progress.start("runs", len(points))
+    fixed, points = grids.grid(get_method(method).settings, set_ or [], folder)
 
-    def report(point: sweep.Point, outcome: str) -> None:
+    def report(point: grids.Point, outcome: str) -> None:
         terminal.err.print(f"{point.folder.name}: {outcome}", soft_wrap=True, markup=False)
-        progress.advance()
 
-    try:
-        sweep.run_all(points, sweep.Shared(method, preset, config, fixed), jobs=jobs, report=report)
-    finally:
-        progress.stop()
-    found = sweep.rows(points)
-    write_json(folder / "sweep.json", [dataclasses.asdict(row) for row in found])
-    if (figure := sweep_figure(found)) is not None:
-        write_atomic(folder / "sweep.png", lambda stream: figure.savefig(stream, format="png"))
+    swept = run_sweep(method, fixed, points, folder, preset, config, jobs, terminal.watcher(quiet=False), report)
+    found = swept.rows
     if json:
         terminal.print_json([dataclasses.asdict(row) for row in found])
     else:
         columns = (*found[0].values, "runs", "ε", "ε, paper's", "δ", "what ε speaks of", "accuracy", "bytes per query")
         terminal.print_table(f"{method} {name}".strip(), columns, [_written(row) for row in found])
         terminal.out.print(f"table: {folder / 'sweep.json'}   plots: {folder / 'sweep.png'}", soft_wrap=True)
-    if failed := [reason for row in found for reason in row.failed]:
+    if failed := swept.failed:
         raise RunError(f"{len(failed)} of {len(points)} runs failed (the first: {failed[0]}); call again to retry them")
 
 

@@ -7,68 +7,19 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
+from fedballot.api.watch import err, watcher
 from fedballot.core import numbers
-from fedballot.core.progress import LogProgress, Silent
-from fedballot.core.progress import Progress as ProgressProtocol
 from fedballot.privacy.words import tone, whom
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
 out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+__all__ = ["STOPPED", "end", "err", "leave", "out", "print_guarantees", "print_json", "print_table", "toned", "watcher"]
 STOPPED = 130  # the exit code that shells know for Ctrl-C
-
-
-class Bars:
-    """A progress bar with the time left, one per stage."""
-
-    def __init__(self) -> None:
-        self._bars: Progress | None = None
-        self._task: Any = None
-
-    def start(self, label: str, total: int) -> None:
-        from rich import progress
-
-        if self._bars is None:
-            self._bars = progress.Progress(
-                progress.TextColumn("{task.description}"),
-                progress.BarColumn(),
-                progress.MofNCompleteColumn(),
-                progress.TimeElapsedColumn(),
-                progress.TextColumn("left"),
-                progress.TimeRemainingColumn(),
-                console=err,
-            )
-            self._bars.start()
-        self._task = self._bars.add_task(label, total=total)
-
-    def advance(self, steps: int = 1) -> None:
-        if self._bars is not None:
-            self._bars.advance(self._task, steps)
-
-    def stop(self) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
-
-
-class Lines(LogProgress):
-    """Progress as plain lines, for a log file or a pipe."""
-
-    def _tell(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-
-def watcher(*, quiet: bool) -> ProgressProtocol:
-    """A bar on a terminal, lines elsewhere, nothing if ``quiet``."""
-    if quiet:
-        return Silent()
-    return Bars() if err.is_terminal else Lines()
+CARDS = 110  # columns of a terminal below which a table that does not fit becomes cards
+WIDEST = 10_000
 
 
 _COLOURS = {"good": "green", "warn": "yellow", "bad": "red"}
@@ -104,15 +55,44 @@ def print_json(value: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout; words wrap, nothing is cut."""
+    """A table on stdout; where it is too narrow for one, a card for each row. Words wrap, and none is cut.
+
+    Parameters
+    ----------
+    columns
+        Two empty names: rows are names and values.
+    """
+    from rich.measure import Measurement
     from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", show_lines=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    named = any(columns)
+    table = Table(title=title or None, title_justify="left", show_lines=False, show_header=named)
+    for place, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=place == 0 and not named)
     for row in rows:
         table.add_row(*row)
-    out.print(table)
+    size = Measurement.get(out, out.options.update(max_width=WIDEST), table)
+    if named and (size.minimum > out.width or (out.width < CARDS and size.maximum > out.width)):
+        _print_cards(title, columns, rows)
+    else:
+        out.print(table)
+
+
+def _print_cards(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+
+    if title:
+        out.print(f"[italic]{title}[/]")
+    for row in rows:
+        out.print(f"[bold]{' '.join(row[0].split())}[/]")
+        card = Table.grid(padding=(0, 2, 0, 0))
+        card.add_column(no_wrap=True, style="dim")
+        card.add_column(overflow="fold")
+        for column, cell in zip(columns[1:], row[1:], strict=True):
+            if cell:
+                card.add_row(column, cell)
+        out.print(Padding(card, (0, 0, 0, 2)))
 
 
 def end(code: int) -> None:

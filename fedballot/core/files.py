@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.core.errors import DataError
+from fedballot.core.errors import DataError, SettingsError
 
 
 def with_home(name: str | Path) -> Path:
@@ -35,6 +35,18 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object], *, mode: int =
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def check_ours(path: Path) -> None:
+    """Refuse to replace a file that fedballot did not write: its pages and pictures name it.
+
+    Raises
+    ------
+    SettingsError
+        Naming the file.
+    """
+    if path.is_file() and b"fedballot" not in path.read_bytes():
+        raise SettingsError(f"--out {path}: is there already and is none of fedballot's files; name another")
 
 
 def sync_folder(path: Path) -> None:

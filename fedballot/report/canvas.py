@@ -1,6 +1,7 @@
 """What all figures share: matplotlib settings in the page's colours, axes in per cent, short names."""
 
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -9,7 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from fedballot import __version__
+from fedballot.core.errors import SettingsError
+from fedballot.core.files import check_ours, write_atomic
 from fedballot.report.palette import LIGHT
+
+PICTURES = (".png", ".svg", ".pdf")
 
 WIDTH = 5.0  # inches: as wide as a phone shows it, so that 9 pt stays 9 pt there
 # Text stays text: smaller, searchable, and set in the page's own font.
@@ -46,6 +52,27 @@ def style(white: bool = False) -> AbstractContextManager[None]:
     """Draw or save figures with the page's settings; `white` gives sharp PNG files on white."""
     more: dict[Any, Any] = {"figure.facecolor": "white", "figure.dpi": 160} if white else {}
     return matplotlib.rc_context({**_RC, **more})
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a name that is no picture's, a folder that is not there, or a file that is none of ours.
+
+    Raises
+    ------
+    SettingsError
+        Naming the path.
+    """
+    if path.suffix.lower() not in PICTURES or not path.parent.is_dir():
+        raise SettingsError(f"--out {path}: must be a {' or '.join(PICTURES)} file in a folder that exists")
+    check_ours(path)
+
+
+def write_picture(figure: Figure, path: Path) -> None:
+    """Write a figure on white, as the path's ending says; its metadata name fedballot."""
+    kind = path.suffix.lower().removeprefix(".")
+    metadata = {("Software" if kind == "png" else "Creator"): f"fedballot {__version__}"}
+    with style(white=True):
+        write_atomic(path, lambda stream: figure.savefig(stream, format=kind, metadata=metadata))
 
 
 def canvas(height: float) -> tuple[Figure, Axes]:

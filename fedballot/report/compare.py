@@ -7,8 +7,9 @@ from typing import Any
 from markupsafe import Markup
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.files import write_atomic
+from fedballot.core.files import check_ours
 from fedballot.privacy.words import WEAK, Tone, holds, meaning, tone
+from fedballot.report.canvas import PICTURES, write_picture
 from fedballot.report.compare_plot import bytes_figure, comparison_figure, privacy_figure, series
 from fedballot.report.html import write_page
 from fedballot.report.palette import MARKS
@@ -132,7 +133,7 @@ def write_compare(dirs: list[Path], out: Path) -> Path:
     dirs : list of Path
         Run folders, at least one.
     out : Path
-        `*.html` for a self-contained page with table and plots, `*.png` for the plots alone.
+        `*.html` for a self-contained page with table and plots, `*.png`, `*.svg` or `*.pdf` for the plots alone.
 
     Returns
     -------
@@ -142,17 +143,18 @@ def write_compare(dirs: list[Path], out: Path) -> Path:
     Raises
     ------
     SettingsError
-        No folder is given, or `out` ends otherwise.
+        No folder is given, `out` ends otherwise, or is a file that fedballot did not write.
     DataError
         A folder is missing, or is not a run folder.
     """
     out = Path(out)
-    if out.suffix not in (".html", ".png"):
-        raise SettingsError(f"{out}: a comparison is written as .html or .png; end the name with one of them.")
+    if out.suffix not in (".html", *PICTURES):
+        kinds = f".html, {', '.join(PICTURES)}"
+        raise SettingsError(f"{out}: a comparison is written as {kinds}; end the name with one of them.")
+    check_ours(out)
     comparison = compare(dirs)
-    if out.suffix == ".png":
-        figure = comparison_figure(comparison.rows)
-        write_atomic(out, lambda stream: figure.savefig(stream, format="png"))
+    if out.suffix in PICTURES:
+        write_picture(comparison_figure(comparison.rows), out)
         return out
     plots = [
         (title, Markup(inline_svg(figure, prefix, alt)))

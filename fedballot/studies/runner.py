@@ -48,7 +48,7 @@ class Runner:
             "method": shared.method,
             "preset": shared.preset,
             "config": None if shared.config is None else str(shared.config),
-            "assignments": [f"{key}={value}" for key, value in {**shared.values, **point.values}.items()],
+            "values": {**shared.values, **point.values},
             "out": str(point.folder),
         }
         try:

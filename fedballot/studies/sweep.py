@@ -102,12 +102,17 @@ def grid(kind: type[CommonSettings], pairs: Sequence[str], out: Path) -> tuple[d
         varied[name] = values
     if not varied:
         raise SettingsError("a sweep needs a setting with several values, such as --set k=18,60,120; else use run")
+    return fixed, points_of(varied, out)
+
+
+def points_of(varied: Mapping[str, Sequence[str]], out: Path) -> list[Point]:
+    """A run for each combination of the values, in a folder under ``out`` that is named for them."""
     points = []
     for combination in itertools.product(*varied.values()):
         chosen = dict(zip(varied, combination, strict=True))
         words = ",".join(f"{key}={value}" for key, value in chosen.items())
         points.append(Point(chosen, out / "".join(c if c.isalnum() or c in "=.,_-" else "_" for c in words)))
-    return fixed, points
+    return points
 
 
 def is_done(folder: Path) -> bool:

@@ -46,7 +46,7 @@ def call(*words: str, capsys, monkeypatch) -> tuple[int, str, str]:
         (["report", "/nowhere"], "/nowhere"),
         (["compare", "/nowhere"], "/nowhere"),
         (["data", "mnits"], "mnist"),
-        (["data", "digits", "--out", "digits.svg"], ".png"),
+        (["data", "digits", "--out", "digits.gif"], ".png"),
         (["data", "digits", "--out", "nowhere/digits.png"], "folder that exists"),
         (["methods", "--settings", "pate"], "pate-fl"),
     ],

@@ -161,7 +161,7 @@ def test_budget_warns_of_shares_that_cannot_be_smaller(call) -> None:
         (["pate-fl", *sets(clients=0)], "at least 1"),
         (["pate-fl", "--preset", "demoo"], "did you mean 'demo'"),
         (["pate-fl", *sets(colluder=1)], "'colluders'"),
-        (["pate-fl", "--out", "plan.pdf"], ".png"),
+        (["pate-fl", "--out", "plan.gif"], ".png"),
         (["pate-fl", "--out", "/nowhere/plan.png"], "folder"),
         (["fedkd-dp"], "--classes N"),
         (["fedauxfdp", "--classes", "10"], "--features N"),

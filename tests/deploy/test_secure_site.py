@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedballot.cli.run import resolve
+from fedballot.api.experiment import resolve
 from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
@@ -104,10 +104,10 @@ def test_a_stage_in_a_request_is_no_way_round_the_ledger(sites: list[Path]) -> N
 
 def test_it_is_on_by_default_in_deployments_and_off_in_simulations() -> None:
     for deployed in (False, True):
-        assert resolve("pate-fl", None, None, [], None, False, deployed=deployed).secure_aggregation is deployed
-    words = ["secure_aggregation=false"]
-    assert not resolve("pate-fl", None, None, words, None, False, deployed=True).secure_aggregation
-    assert not hasattr(resolve("fedmd", None, None, [], None, False, deployed=True), "secure_aggregation")
+        assert resolve("pate-fl", {}, deployed=deployed).secure_aggregation is deployed
+    words = {"secure_aggregation": "false"}
+    assert not resolve("pate-fl", words, deployed=True).secure_aggregation
+    assert not hasattr(resolve("fedmd", {}, deployed=True), "secure_aggregation")
 
 
 @pytest.mark.slow

@@ -139,6 +139,6 @@ def test_errors_name_what_is_missing(runs: list[Path], tmp_path: Path) -> None:
         compare([tmp_path])
     with pytest.raises(SettingsError, match="at least one run folder"):
         compare([])
-    with pytest.raises(SettingsError, match=r"\.html or \.png"):
-        write_compare(runs, tmp_path / "compare.pdf")
-    assert not (tmp_path / "compare.pdf").exists()
+    with pytest.raises(SettingsError, match=r"\.html, \.png"):
+        write_compare(runs, tmp_path / "compare.gif")
+    assert not (tmp_path / "compare.gif").exists()

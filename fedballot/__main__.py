@@ -1,0 +1,5 @@
+"""``python -m fedballot``, the same as ``fedballot``."""
+
+from fedballot.cli.main import main
+
+main()

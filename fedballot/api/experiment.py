@@ -1,0 +1,137 @@
+"""One experiment from Python: its settings, its folder, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedballot.api.objects import as_settings
+from fedballot.api.result import Result
+from fedballot.api.watch import watcher
+from fedballot.core.errors import RunError
+from fedballot.core.progress import Progress
+from fedballot.settings import layers
+
+if TYPE_CHECKING:
+    from fedballot.runs.workers import Workers
+    from fedballot.settings.parts import CommonSettings
+
+
+def run(
+    method: str,
+    *,
+    out: str | Path | None = None,
+    preset: str | None = None,
+    config: str | Path | None = None,
+    resume: bool = False,
+    progress: bool | Progress = True,
+    **settings: Any,
+) -> Result:
+    """Run one experiment in a simulation on this machine.
+
+    Parameters
+    ----------
+    method : str
+        A name from ``fedballot methods``, or ``package.module:METHOD``.
+    out : path, optional
+        The run's folder; by default ``runs/METHOD-TIME``.
+    preset, config : str, path, optional
+        A preset, or a settings file in the form of one.
+    resume : bool
+        Take up the run that is in ``out``: nobody who has answered is asked again. Where there is none, begin it.
+    progress : bool or Progress
+        Show a bar (on a terminal, in a notebook) or lines; or who is told.
+    **settings
+        By the names that ``fedballot methods --settings METHOD`` lists. ``dataset`` and ``public_dataset`` may be a
+        pandas data frame or a pair ``(x, y)``; a list of them is one for each client. Models may be classifiers
+        (unfitted), classes, or functions of a module that make one or a torch module.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    SettingsError
+        If a setting does not exist, is out of range, or cannot work.
+    DataError
+        If data cannot be read.
+    RunError
+        If the run started and failed.
+
+    Examples
+    --------
+    >>> import fedballot as fb  # doctest: +SKIP
+    >>> result = fb.run("pate-fl", dataset="digits", clients=10, epsilon=4)  # doctest: +SKIP
+    >>> result.accuracy, result.guarantee.sentence()  # doctest: +SKIP
+    """
+    folder = new_folder(method) if out is None else Path(out)
+    taken_up = resume and (folder / "run.json").exists()
+    resolved = resolve(method, as_settings(settings), preset, None if config is None else Path(config), folder, resume)
+    watched = watcher(quiet=not progress) if isinstance(progress, bool) else progress
+    carry_out(method, resolved, folder, resume=taken_up, progress=watched)
+    return Result.read(folder)
+
+
+def new_folder(method: str) -> Path:
+    """Where a run goes that was given no folder."""
+    name = "".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in method)
+    return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def resolve(
+    method_name: str,
+    values: Mapping[str, Any],
+    preset: str | None = None,
+    config: Path | None = None,
+    out: Path | None = None,
+    resume: bool = False,
+    *,
+    deployed: bool = False,
+) -> CommonSettings:
+    """The settings of a run: those of the run to resume, or defaults < preset < file < ``values``.
+
+    In a deployed run secure aggregation is on by default, for methods that have it.
+    """
+    from fedballot.core.folders import RunFolder
+    from fedballot.methods.registry import get_method, settings_types
+
+    method = get_method(method_name)
+    recorded: Mapping[str, Any] = {}
+    if resume and out is not None and (out / "run.json").exists() and not (preset or config):
+        begun = RunFolder.read(out)
+        recorded = begun.settings if begun.method == method_name else {}
+    return layers.resolve(
+        method.name,
+        settings_types(method),
+        defaults={"secure_aggregation": True} if deployed else {},
+        recorded=recorded,
+        preset=preset,
+        config=config,
+        values=values,
+    )
+
+
+def carry_out(
+    method: str,
+    settings: CommonSettings,
+    folder: Path,
+    *,
+    resume: bool,
+    progress: Progress,
+    workers: Workers | None = None,
+) -> dict[str, Any]:
+    """Simulate a run and write its page, also where it fails; see `simulate`."""
+    from fedballot.report.build import write_report
+    from fedballot.sim import simulate
+
+    try:
+        result = simulate(method, settings, folder, resume=resume, progress=progress, workers=workers)
+    except RunError:
+        if (folder / "result.json").exists():  # else it failed before it began
+            write_report(folder)
+        raise
+    write_report(folder)
+    return result

@@ -1,0 +1,164 @@
+"""Grids of runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedballot.api.experiment import resolve
+from fedballot.api.objects import as_settings
+from fedballot.api.result import Result
+from fedballot.api.watch import watcher
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.files import write_json
+from fedballot.core.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fedballot.studies.sweep import Point, Row
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A grid of runs.
+
+    Attributes
+    ----------
+    folder : Path
+    rows : tuple of Row
+        One for each cell: runs that differ in the seed only are averaged.
+    points : tuple of Point
+        Each run: its values, and its folder.
+    """
+
+    folder: Path
+    rows: tuple[Row, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def results(self) -> list[Result]:
+        """The runs that have a result."""
+        return [Result.read(one.folder) for one in self.points if (one.folder / "result.json").exists()]
+
+    @property
+    def failed(self) -> list[str]:
+        """Why runs failed."""
+        return [reason for row in self.rows for reason in row.failed]
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each cell: the values that vary, and what was measured."""
+        import pandas as pd
+
+        plain = [dataclasses.asdict(row) for row in self.rows]
+        return pd.DataFrame([{**row.pop("values"), **row} for row in plain])
+
+    def figure(self) -> Figure | None:
+        """Accuracy over the grid; None where nothing was measured."""
+        from fedballot.report.sweep_plot import sweep_figure
+
+        return sweep_figure(self.rows)
+
+    def write(self) -> None:
+        """Write ``sweep.json`` and ``sweep.png`` into the folder."""
+        write_json(self.folder / "sweep.json", [dataclasses.asdict(row) for row in self.rows])
+        if (figure := self.figure()) is not None:
+            from fedballot.report.canvas import write_picture
+
+            write_picture(figure, self.folder / "sweep.png")
+
+
+def sweep(
+    method: str,
+    *,
+    out: str | Path,
+    preset: str | None = None,
+    config: str | Path | None = None,
+    jobs: int = 1,
+    progress: bool | Progress = True,
+    **settings: Any,
+) -> Sweep:
+    """Run a method over a grid; call it again to go on where it stopped.
+
+    Parameters
+    ----------
+    out : path
+        Folder of all runs.
+    jobs : int
+        Runs at a time; then give each few workers.
+    **settings
+        As for `run`. A list is several values, of which each is run; a tuple is one value.
+
+    Raises
+    ------
+    SettingsError
+        If nothing varies, or a setting cannot work: before the first run.
+    RunError
+        If runs failed; what was measured is written.
+
+    Examples
+    --------
+    >>> import fedballot as fb  # doctest: +SKIP
+    >>> grid = fb.sweep("fedmd-nfdp", out="sweeps/k", dataset="digits", k=[18, 60, 120])  # doctest: +SKIP
+    >>> grid.to_frame()  # doctest: +SKIP
+    """
+    from fedballot.studies.sweep import points_of
+
+    varied = {name: [_word(name, one) for one in value] for name, value in settings.items() if isinstance(value, list)}
+    fixed = {name: _word(name, value) for name, value in settings.items() if not isinstance(value, list)}
+    if not any(len(values) > 1 for values in varied.values()):
+        raise SettingsError("a sweep needs a setting with several values, such as k=[18, 60, 120]; else use run")
+    if twice := next((name for name, values in varied.items() if len({*values}) < len(values) or not values), None):
+        raise SettingsError(f"{twice}={settings[twice]!r}: names a value twice, or none")
+    points = points_of(varied, Path(out))
+    watched = watcher(quiet=not progress) if isinstance(progress, bool) else progress
+    place = None if config is None else Path(config)
+    found = run_sweep(method, fixed, points, Path(out), preset, place, jobs, watched)
+    if found.failed:
+        first = f"{len(found.failed)} of {len(points)} runs failed (the first: {found.failed[0]})"
+        raise RunError(f"{first}; call again to retry them")
+    return found
+
+
+def run_sweep(
+    method: str,
+    fixed: Mapping[str, str],
+    points: Sequence[Point],
+    folder: Path,
+    preset: str | None,
+    config: Path | None,
+    jobs: int,
+    progress: Progress,
+    report: Callable[[Point, str], None] = lambda point, outcome: None,
+) -> Sweep:
+    """Check all points, run those that are not done, write the tables; ``report`` is told what became of each."""
+    from fedballot.core.folders import RunFolder
+    from fedballot.studies import sweep as grids
+
+    for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
+        resolved = resolve(method, {**fixed, **point.values}, preset, config)
+        if (point.folder / "run.json").exists():
+            RunFolder.open(point.folder, method, resolved, resume=True)
+    progress.start("runs", len(points))
+
+    def ended(point: Point, outcome: str) -> None:
+        report(point, outcome)
+        progress.advance()
+
+    try:
+        grids.run_all(points, grids.Shared(method, preset, config, fixed), jobs=jobs, report=ended)
+    finally:
+        progress.stop()
+    found = Sweep(folder, tuple(grids.rows(points)), tuple(points))
+    found.write()
+    return found
+
+
+def _word(name: str, value: Any) -> str:
+    """A setting's value as one text."""
+    plain = as_settings({name: value})[name]
+    return ",".join(map(str, plain)) if isinstance(plain, list) else str(plain)

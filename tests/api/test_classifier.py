@@ -1,0 +1,81 @@
+"""The classifier of scikit-learn: its rules, real runs behind it, and what it promises."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import check_estimator
+
+import fedballot as fb
+from fedballot.core.errors import SettingsError
+
+X, Y = load_digits(return_X_y=True)
+WORDS = np.array([f"digit {number}" for number in range(10)])[Y]
+SURE = {"abstain": False, "vote_fraction": 1.0}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDBALLOT_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+def test_clients_with_their_own_records_teach_a_server_of_public_ones(tmp_path: Path) -> None:
+    parts = [slice(0, 300), slice(300, 700), slice(700, 900)]
+    model = fb.FederatedClassifier("private-knn-fl", epsilon=8, out=tmp_path / "run")
+    model.fit([X[p] for p in parts], [WORDS[p] for p in parts], public=X[900:1300], test=(X[1300:], WORDS[1300:]))
+    assert model.score(X[1300:], WORDS[1300:]) == pytest.approx(model.result_.accuracy, abs=0.02)
+    assert model.score(X[1300:], WORDS[1300:]) > 0.7 and set(model.predict(X)) <= set(WORDS)
+    assert model.guarantee_.unit == "record" and model.guarantee_.epsilon <= 8
+    assert model.result_.values["data"]["client_sizes"] == [300, 400, 200]
+    assert fb.load(tmp_path / "run").accuracy == model.result_.accuracy
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X[:99]), model.predict(X[:99]))
+
+
+def test_it_keeps_the_rules_that_tools_rely_on() -> None:
+    model = fb.FederatedClassifier("pate-fl", epsilon=float("inf"), clients=3, settings=SURE)
+    scores = cross_val_score(clone(model), X[:1200], Y[:1200], cv=2)
+    assert scores.min() > 0.5  # of 150 records a client
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.fit(X[:300], Y[:300])
+    assert model.n_features_in_ == 64 and model.predict_proba(X[:5]).shape == (5, 10)
+    with pytest.raises(ValueError, match="64 features"):
+        model.predict(X[:, :9])
+    assert not model.guarantee_.claimed
+
+
+@pytest.mark.parametrize(
+    ("given", "fitted", "words"),
+    [
+        ({}, {"X": [X, X], "y": [Y, Y]}, "need a public pool"),
+        ({"epsilon": -1}, {"X": X, "y": Y}, "epsilon=-1"),
+        ({"method": "pate"}, {"X": X, "y": Y}, "did you mean 'pate-fl'"),
+        ({"method": "private-knn-fl", "client_model": "knn"}, {"X": X, "y": Y}, "has no setting 'client_models'"),
+        ({}, {"X": X, "y": np.zeros(len(X))}, "one class"),
+        ({}, {"X": X, "y": Y, "test": (X[:2], [0, 77])}, "77"),
+    ],
+)
+def test_bad_input_is_named(given: dict[str, Any], fitted: dict[str, Any], words: str) -> None:
+    with pytest.raises((SettingsError, ValueError), match=words):
+        fb.FederatedClassifier(**given).fit(**fitted)
+
+
+@pytest.mark.slow
+def test_scikit_learn_s_own_checks() -> None:
+    quick = dict.fromkeys(("client_model", "server_model"), "sklearn.naive_bayes:GaussianNB")
+    model = fb.FederatedClassifier("pate-fl", epsilon=float("inf"), clients=3, settings=SURE, **quick)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = check_estimator(model, on_fail=None)
+    assert {one["check_name"]: one["exception"] for one in found if one["status"] == "failed"} == {}
+    assert sum(one["status"] == "passed" for one in found) > 40
