@@ -18,6 +18,7 @@ def test_numbers_of_streams_stay():
         "GENERATOR": 7,
         "SEARCH": 7,
         "COPIES": 8,
+        "CELLS": 9,
     }
 
 

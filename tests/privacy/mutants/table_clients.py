@@ -1162,8 +1162,8 @@ MUTANTS = (
     Mutant(
         "deploy/client.py",
         "own_version",
-        "if registered is not None and note.exists() and read_json(note) == [registered.fingerprint, digest]:",
-        "if registered is not None and note.exists() and read_json(note)[0] == registered.fingerprint:",
+        "if (fingerprint, digest) == (registered.fingerprint, _digest(source, images)):",
+        "if fingerprint == registered.fingerprint:",
         "a changed file is not looked at",
         (SITE + "test_records_that_were_overwritten_are_refused",),
     ),
