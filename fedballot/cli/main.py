@@ -20,6 +20,7 @@ from fedballot.cli import model as model_commands
 from fedballot.cli import privacy as privacy_commands
 from fedballot.cli import terminal
 from fedballot.cli.data import data_app
+from fedballot.cli.first import first
 from fedballot.cli.frontier import frontier_command
 from fedballot.cli.options import Json
 from fedballot.cli.run import run
@@ -37,6 +38,7 @@ app = typer.Typer(
 )
 
 
+app.command("try")(first)
 app.command()(run)
 app.add_typer(data_app, name="data")
 app.command()(model_commands.predict)

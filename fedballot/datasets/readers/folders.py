@@ -16,6 +16,9 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif")
 EXPECTED = f"images at ROOT/<class>/*, with {', '.join(SUFFIXES)}"
 _GREY, _COLOUR = ("1", "L", "LA"), ("RGB", "RGBA", "P", "PA", "CMYK", "YCbCr")
 _DEEP = ("I;16", "I;16B", "I;16L", "I;16N", "I")
+LARGEST, RESIZED = 96, 64  # pixels a side: a first look needs no more
+_TURNED = (5, 6, 7, 8)  # of EXIF's orientations, those that lie on their side
+_ORIENTATION = 0x0112
 _BESIDE = (".txt", ".md", ".csv", ".json", ".xml", ".db", ".ini")  # what often lies beside images and is none
 
 
@@ -49,6 +52,23 @@ def read_folder(root: Path, size: tuple[int, ...] = (), channels: int = 0) -> Ra
     return Raw(
         read_images(everything, size, channels), np.array([path.parent.name for path in everything], dtype=np.str_)
     )
+
+
+def fitting_size(root: Path) -> int:
+    """Pixels a side to which images have to be resized for a first look; 0: they have one size that is small enough."""
+    from PIL import Image
+
+    sizes: set[tuple[int, int]] = set()
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())):
+        if path.suffix.lower() in SUFFIXES and not _hidden(path):
+            try:
+                with Image.open(path) as file:
+                    turned = file.getexif().get(_ORIENTATION) in _TURNED
+                    sizes.add(file.size[::-1] if turned else file.size)
+            except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+                continue  # reading says what is wrong with it
+    return RESIZED if len(sizes) > 1 or max((max(size) for size in sizes), default=0) > LARGEST else 0
 
 
 def read_images(paths: Sequence[Path], size: tuple[int, ...] = (), channels: int = 0) -> NDArray[np.uint8]:
