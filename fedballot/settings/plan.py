@@ -11,7 +11,7 @@ from fedballot.datasets.multilabel import is_multi_label
 
 FEWEST = 50  # records, below which nothing is left to learn from
 PUBLIC, TEST = 0.4, 0.2  # shares of records that serve all three purposes
-MOST_PRIVATE, MOST_PUBLIC, MOST_TEST = 50_000, 2_000, 5_000
+MOST_PRIVATE, MOST_PUBLIC, MOST_TEST = 50_000, 5_000, 5_000
 EACH = 20  # private records of a client; more clients cast more votes against the same noise
 FEWEST_CLIENTS, MOST_CLIENTS = 4, 50
 FEW_RECORDS = 100  # of a client, below which its networks take more and smaller steps

@@ -18,6 +18,7 @@ LABELS = ("label", "class", "target", "outcome", "y")
 GROUP = "group"
 FILLS = {sign * value for sign in (1, -1) for value in (999, 9999, 99999, 999999, 32768)}
 HUGE = 1e19  # no measurement; fill values such as 1e20 and netCDF's 9.97e36 are
+CATEGORIES = ((20, 0), (100, 10), (500, 100))  # so many words at most, if each stands in so many rows on average
 FEW_ROWS = 20  # below that, different integers say nothing
 MARGIN = 10  # how many times its own width a public range is widened at both ends
 
@@ -193,7 +194,7 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
     words = words_of(table, name)
     words = words[~np.isin(words.astype(str), missing)]
     different = len(set(words))
-    if different <= FEW_ROWS or (different <= 100 and 10 * different <= len(words)) or are_dates(words):
+    if any(different <= most and each * different <= len(words) for most, each in CATEGORIES) or are_dates(words):
         return ""
     return f'{different} different words in {len(words)} rows; kind = "text" in the schema makes features of its words'
 
