@@ -116,7 +116,10 @@ def plan_first(method: str, where: Mapping[str, Any], values: Mapping[str, Any])
     public = load_as(spec.public_dataset, spec.reading) if spec.public_dataset else None
     reading = spec.reading.through(public.schema) if public else spec.reading
     private = load_as(spec.dataset, reading)
-    wanted = {**first_settings(private, public, torch=importlib.util.find_spec("torch") is not None), **given}
+    wanted = {
+        **first_settings(private, public, kinds[method], torch=importlib.util.find_spec("torch") is not None),
+        **given,
+    }
     chosen = {name: _only(wanted, names_of(kinds[name])) for name in names}
     settings = {name: layers.resolve(name, kinds, values=layer) for name, layer in chosen.items()}
     plain = {name: settings[name].to_dict() for name in names}

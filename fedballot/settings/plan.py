@@ -8,6 +8,8 @@ from typing import Any
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Source
 from fedballot.datasets.multilabel import is_multi_label
+from fedballot.settings.parts import CommonSettings
+from fedballot.settings.weights import WeightsSettings
 
 FEWEST = 50  # records, below which nothing is left to learn from
 PUBLIC, TEST = 0.4, 0.2  # shares of records that serve all three purposes
@@ -27,7 +29,9 @@ class Sizes:
     test: int
 
 
-def first_settings(private: Source, public: Source | None, torch: bool) -> dict[str, Any]:
+def first_settings(
+    private: Source, public: Source | None, kind: type[CommonSettings], *, torch: bool
+) -> dict[str, Any]:
     """Values of settings that suit the data; a method takes those that it has.
 
     Parameters
@@ -36,6 +40,8 @@ def first_settings(private: Source, public: Source | None, torch: bool) -> dict[
         Whose records the clients share out; also public and test records where there is no other source.
     public
         A source of public and test records alone.
+    kind
+        The method's settings: one that averages weights needs one kind of network.
     torch
         Whether networks can be trained here.
 
@@ -51,19 +57,21 @@ def first_settings(private: Source, public: Source | None, torch: bool) -> dict[
     clients = len(groups) or min(max(sizes.private // EACH, FEWEST_CLIENTS), MOST_CLIENTS)
     image = private.train.x.ndim > 2
     networks = torch and image and min(private.train.x.shape[1:3]) >= SMALLEST_IMAGE
+    one_network = torch and issubclass(kind, WeightsSettings)
+    clients_train = ["cnn-small"] if networks else ["random-forest", "logistic-regression"]
     values = {
         "private_size": sizes.private,
         "public_size": sizes.public,
         "test_size": sizes.test,
         "clients": clients,
         "partition": "by-group" if groups else "iid",
-        "client_models": ["cnn-small"] if networks else ["random-forest", "logistic-regression"],
+        "client_models": ["mlp-torch"] if one_network and not networks else clients_train,
         "server_model": "cnn" if networks else "random-forest",
         # private and public records are alike, so that there is nothing to abstain from
         "abstain": False,
         "vote_fraction": 1.0,
     }
-    if networks and sizes.private < FEW_RECORDS * clients:
+    if (networks or one_network) and sizes.private < FEW_RECORDS * clients:
         values |= {"epochs": 30, "batch_size": 10, "lr": 3e-3, "server_epochs": 40, "server_lr": 3e-3}
     return values
 
