@@ -113,8 +113,8 @@ class RunFolder:
         """
         record = read_json(path / "run.json")
         try:
-            changed = tuple(record.get("changed", ()))
-            return cls(path, record["method"], record["settings"], record["request"], record["started"], changed)
+            method, settings, request = record["method"], record["settings"], record["request"]
+            return cls(path, method, settings, request, record["started"], tuple(record.get("changed", ())))
         except (KeyError, TypeError) as error:
             raise DataError(f"{path / 'run.json'}: is no record of a run; name a new folder") from error
 

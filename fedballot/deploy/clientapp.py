@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from fedballot.core.errors import RunError
 from fedballot.deploy.bundle import check_bundle
+from fedballot.deploy.warm import WARM, serve
 
 
 def guard() -> None:
@@ -29,13 +31,21 @@ def guard() -> None:
     vars(run_clientapp)["install_from_fab"] = checked
 
 
-def main() -> None:
-    """Entry point of the wrapper script that :mod:`fedballot.deploy.node` puts first on the path."""
+def run(arguments: list[str]) -> None:
+    """Flower's app of a site, for one message."""
     from flwr.supernode.cli.flwr_clientapp import flwr_clientapp
 
     guard()
-    sys.argv[0] = "flwr-clientapp"  # Flower tells its own processes apart by this name
+    sys.argv = ["flwr-clientapp", *arguments]  # Flower tells its own processes apart by this name
     flwr_clientapp()
+
+
+def main() -> None:
+    """Run the app, or with ``--warm FOLDER MODULE...`` fork apps for :mod:`fedballot.deploy.handover`."""
+    if sys.argv[1:2] == [WARM]:
+        folder, *modules = sys.argv[2:]
+        serve(Path(folder), modules, run)
+    run(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -12,15 +12,22 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedballot.core.errors import RunError, SettingsError
+from fedballot.deploy import handover
 from fedballot.deploy.flower import command, environment
 from fedballot.deploy.site_file import Site
+from fedballot.deploy.warm import WARM
+from fedballot.learners.registry import LEARNERS
+from fedballot.methods.registry import all_methods
 
 REFUSED_S = 150.0  # a server notices a killed SuperNode after about a minute
 AGAIN_S = 5.0
 WORDS_S = 3.0  # for the last words of a SuperNode that has ended
+APP_MODULES = ("flwr.supernode.cli.flwr_clientapp", "fedballot.apps.client_app", "fedballot.deploy.client")
 THERE_ALREADY = b"Failed to activate SuperNode"  # Flower's words to a second SuperNode with the same key
 
 
@@ -94,13 +101,20 @@ def start_node(site: Site, *, insecure: bool, port: int | None) -> int:
     guard = site.state / "bin"
     guard.mkdir(exist_ok=True)
     wrapper = guard / "flwr-clientapp"
-    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fedballot.deploy.clientapp "$@"\n')
+    script = [sys.executable, "-I", "-S", handover.__file__, str(guard)]
+    wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(script)} "$@"\n')
     wrapper.chmod(0o700)
     home = site.state / "flwr"
     home.mkdir(exist_ok=True)
+    env = environment(home, guard)
+    with _warm_process(site, guard, env):
+        return _run_until_let_in(site, line, env)
+
+
+def _run_until_let_in(site: Site, line: list[str], env: dict[str, str]) -> int:
     deadline = time.monotonic() + REFUSED_S
     while True:
-        code, refused = _run_once(line, environment(home, guard))
+        code, refused = _run_once(line, env)
         if code == 0 or not refused:
             return code
         if time.monotonic() > deadline:
@@ -114,6 +128,28 @@ def start_node(site: Site, *, insecure: bool, port: int | None) -> int:
             flush=True,
         )
         time.sleep(AGAIN_S)
+
+
+@contextmanager
+def _warm_process(site: Site, folder: Path, env: dict[str, str]) -> Iterator[None]:
+    """A process that forks the site's apps, in the block; should it end, each app starts by itself."""
+    line = [sys.executable, "-m", handover.COLD, WARM, str(folder), *app_modules(site)]
+    process = subprocess.Popen(line, env=env, stdin=subprocess.DEVNULL, preexec_fn=_die_too)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        (folder / handover.SOCKET).unlink(missing_ok=True)
+
+
+def app_modules(site: Site) -> list[str]:
+    """What the site's apps import: Flower's app, the site's side, its model's library, what it may be asked for."""
+    allowed = [method for name, method in all_methods().items() if name in site.allowed.methods]
+    clients = {method.client.partition(":")[0] for method in allowed if isinstance(method.client, str)}
+    model = LEARNERS.get(site.model)  # a model of the site's own is imported by each app, not before
+    learner = [] if model is None else ["torch_learner" if model.needs_torch else "sklearn_learner"]
+    return [*APP_MODULES, *(f"fedballot.learners.{name}" for name in learner), *sorted(clients)]
 
 
 def _run_once(line: list[str], env: dict[str, str]) -> tuple[int, bool]:

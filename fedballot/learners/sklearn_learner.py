@@ -191,7 +191,7 @@ class ScikitLearner(WithoutWeights):
         SettingsError
             If the estimator holds types beyond the trusted list, so that it could not be loaded safely again.
         """
-        from fedballot.learners import skops_io  # a second that training does not need
+        from fedballot.core import skops_io  # a second that training does not need
 
         fitted = self._trained()
         estimator = fitted.estimator
@@ -217,7 +217,7 @@ class ScikitLearner(WithoutWeights):
 
     def loads(self, content: bytes, path: Path) -> Self:
         """Take up what :meth:`dumps` gave; ``path`` is for the error's words."""
-        from fedballot.learners import skops_io
+        from fedballot.core import skops_io
 
         try:
             state = skops_io.loads(content, trusted=self._trusted(content))
@@ -245,7 +245,7 @@ class ScikitLearner(WithoutWeights):
 
     def _trusted(self, content: bytes) -> list[str]:
         """Types that may be loaded: of an estimator of another package its own as well, for that runs here anyway."""
-        from fedballot.learners import skops_io
+        from fedballot.core import skops_io
 
         strange = skops_io.get_untrusted_types(data=content)
         families = (*_TRUSTED_FAMILIES, *(f"{home}." for home in self._homes))

@@ -12,7 +12,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_atomic
 from fedballot.learners.registry import get_learner
 from fedballot.model.card import card
-from fedballot.model.files import with_description
+from fedballot.model.files import parts_of, with_description
 from fedballot.model.loaded import read_description
 from fedballot.runs.results import load_result
 
@@ -56,7 +56,7 @@ def export(run: Path, form: str, out: Path, *, force: bool = False) -> Path:
 
 def _own(run: Path, description: Mapping[str, Any], form: str) -> bytes:
     _whole(description)
-    saved = [(run / name).read_bytes() for name in description["files"]]
+    saved = [(run / name).read_bytes() for name in parts_of(description)]
     if zipfile.is_zipfile(run / description["files"][0]) != (form == "skops") or description["multi_label"]:
         other = "torch" if get_learner(description["learner"]).needs_torch else "skops"
         more = f"use --format {other}" if other != form else "it has several labels per record: use fedballot predict"

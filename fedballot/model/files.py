@@ -15,13 +15,14 @@ from typing import Any
 from fedballot.core.errors import DataError
 
 MEMBER = "fedballot.json"
-FURTHER = "fedballot-learner-"  # and a number: a model that averages several learners holds the others here
+FURTHER = "fedballot-part-"  # and a number: further learners, and what prepares a table's cells
+ZIP = b"PK"  # how a skops file begins
 SIZE = 8  # bytes of a safetensors file that say how long its header is
 LONGEST_HEADER = 100_000_000
 
 
 def with_description(saved: Sequence[bytes], description: Mapping[str, Any]) -> bytes:
-    """One file of a model's learners (skops, or safetensors), with its description.
+    """One file of a model's parts, the first of them a learner (skops, or safetensors), with its description.
 
     Raises
     ------
@@ -29,7 +30,7 @@ def with_description(saved: Sequence[bytes], description: Mapping[str, Any]) -> 
         If the first is neither.
     """
     words = json.dumps(dict(description), ensure_ascii=False)
-    if zipfile.is_zipfile(io.BytesIO(saved[0])):
+    if saved[0].startswith(ZIP):
         out = io.BytesIO(saved[0])
         with zipfile.ZipFile(out, "a") as archive:
             archive.writestr(MEMBER, words)
@@ -54,7 +55,7 @@ def taken_apart(content: bytes, where: Path) -> tuple[dict[str, Any], list[bytes
         If the file is damaged or of another kind.
     """
     try:
-        if zipfile.is_zipfile(io.BytesIO(content)):
+        if content.startswith(ZIP):
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 names = [name for name in archive.namelist() if name.startswith(FURTHER)]
                 return json.loads(archive.read(MEMBER)), [content, *map(archive.read, _ordered(names))]
@@ -68,6 +69,11 @@ def taken_apart(content: bytes, where: Path) -> tuple[dict[str, Any], list[bytes
         raise DataError(
             f"{where}: no model that `fedballot export` has written as skops or torch, or a damaged one ({error!r})"
         ) from error
+
+
+def parts_of(description: Mapping[str, Any]) -> list[str]:
+    """Files beside ``model.json`` that a model is made of: its learners', and what prepares a table's cells."""
+    return [*description["files"], *filter(None, [description["preparation"]])]
 
 
 def _ordered(names: Sequence[str]) -> list[str]:

@@ -1,45 +1,57 @@
-"""Records to predict, from a file with the columns of a run's data: no label is needed, other columns are left out."""
+"""Records to predict, read as the run's own were: through its schema, or as an array of the model's shape."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedballot.core.errors import DataError
 from fedballot.core.files import read_arrays
+from fedballot.datasets.readers.tables import Table, is_table, read_table
+from fedballot.datasets.schema.apply import features_through
+from fedballot.datasets.schema.contract import Schema
 from fedballot.learners.base import Inputs
-from fedballot.runs.description import NO_FEATURES
 
-KINDS = ".csv, .parquet or .npz (key x)"
 Read = Callable[[Path], Inputs]
 
 
-def reader(columns: Sequence[str], shape: tuple[int, ...]) -> Read:
-    """What reads a file as the model's data were read: the one place where another reading is plugged in.
+def reader(schema: Schema | None, shape: tuple[int, ...]) -> Read:
+    """What reads a file of records.
 
     Parameters
     ----------
-    columns
-        Names of the features, in the model's order; empty where they have none.
+    schema
+        Of a table's columns: taken by name, in any order; others, such as an id or the label, are left out.
     shape
-        Of one record.
+        Of one record, before it is prepared.
     """
 
     def read(path: Path) -> Inputs:
-        suffix = path.suffix.lower()
+        kinds = ".npz (key x)" if schema is None else "a table (CSV, Parquet and so on) or .npz (key x)"
         if not path.is_file():
-            raise DataError(f"{path}: no such file; expected {KINDS}")
-        if suffix == ".npz":
+            raise DataError(f"{path}: no such file; expected {kinds}")
+        if path.suffix.lower() == ".npz":
             return _from_npz(path, shape)
-        if len(shape) != 1 or suffix not in (".csv", ".parquet"):
-            raise DataError(f"{path}: the model takes records of shape {shape}; expected {KINDS}")
-        wanted = columns or _features(path, _header(path), shape[0])
-        return (_from_csv if suffix == ".csv" else _from_parquet)(path, wanted)
+        if schema is None or not is_table(path):
+            raise DataError(f"{path}: the model takes records of shape {shape}; expected {kinds}")
+        return features_through(schema, read_table(path))
 
     return read
+
+
+def from_frame(schema: Schema, frame: Any) -> Inputs:
+    """Records of a pandas data frame, as :func:`reader` has them from a file.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or a cell is not what the schema says.
+    """
+    named = frame.rename(columns=str)
+    return features_through(schema, Table(Path("data frame"), named, lambda row: f"row {row}"))
 
 
 def _from_npz(path: Path, shape: tuple[int, ...]) -> Inputs:
@@ -49,68 +61,3 @@ def _from_npz(path: Path, shape: tuple[int, ...]) -> Inputs:
         there = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "nothing"
         raise DataError(f"{path}: holds {there}; expected key x with records of shape {shape}")
     return x if x.dtype == np.uint8 else x.astype(np.float32)
-
-
-def _header(path: Path) -> list[str]:
-    if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet
-
-        return list(pyarrow.parquet.read_schema(path).names)
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        return [name.strip() for name in next(csv.reader(stream), [])]
-
-
-def _features(path: Path, header: Sequence[str], wanted: int) -> list[str]:
-    """The feature columns where the model knows no names: as many as it takes."""
-    names = [name for name in header if name not in NO_FEATURES]
-    if len(names) != wanted:
-        raise DataError(f"{path}: {len(names)} columns beside label and group; the model takes {wanted} features")
-    return names
-
-
-def _places(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
-    missing = [name for name in columns if name not in header]
-    if missing:
-        raise DataError(f"{path}: has no column {', '.join(missing[:5])}, which the model takes")
-    twice = [name for name in columns if header.count(name) > 1]
-    if twice:
-        raise DataError(f"{path}: column {twice[0]!r} stands {header.count(twice[0])} times in the header")
-    return [header.index(name) for name in columns]
-
-
-def _from_csv(path: Path, columns: Sequence[str]) -> Inputs:
-    rows: list[list[float]] = []
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        lines = csv.reader(stream)
-        header = [name.strip() for name in next(lines, [])]
-        places = _places(path, header, columns)
-        for row in filter(None, lines):
-            if len(row) != len(header):
-                raise DataError(f"{path}: line {lines.line_num}: {len(row)} cells; expected {len(header)}")
-            cells = [row[place] for place in places]
-            try:
-                rows.append([float(cell) for cell in cells])
-            except ValueError:
-                name = next(name for name, cell in zip(columns, cells, strict=True) if not _is_number(cell))
-                raise DataError(f"{path}: line {lines.line_num}, column {name}: expected a number") from None
-    return np.array(rows, dtype=np.float32).reshape(len(rows), len(columns))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _from_parquet(path: Path, columns: Sequence[str]) -> Inputs:
-    import pyarrow.parquet
-
-    _places(path, _header(path), columns)
-    table = pyarrow.parquet.read_table(path, columns=list(columns))
-    try:
-        values = [table.column(name).to_numpy().astype(np.float32) for name in columns]
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: a column is no numbers ({error})") from error
-    return np.stack(values, axis=1)

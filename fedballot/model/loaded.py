@@ -14,14 +14,18 @@ import numpy.typing as npt
 from fedballot.core.errors import DataError
 from fedballot.core.files import read_json
 from fedballot.core.metrics import probabilities_of
+from fedballot.datasets.schema.contract import Schema
+from fedballot.datasets.schema.prepare import Preparation
+from fedballot.datasets.schema.toml import parse_schema
 from fedballot.learners.base import Inputs, Learner
 from fedballot.learners.registry import make_learner
-from fedballot.model.files import taken_apart
-from fedballot.model.inputs import Read, reader
+from fedballot.model.files import parts_of, taken_apart
+from fedballot.model.inputs import Read, from_frame, reader
 from fedballot.runs.description import FORMAT, NAME
 
 Floats = npt.NDArray[np.float64]
 Scores = Callable[[Inputs], Floats]
+Step = Callable[[Inputs], Inputs]
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Model:
     ----------
     classes : names of the classes, C.
     shape : of one record.
-    columns : names of a table's features in the model's order; empty where they have none.
+    schema : the contract of a table's columns; None: records have none.
     multi_label : whether a record may have several of the classes, or none.
     scores : records (n, ...) -> probabilities (n, C).
     read : a file of records -> records; see `fedballot.model.inputs.reader`.
@@ -40,29 +44,42 @@ class Model:
 
     classes: tuple[str, ...]
     shape: tuple[int, ...]
-    columns: tuple[str, ...]
+    schema: Schema | None
     multi_label: bool
     scores: Scores
     read: Read
 
-    def predict_proba(self, x: Inputs) -> Floats:
-        """Probabilities (n, C) of raw records (n, ...): uint8 images, or features, of which float32 are made.
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of a table's features in the model's order; empty where they have none."""
+        return () if self.schema is None else tuple(column.name for column in self.schema.columns)
+
+    def predict_proba(self, x: Any) -> Floats:
+        """Probabilities (n, C) of raw records.
+
+        Parameters
+        ----------
+        x
+            Records (n, ...): uint8 images, or features, of which float32 are made. Of a table: a data frame with its
+            columns; or an array, NaN where a value is missing and the number of the word of a category.
 
         Raises
         ------
         DataError
             If the records have another shape, or a value is not finite.
         """
+        if self.schema is not None and hasattr(x, "columns"):
+            x = from_frame(self.schema, x)
         x = np.asarray(x)
         if x.shape[1:] != self.shape:
             raise DataError(f"records have shape {x.shape[1:]}, but the model takes {self.shape}")
         if x.dtype != np.uint8:
             x = x.astype(np.float32)
-            if not np.isfinite(x).all():
+            if (np.isinf(x) if self.schema is not None else ~np.isfinite(x)).any():
                 raise DataError("records hold a value that is not finite; the model was trained without such")
         return self.scores(x)
 
-    def predict(self, x: Inputs) -> npt.NDArray[Any]:
+    def predict(self, x: Any) -> npt.NDArray[Any]:
         """The name of the likeliest class (n,); with several labels, whether each is likelier than not, bool (n, C)."""
         said = self.predict_proba(x)
         if self.multi_label:
@@ -116,19 +133,20 @@ def checked(description: Any, where: Path) -> dict[str, Any]:
     """
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise DataError(f"{where}: is no description of a model in the format {FORMAT}")
-    missing = [key for key in ("learner", "files", "classes", "shape", "columns") if key not in description]
+    wanted = ("learner", "files", "classes", "multi_label", "shape", "features", "schema", "preparation")
+    missing = [key for key in wanted if key not in description]
     if missing:
         raise DataError(f"{where}: lacks {', '.join(missing)}; it was cut short or edited")
     return description
 
 
-def learners_of(folder: Path, description: Mapping[str, Any], shape: tuple[int, ...], device: str) -> list[Learner]:
+def learners_of(folder: Path, description: Mapping[str, Any], device: str) -> list[Learner]:
     """The trained learners of a run; what they say is averaged."""
     return [
         make_learner(
             description["learner"],
             n_classes=len(description["classes"]),
-            input_shape=shape,
+            input_shape=tuple(description["features"]),
             seed=0,
             device=device,
             epochs=1,
@@ -144,16 +162,29 @@ def learners_of(folder: Path, description: Mapping[str, Any], shape: tuple[int, 
 def of_run(folder: Path, *, device: str = "cpu") -> Model:
     """The model of a run's folder."""
     description = read_description(folder)
-    shape = tuple(description["shape"])
-    prepare: Callable[[Inputs], Inputs] = lambda x: x  # noqa: E731
-    inside = shape
-    if description["server_features"]:
-        from fedballot.model.features import refitted
+    if not description["server_features"]:
+        return _assembled(folder, description, device)
+    from fedballot.model.features import refitted
 
-        prepare, inside = refitted(folder, description["server_features"], device)
-    learners = learners_of(folder, description, inside, device)
+    features, shape = refitted(folder, description["server_features"], device)
+    return _assembled(folder, {**description, "features": shape}, device, features)
+
+
+def _assembled(folder: Path, description: Mapping[str, Any], device: str, *steps: Step) -> Model:
+    """The model of a folder, with further steps between its preparation and its learners."""
+    if description["preparation"]:
+        steps = (Preparation.load(folder / description["preparation"]), *steps)
+    learners = learners_of(folder, description, device)
     several = bool(description["multi_label"])
-    return new_model(description, lambda x: averaged([one.predict_logits(prepare(x)) for one in learners], several))
+
+    def scores(x: Inputs) -> Floats:
+        for step in steps:
+            x = step(x)
+        return averaged([learner.predict_logits(x) for learner in learners], several)
+
+    schema = parse_schema(description["schema"], folder / NAME) if description["schema"] else None
+    shape = tuple(description["shape"])
+    return Model(tuple(description["classes"]), shape, schema, several, scores, reader(schema, shape))
 
 
 def of_file(path: Path, *, device: str = "cpu") -> Model:
@@ -165,12 +196,10 @@ def of_file(path: Path, *, device: str = "cpu") -> Model:
     description, saved = taken_apart(content, path)
     checked(description, path)
     with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
-        for name, part in zip(description["files"], saved, strict=False):
-            (Path(scratch) / Path(name).name).write_bytes(part)
-        files = [Path(name).name for name in description["files"]]
-        learners = learners_of(Path(scratch), description | {"files": files}, tuple(description["shape"]), device)
-    several = bool(description["multi_label"])
-    return new_model(description, lambda x: averaged([one.predict_logits(x) for one in learners], several))
+        names = [Path(name).name for name in parts_of(description)]
+        for name, part in zip(names, saved, strict=False):
+            (Path(scratch) / name).write_bytes(part)
+        return _assembled(Path(scratch), description | {"files": names[: len(description["files"])]}, device)
 
 
 def averaged(logits: Sequence[npt.NDArray[np.floating]], multi_label: bool) -> Floats:
@@ -178,16 +207,3 @@ def averaged(logits: Sequence[npt.NDArray[np.floating]], multi_label: bool) -> F
     if multi_label:
         return np.asarray(np.mean([1 / (1 + np.exp(-np.clip(one.astype(np.float64), -500, 500))) for one in logits], 0))
     return np.asarray(np.mean([probabilities_of(one) for one in logits], axis=0))
-
-
-def new_model(description: Mapping[str, Any], scores: Scores) -> Model:
-    """A model as a description says, whose probabilities come from ``scores``."""
-    shape, columns = tuple(description["shape"]), tuple(description["columns"])
-    return Model(
-        classes=tuple(description["classes"]),
-        shape=shape,
-        columns=columns,
-        multi_label=bool(description["multi_label"]),
-        scores=scores,
-        read=reader(columns, shape),
-    )

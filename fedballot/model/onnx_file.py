@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedballot.core.errors import SettingsError
+from fedballot.datasets.schema.prepare import Preparation
 from fedballot.learners.registry import get_learner
 from fedballot.model.loaded import learners_of
 
@@ -18,8 +19,8 @@ def onnx_of(run: Path, description: Mapping[str, Any]) -> bytes:
     """The ONNX file of a run's model.
 
     A network takes raw records, as the run has them: float32 (n, d), or uint8 images. A scikit-learn model takes
-    float32 (n, d), of images the pixels in rows, divided by 255. The output ``probabilities`` is (n, C), its columns
-    the classes of the metadata's key ``classes``.
+    float32 (n, d): of images the pixels in rows, divided by 255; of a table its cells as the schema numbers them. The
+    output ``probabilities`` is (n, C), its columns the classes of the metadata's key ``classes``.
 
     Raises
     ------
@@ -28,12 +29,15 @@ def onnx_of(run: Path, description: Mapping[str, Any]) -> bytes:
     """
     if len(description["files"]) > 1 or description["multi_label"]:
         raise SettingsError("--format onnx: only models of one learner and one label per record; use skops or torch")
-    (learner,) = learners_of(run, description, tuple(description["shape"]), "cpu")
+    (learner,) = learners_of(run, description, "cpu")
     try:
         if get_learner(description["learner"]).needs_torch:
+            _unprepared(description)
             model, classes = _network(learner, description), description["classes"]
         else:
-            model, classes = _estimator(run / description["files"][0], description)
+            model, classes = _estimator(run, description)
+    except SettingsError:
+        raise
     except Exception as error:  # converters raise whatever they meet
         raise SettingsError(
             f"--format onnx: the model {description['learner']} cannot be converted ({type(error).__name__}: {error})"
@@ -44,16 +48,28 @@ def onnx_of(run: Path, description: Mapping[str, Any]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _estimator(path: Path, description: Mapping[str, Any]) -> tuple[Any, list[str]]:
+def _unprepared(description: Mapping[str, Any]) -> None:
+    if description["preparation"]:
+        raise SettingsError(
+            "--format onnx: networks of tables, whose cells are prepared first, stay with --format torch"
+        )
+
+
+def _estimator(run: Path, description: Mapping[str, Any]) -> tuple[Any, list[str]]:
     from skl2onnx import to_onnx
+    from sklearn.pipeline import Pipeline
 
-    from fedballot.learners import skops_io
+    from fedballot.core import skops_io
 
-    content = path.read_bytes()  # which its learner has just loaded, so its types are trusted
+    content = (run / description["files"][0]).read_bytes()  # its learner has just loaded it, so its types are trusted
     estimator = skops_io.loads(content, trusted=skops_io.get_untrusted_types(data=content))["estimator"]
+    classes = estimator.classes_
+    if description["preparation"]:
+        preparation = Preparation.load(run / description["preparation"]).transformer
+        estimator = Pipeline([("preparation", preparation), ("model", estimator)])
     example = np.zeros((1, int(np.prod(description["shape"]))), dtype=np.float32)
     model = to_onnx(estimator, example, options={id(estimator): {"zipmap": False}})
-    return model, [description["classes"][int(index)] for index in estimator.classes_]
+    return model, [description["classes"][int(index)] for index in classes]
 
 
 def _network(learner: Any, description: Mapping[str, Any]) -> Any:

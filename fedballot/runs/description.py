@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import Any
 
 from fedballot import __version__
-from fedballot.core.files import with_home, write_json
+from fedballot.core.files import write_json
 from fedballot.core.folders import RunFolder
 from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.schema.contract import Column, Schema
+from fedballot.datasets.schema.toml import to_toml
 from fedballot.methods.api import Method
 from fedballot.settings.parts import CommonSettings, client_models, server_models
 
 FORMAT = "fedballot-model-1"
 NAME = "model.json"
-NO_FEATURES = ("label", "group")
+PREPARATION = "preparation.skops"
 
 
 def describe_model(folder: RunFolder, method: Method, settings: CommonSettings, data: FederatedData) -> None:
@@ -31,6 +31,7 @@ def describe_model(folder: RunFolder, method: Method, settings: CommonSettings, 
 
 def described(learner: str, files: list[str], settings: CommonSettings, data: FederatedData) -> dict[str, Any]:
     """The content of ``model.json``, see ``docs/model.md``."""
+    schema = data.schema or Schema(Column("label"))
     return {
         "format": FORMAT,
         "fedballot": __version__,
@@ -38,26 +39,10 @@ def described(learner: str, files: list[str], settings: CommonSettings, data: Fe
         "files": files,
         "classes": list(data.classes),
         "multi_label": data.multi_label,
-        "shape": list(data.public_x.shape[1:]),
-        "columns": columns_of(settings.public_dataset or settings.dataset),
+        "shape": list(data.public_x.shape[1:]) if data.preparation is None else [schema.width],
+        "columns": [column.name for column in schema.columns],
+        "schema": "" if data.preparation is None else to_toml(schema),
+        "preparation": "" if data.preparation is None else PREPARATION,
+        "features": list(data.public_x.shape[1:]),
         "server_features": str(getattr(settings, "server_features", "")),
     }
-
-
-def columns_of(source: str) -> list[str]:
-    """Names of a table's features in their order; none for other data."""
-    path = with_home(source)
-    if any(sign in source for sign in "*?["):
-        path = next(iter(sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))))), path)
-    if not path.is_file():
-        return []
-    if path.suffix.lower() == ".csv":
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            header = [name.strip() for name in next(csv.reader(stream), [])]
-    elif path.suffix.lower() == ".parquet":
-        import pyarrow.parquet
-
-        header = list(pyarrow.parquet.read_schema(path).names)
-    else:
-        return []
-    return [name for name in header if name not in NO_FEATURES]

@@ -21,7 +21,7 @@ from fedballot.datasets.schema.toml import to_toml
 from fedballot.methods.api import Method
 from fedballot.privacy.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
-from fedballot.runs.description import describe_model
+from fedballot.runs.description import PREPARATION, describe_model
 from fedballot.runs.doubts import doubts
 from fedballot.runs.results import load_release
 from fedballot.settings.parts import CommonSettings
@@ -86,7 +86,7 @@ class Recorder:
             text = to_toml(data.schema).encode()
             write_atomic(folder.path / "schema.toml", lambda stream: stream.write(text))
         if data.preparation is not None:
-            data.preparation.save(folder.path / "preparation.skops")
+            data.preparation.save(folder.path / PREPARATION)
         write_json(folder.result, self.result)
 
     def failed(self, error: BaseException) -> None:

@@ -122,10 +122,12 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
     def _further(self, server_round: int, exchange: Exchange, connected: list[str]) -> list[Request]:
         config, there = self._config(server_round), set(connected)
         requests: list[Request] = []
+        common = serialise(exchange.common)
         for client_id in exchange.clients:
             if self._cids[client_id] not in there:
                 continue  # counted when the answers are
-            sent = serialise(exchange.ask(client_id))
+            own = serialise(exchange.own(client_id))
+            sent = [*common, *own] if own else common
             self.counts.bytes_down += payload_bytes(sent)
             self._round_bytes_down += payload_bytes(sent)
             self.counts.messages += 1

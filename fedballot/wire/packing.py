@@ -51,10 +51,18 @@ def unpack_labels(packed: Array, n: int, n_values: int) -> npt.NDArray[np.int64]
         raise WireError("dtype", f"expected uint8, got {packed.dtype}")
     if packed.shape != (-(-n * width // 8),):
         raise WireError("shape", f"expected {-(-n * width // 8)} bytes for {n} labels, got shape {packed.shape}")
-    bits = np.unpackbits(packed.astype(np.uint8), count=n * width, bitorder="little")
-    octets = np.zeros((n, 8), dtype=np.uint8)
-    octets[:, : -(-width // 8)] = np.packbits(bits.reshape(n, width), axis=1, bitorder="little")
-    labels = octets.view("<u8")[:, 0].astype(np.int64)
+    groups = n // 8 + 1  # eight labels fill `width` bytes
+    octets = np.zeros(groups * width + 9, dtype=np.uint8)
+    octets[: packed.size] = packed
+    out = np.empty((groups, 8), dtype=np.uint64)
+    for place in range(8):
+        first, shift = divmod(place * width, 8)
+        out[:, place] = np.ndarray(groups, "<u8", octets, first, (width,)) >> np.uint64(shift)
+        if shift + width > 64:  # the label ends in a ninth byte
+            last = np.ndarray(groups, np.uint8, octets, first + 8, (width,))
+            out[:, place] |= last.astype(np.uint64) << np.uint64(64 - shift)
+    out &= np.uint64(2**width - 1)
+    labels = out.ravel()[:n].astype(np.int64)
     if n and int(labels.max()) >= n_values:
         raise WireError("range", f"a label is {labels.max()}, allowed are 0..{n_values - 1}")
     return labels

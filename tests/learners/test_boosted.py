@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
+from fedballot.core import skops_io
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.learners import skops_io
 from fedballot.learners.registry import make_learner
 
 for package in ("xgboost", "lightgbm", "catboost"):

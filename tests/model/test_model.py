@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,11 +154,11 @@ def test_parquet_and_npz(wine, tmp_path):
 @pytest.mark.parametrize(
     ("names", "rows", "message"),
     [
-        (COLUMNS[1:], X[:2, 1:], "has no column alcohol"),
-        ([*COLUMNS[:-1], COLUMNS[0]], X[:2], "has no column proline"),
+        (COLUMNS[1:], X[:2, 1:], "no column 'alcohol'"),
+        (["proline", *COLUMNS[1:]], X[:2], "header; expected once|no column 'alcohol'"),
         ([*COLUMNS, COLUMNS[0]], np.column_stack([X[:2], X[:2, 0]]), "stands 2 times"),
-        (COLUMNS, [["much", *X[0, 1:]]], "line 2, column alcohol: expected a number"),
-        (COLUMNS, [X[0, 1:]], "12 cells; expected 13"),
+        (COLUMNS, [["much", *X[0, 1:]]], "line 2, column alcohol: 'much'; expected a number"),
+        (COLUMNS, [X[0, 1:]], "12 cells; expected 13|Expected 12 fields|13 cells"),
     ],
 )
 def test_files_that_do_not_fit_are_refused_with_the_place(wine, tmp_path, names, rows, message):
@@ -172,7 +172,7 @@ def test_records_that_do_not_fit_are_refused(wine, tmp_path):
     with pytest.raises(DataError, match=r"shape \(12,\), but the model takes \(13,\)"):
         model.predict(X[:, :12])
     with pytest.raises(DataError, match="not finite"):
-        model.predict(np.full((1, 13), np.nan))
+        model.predict(np.full((1, 13), np.inf))
     np.savez(tmp_path / "bad.npz", x=X[:, :3])
     with pytest.raises(DataError, match="expected key x"):
         model.read(tmp_path / "bad.npz")
@@ -195,9 +195,11 @@ def test_a_skops_file_says_the_same_in_a_fresh_process_and_is_one_of_skops(wine,
     assert tuple(classes) == model.classes and words == model.predict(X).tolist() and not torch
     np.testing.assert_allclose(p, model.predict_proba(X), atol=1e-7)
     plain = in_a_fresh_process(
-        "import json, sys, numpy as np, skops.io as sio; t = sio.get_untrusted_types(file=sys.argv[1]);"
+        "import json, sys, zipfile, numpy as np, skops.io as sio; t = sio.get_untrusted_types(file=sys.argv[1]);"
         "e = sio.load(sys.argv[1], trusted=t)['estimator'];"
-        "print(json.dumps([t, e.predict(np.load(sys.argv[2]).astype('float32')).tolist()]))",
+        "p = sio.loads(zipfile.ZipFile(sys.argv[1]).read('fedballot-part-1'), trusted=['numpy.dtype']);"
+        "x = p.transform(np.load(sys.argv[2]).astype('float32')).astype('float32');"
+        "print(json.dumps([t, e.predict(x).tolist()]))",
         out,
         tmp_path / "x.npy",
     )
@@ -328,3 +330,65 @@ def test_a_folder_without_a_model_and_damaged_files_are_refused(wine, tmp_path):
             load(tmp_path / "broken")
     with pytest.raises(DataError, match="cannot be read"):
         load(tmp_path / "nothing")
+
+
+MIXED = ("age", "sex", "since", "smoker", "note")
+
+
+def mixed_rows(n: int, seed: int) -> list[dict[str, Any]]:
+    """Records with a number that is missing now and then, a category, a date, a boolean and a text."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(n):
+        ill, year = bool(rng.integers(2)), int(rng.integers(2000, 2020))
+        age = "" if number % 9 == 0 else round(float(rng.normal(70 if ill else 40, 8)), 1)
+        sex, note = "fmd"[int(rng.integers(3))], "short of breath" if ill else "no complaints at all"
+        since = f"{year}-0{int(rng.integers(1, 10))}-11"
+        row = {"age": age, "sex": sex, "since": since, "smoker": str(bool(rng.integers(2))), "note": note}
+        rows.append({**row, "label": "ill" if ill else "well"})
+    return rows
+
+
+def as_csv(path: Path, rows: list[dict[str, Any]], names: Sequence[str]) -> Path:
+    with path.open("w", newline="") as stream:
+        lines = csv.DictWriter(stream, names, extrasaction="ignore")
+        lines.writeheader()
+        lines.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("server_model", ["random-forest", "mlp-torch"])
+def test_a_table_of_words_dates_and_gaps_is_read_as_in_the_run_wherever_the_model_goes(tmp_path, server_model):
+    if server_model == "mlp-torch":
+        pytest.importorskip("torch")
+    pd = pytest.importorskip("pandas")
+    (tmp_path / "at").mkdir()
+    source = as_csv(tmp_path / "at" / "table.csv", mixed_rows(200, 0), (*MIXED, "label"))
+    more = {"server_model": server_model, "server_epochs": 5}
+    folder = run(tmp_path / "at" / "run", dataset=str(source), **(WINE | more))
+    out = tmp_path / "model"
+    export(folder, "torch" if server_model == "mlp-torch" else "skops", out)
+    rows = mixed_rows(60, 1)
+    new = as_csv(tmp_path / "new.csv", [{"id": place, **row} for place, row in enumerate(rows)], ("id", *MIXED[::-1]))
+    expected = load(folder).predict_proba(load(folder).read(new))
+    assert (load(folder).predict(load(folder).read(new)) == [row["label"] for row in rows]).mean() > 0.8
+    (tmp_path / "at").rename(tmp_path / "moved")  # neither run nor table are where they were
+    code = (
+        "import json, sys; from fedballot.model import load; m = load(sys.argv[1]);"
+        "print(json.dumps([m.predict_proba(m.read(__import__('pathlib').Path(sys.argv[2]))).tolist(), m.columns]))"
+    )
+    for where in (tmp_path / "moved" / "run", out):
+        said, columns = in_a_fresh_process(code, where, new)
+        np.testing.assert_allclose(said, expected, atol=1e-6)
+        assert tuple(columns) == MIXED
+        np.testing.assert_allclose(load(where).predict_proba(pd.read_csv(new)), expected, atol=1e-6)
+    for change, message in (
+        ({"sex": "x"}, "line 2, column sex: 'x' is a category that"),
+        ({"age": "old"}, "line 2, column age: 'old'; expected a number"),
+        ({"since": "soon"}, "line 2, column since: 'soon'; expected a date"),
+    ):
+        bad = as_csv(tmp_path / "bad.csv", [{**rows[0], **change}], MIXED)
+        with pytest.raises(DataError, match=message):
+            load(out).read(bad)
+    with pytest.raises(DataError, match="no column 'sex'"):
+        load(out).read(as_csv(tmp_path / "bad.csv", rows, ("age", "since", "smoker", "note")))

@@ -16,6 +16,15 @@ def test_labels_survive_at_their_bits(case):
     assert unpack_labels(packed, len(labels), n_values).tolist() == labels
 
 
+@given(st.integers(1, 63), st.data())
+def test_integers_survive_at_any_width(width, data):
+    values = data.draw(st.lists(st.integers(0, 2**width - 1), max_size=40))
+    packed = pack_labels(np.array(values, dtype=np.int64), 2**width)
+    bits = "".join(f"{value:0{width}b}"[::-1] for value in values)  # lowest first
+    assert packed.tobytes() == bytes(int(bits[i : i + 8][::-1], 2) for i in range(0, len(bits), 8))
+    assert unpack_labels(packed, len(values), 2**width).tolist() == values
+
+
 def test_ten_classes_and_an_abstention_take_four_bits():
     assert label_bits(11) == 4
     assert pack_labels(np.zeros(3000, dtype=np.int64), 11).nbytes == 1500

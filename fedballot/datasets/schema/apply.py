@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,22 +72,40 @@ def read_through(schema: Schema, table: Table, person: str = "") -> Rows:
     if person and person not in names:
         raise DataError(f"{table.path}: no column {person!r} with the persons in the header ({', '.join(names[:8])})")
     wanted = [schema.label.name, *features]
-    lacking = [name for name in wanted if name not in names]
-    if lacking:
-        raise DataError(
-            f"{table.path}: no column {lacking[0]!r}{nearest(lacking[0], set(names) - set(wanted))}; found "
-            f"{listed(names)}; expected {listed(wanted)}, in any order"
-        )
-    parts = [_values(table, column, schema.missing) for column in schema.columns]
-    with np.errstate(over="ignore"):
-        x = np.concatenate(parts, axis=1).astype(np.float32)
-    x[np.isnan(x)] = np.nan  # whose sign would be part of a fingerprint
+    _all_there(table, wanted)
+    x = features_through(schema, table)
     groups = _texts(table, GROUP) if GROUP in names and GROUP not in wanted and person != GROUP else None
     persons = _texts(table, person) if person else None
     used = {*wanted, GROUP, *([person] if person else [])}
     extra = tuple(name for name in names if name not in used)
     y = numbered(schema.label, _texts(table, schema.label.name), _cell(table, schema.label))
     return Rows(x, y, groups, persons, extra)
+
+
+def features_through(schema: Schema, table: Table) -> Array:
+    """A table's features, as `Rows.x` has them; its classes are not looked at.
+
+    Raises
+    ------
+    DataError
+        As :func:`read_through`.
+    """
+    _all_there(table, [column.name for column in schema.columns])
+    parts = [_values(table, column, schema.missing) for column in schema.columns]
+    with np.errstate(over="ignore"):
+        x = np.concatenate(parts, axis=1).astype(np.float32)
+    x[np.isnan(x)] = np.nan  # whose sign would be part of a fingerprint
+    return x
+
+
+def _all_there(table: Table, wanted: Sequence[str]) -> None:
+    names = list(table.frame.columns)
+    lacking = [name for name in wanted if name not in names]
+    if lacking:
+        raise DataError(
+            f"{table.path}: no column {lacking[0]!r}{nearest(lacking[0], set(names) - set(wanted))}; found "
+            f"{listed(names)}; expected {listed(wanted)}, in any order"
+        )
 
 
 def _cell(table: Table, column: Column) -> Callable[[int], str]:

@@ -71,6 +71,11 @@ class Schema:
     channels: int = 0
 
     @property
+    def width(self) -> int:
+        """Numbers of a table's record before they are prepared."""
+        return sum(column.width for column in self.columns)
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """Class words; class ``i`` is the ``i``-th."""
         return self.label.words

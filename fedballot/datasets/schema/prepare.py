@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from fedballot.core.errors import DataError
+from fedballot.core.files import write_atomic
 from fedballot.datasets.examples import Array, Source
 from fedballot.datasets.schema.contract import Schema
 
@@ -33,9 +35,31 @@ class Preparation:
 
     def save(self, path: Path) -> None:
         """Write it as skops does, without pickle."""
-        import skops.io as skops
+        from fedballot.core import skops_io
 
-        skops.dump(self.transformer, path)
+        content = skops_io.dumps(self.transformer)
+        write_atomic(path, lambda stream: stream.write(content))
+
+    @classmethod
+    def load(cls, path: Path) -> Preparation:
+        """One that was saved; of what it was fitted on is not looked at.
+
+        Raises
+        ------
+        DataError
+            If it is none, or damaged.
+        """
+        from sklearn.compose import ColumnTransformer
+
+        from fedballot.core import skops_io
+
+        try:
+            transformer = skops_io.loads(path.read_bytes(), trusted=["numpy.dtype"])
+        except Exception as error:  # of a damaged file, whatever it leads to
+            raise DataError(f"{path}: no preparation of a table's cells, or a damaged one ({error!r})") from error
+        if not isinstance(transformer, ColumnTransformer):
+            raise DataError(f"{path}: holds a {type(transformer).__name__}; expected a ColumnTransformer")
+        return cls(transformer, "")
 
 
 def fit_preparation(schema: Schema, public: Array) -> Preparation:

@@ -81,10 +81,19 @@ def read_schema(path: str | Path) -> Schema:
     """
     path = with_home(str(path)).absolute()
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}; `fedballot data schema` writes one") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not valid TOML: {error}") from error
+    return parse_schema(text, path)
+
+
+def parse_schema(text: str, path: Path) -> Schema:
+    """As :func:`read_schema`, from the text of a file."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path}: not valid TOML: {error}") from error
     return _schema(_Table(path, "", values))
 

@@ -204,7 +204,8 @@ class Holder:
         peers, view = self._state["peers"].tolist(), str(self._state["view"])
         sharers, sealed = read_shares(arrays)
         self._require_members(sharers, self._state["roster"].tolist())
-        senders = [peer for peer in peers if peer in set(sharers)]
+        shared = set(sharers)
+        senders = [peer for peer in peers if peer in shared]
         if len(sealed) != len(senders):
             raise SecaggError("stage", "shares must come from each neighbour that is said to have sent some")
         if len(senders) + 1 < self.plan.threshold:
@@ -274,7 +275,8 @@ class Holder:
         if stage == KEYS:
             return [self._public()]
         if stage == SHARES:
-            return [as_bytes(crypto.commitment(state["seed"].tobytes(), self.session, self.client_id)), state["sealed"]]
+            commitment = crypto.commitment(state["seed"].tobytes(), self.session, self.client_id)
+            return [as_bytes(commitment + state["sealed"].tobytes())]
         if stage == CONFIRM:
             key = crypto.signing_key(state["signing"].tobytes(), self.session)
             return [as_bytes(crypto.sign(key, str(state["statement"])))]

@@ -19,6 +19,7 @@ Integers = npt.NDArray[np.integer]
 
 KEYS, SHARES, MASKED, CONFIRM, UNMASK = STAGES = ("keys", "shares", "masked", "confirm", "unmask")
 SECRET = 16  # bytes of a shared secret: one element of the field of `sharing`
+COMMITMENT = 32  # bytes
 NONCE, SEALED = 12, 12 + 2 * SECRET + 16  # bytes: nonce, two shares, tag
 SIGNATURE = 64  # bytes
 

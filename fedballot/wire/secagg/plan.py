@@ -157,11 +157,19 @@ def seats(view: str, roster: list[int]) -> list[int]:
 
 def near(order: list[int], client_id: int, neighbours: int) -> list[int]:
     """A client's neighbours: those up to k/2 places away on the circle, or all if there are no more; sorted."""
-    n = len(order)
+    return _around(order, order.index(client_id), neighbours)
+
+
+def graph(order: list[int], neighbours: int) -> dict[int, list[int]]:
+    """The neighbours of each client, as :func:`near` has them."""
+    return {client_id: _around(order, place, neighbours) for place, client_id in enumerate(order)}
+
+
+def _around(order: list[int], place: int, neighbours: int) -> list[int]:
+    n, half = len(order), neighbours // 2
     if neighbours >= n - 1:
-        return sorted(peer for peer in order if peer != client_id)
-    place = order.index(client_id)
-    return sorted(order[(place + step) % n] for step in range(-(neighbours // 2), neighbours // 2 + 1) if step)
+        return sorted(order[:place] + order[place + 1 :])
+    return sorted(order[(place + step) % n] for step in range(-half, half + 1) if step)
 
 
 def unbroken(order: list[int], inside: list[int], plan: Plan) -> bool:

@@ -22,7 +22,7 @@ from fedballot.wire.secagg import (
     crypto,
     make_plan,
 )
-from fedballot.wire.secagg.messages import SEALED, as_bytes, chained, numbers, view_of
+from fedballot.wire.secagg.messages import COMMITMENT, SEALED, as_bytes, chained, numbers, view_of
 from fedballot.wire.secagg.plan import betrays, near, seats
 from tests.wire.secagg.world import FORM, World, looks_random, take
 
@@ -48,7 +48,7 @@ def test_the_server_seats_nobody(tmp_path: Path) -> None:
     for client_id in range(17):
         peers = near(seats(view, roster.tolist()), client_id, 6)
         assert read_arrays(next((tmp_path / str(client_id)).glob("*.npz")))["peers"].tolist() == peers
-        assert world.seen[SHARES][client_id][1].shape == (6, SEALED)
+        assert world.seen[SHARES][client_id][0].size == COMMITMENT + 6 * SEALED
 
 
 def test_two_lists_open_neither_for_no_list_has_a_quorum(tmp_path: Path) -> None:
@@ -90,7 +90,8 @@ def test_clients_that_were_shown_two_rosters_share_nothing(tmp_path: Path) -> No
         peers, sealed = near(circles[0], client_id, 6), []
         for peer in peers:
             theirs = near(circles[peer >= 8], peer, 6)
-            sealed.append(answers[peer][1][theirs.index(client_id) if client_id in theirs else 0])
+            own = answers[peer][0][COMMITMENT:].reshape(-1, SEALED)
+            sealed.append(own[theirs.index(client_id) if client_id in theirs else 0])
         if all(peer < 8 for peer in peers):
             continue
         with pytest.raises(SecaggError, match="made for another roster"):
@@ -132,7 +133,7 @@ def test_masks_of_clients_that_were_shown_other_sharers_do_not_cancel(tmp_path: 
         sharers, sealed = exchange.ask(client_id)
         if client_id in (one, other):
             hidden = other if client_id == one else one
-            sealed = np.delete(sealed, exchange._near(client_id, exchange._sharers).index(hidden), axis=0)
+            sealed = np.delete(sealed, exchange._senders[client_id].index(hidden), axis=0)
             sharers = np.delete(sharers, hidden)
         answers[client_id] = world.answer(client_id, MASKED, [sharers, sealed])
     take(exchange, answers)

@@ -10,7 +10,7 @@ from scipy import stats
 
 from fedballot.core.errors import SettingsError
 from fedballot.wire.secagg import Form, Plan, make_plan
-from fedballot.wire.secagg.plan import MAX_STUCK, betrays, near, seats, stuck, unbroken
+from fedballot.wire.secagg.plan import MAX_STUCK, betrays, graph, near, seats, stuck, unbroken
 
 
 def test_the_modulus_is_as_small_as_clients_times_range_allow() -> None:
@@ -21,26 +21,27 @@ def test_the_modulus_is_as_small_as_clients_times_range_allow() -> None:
         plan.bits(Form((1,), 2**57))
 
 
-def connected(graph: dict[int, list[int]], among: set[int]) -> bool:
+def connected(beside: dict[int, list[int]], among: set[int]) -> bool:
     reached, front = set(), [min(among)]
     while front:
         reached |= set(front)
-        front = [peer for client_id in front for peer in graph[client_id] if peer in among and peer not in reached]
+        front = [peer for client_id in front for peer in beside[client_id] if peer in among and peer not in reached]
     return reached == among
 
 
 def test_the_graph_is_connected_even_and_drawn_from_what_all_were_shown() -> None:
     for n, k in ((100, 22), (23, 22), (7, 2), (2, 20)):
         order = seats("view", list(range(n)))
-        graph = {client_id: near(order, client_id, k) for client_id in order}
+        beside = graph(order, k)
+        assert beside == {client_id: near(order, client_id, k) for client_id in order}
         assert sorted(order) == list(range(n)) and order == seats("view", list(range(n)))
-        assert all(client_id in graph[peer] for client_id in graph for peer in graph[client_id])
-        assert {len(peers) for peers in graph.values()} == {min(k, n - 1)}
-        assert connected(graph, set(order))
+        assert all(client_id in beside[peer] for client_id in beside for peer in beside[client_id])
+        assert {len(peers) for peers in beside.values()} == {min(k, n - 1)}
+        assert connected(beside, set(order))
     assert seats("view", list(range(100))) != seats("another", list(range(100)))
     # every client is as likely to sit beside a given one
-    beside = [near(seats(str(draw), list(range(9))), 0, 2) for draw in range(2000)]
-    assert stats.chisquare(np.bincount(np.ravel(beside), minlength=9)[1:]).pvalue > 1e-6
+    first = [near(seats(str(draw), list(range(9))), 0, 2) for draw in range(2000)]
+    assert stats.chisquare(np.bincount(np.ravel(first), minlength=9)[1:]).pvalue > 1e-6
 
 
 @settings(max_examples=300, deadline=None)
@@ -55,7 +56,7 @@ def test_honest_clients_of_a_sum_hang_together_wherever_colluders_sit_and_whoeve
     inside = sorted(set(order) - gone)
     colluders = set(data.draw(st.permutations(inside))[:t])
     if len(inside) > t and unbroken(order, inside, plan):
-        assert connected({client_id: near(order, client_id, 2 * half) for client_id in order}, set(inside) - colluders)
+        assert connected(graph(order, 2 * half), set(inside) - colluders)
 
 
 def test_a_gap_on_the_circle_is_seen() -> None:

@@ -1,0 +1,54 @@
+"""What Flower starts for each message to a site: has a child of the site's warm process do it, and ends as that does.
+
+Run as a script, with nothing but the standard library: handover.py FOLDER ARGUMENTS...
+"""
+
+import array
+import json
+import os
+import signal
+import socket
+import sys
+
+SOCKET = "warm.sock"
+COLD = "fedballot.deploy.clientapp"
+
+
+def connected(folder: str) -> socket.socket:
+    """A connection to the warm process whose socket lies in this folder.
+
+    Raises
+    ------
+    OSError
+        If there is none.
+    """
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        link.connect(f"/proc/self/fd/{place}/{SOCKET}")  # a path of any length
+        return link
+    finally:
+        os.close(place)
+
+
+def main() -> None:
+    """Have the app run in a child of the warm process; where there is none, become the app."""
+    folder, *arguments = sys.argv[1:]
+    try:
+        link = connected(folder)
+        content = json.dumps(arguments).encode()
+        outputs = array.array("i", [1, 2])
+        link.sendmsg([len(content).to_bytes(4, "big") + content], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, outputs)])
+        words = link.makefile("r")
+        child = int(words.readline())
+    except (OSError, ValueError):
+        os.execv(sys.executable, [sys.executable, "-m", COLD, *arguments])
+    # a terminal sends these to the child as well
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
+    sys.exit(int(words.readline() or 1))
+
+
+if __name__ == "__main__":
+    main()
