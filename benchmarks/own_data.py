@@ -243,7 +243,8 @@ def measured(data: Data, folder: Path) -> Row:
         "classes": len(counts),
         "read_cpu_s": round(time.process_time() - clock, 1),
         "refused": refused,
-        "notes": list(plan.notes),
+        "notes": [note.replace(f"{folder}/", "") for note in plan.notes],
+        "said": dict(data.said),
         "runs": {},
     }
     for seed in map(str, range(data.seeds)):
@@ -302,7 +303,9 @@ than 30 % of the records.
 SAID = """
 ## What had to be said
 
-What the schema says to the path alone, and what it decides.
+Beside the path; and what the schema decides. titanic has a column `class`, the ticket's, which the path alone takes
+for the label, and says so: a name is all that it goes by. The raw census has no header, and is refused until somebody
+writes one. No package ships a million real records, so that row is made up.
 
 """
 
@@ -324,7 +327,8 @@ def page(record: Mapping[str, Row]) -> str:
             uneven.append(f"| {name} | {100 * row['rarest']:.0f} % | {balanced} | {auc} |")
     said = []
     for name, row in record.items():
-        words = [f"refused: {row['refused']}"] if row["refused"] else []
+        words = [" ".join(f"`{key}={word}`" for key, word in row["said"].items())] if row["said"] else []
+        words += [f"without it, the error lists {row['refused'].partition('stand in ')[2]}"] if row["refused"] else []
         words += [*row["notes"][:3], *(["…"] if len(row["notes"]) > 3 else [])]
         said.append(f"- **{name}**: {'; '.join(words) or 'nothing'}")
     return HEAD + "\n".join(lines) + "\n" + READ + "\n".join(uneven) + "\n" + SAID + "\n".join(said) + "\n"
