@@ -1,5 +1,6 @@
 """The scripts that made the tables of the pages still run."""
 
+import dataclasses
 import importlib.util
 import json
 import subprocess
@@ -67,3 +68,23 @@ def test_a_row_of_the_pools(tmp_path, monkeypatch):
     found = pools.measure(tmp_path, "noise", 0)
     assert found["auto"]["verdict"] == "does not fit" and found["accuracy"] < 0.3
     assert pools.row("noise", [found]).startswith("| noise | does not fit |")
+
+
+@pytest.mark.slow
+def test_a_row_of_your_own_data(tmp_path, monkeypatch):
+    pytest.importorskip("xgboost")
+    own = script("own_data", monkeypatch)
+    wine = next(data for data in own.rows() if data.name == "wine")
+    monkeypatch.setattr(own, "EPSILONS", ("inf",))
+    found = own.measured(dataclasses.replace(wine, seeds=1), tmp_path)
+    assert (found["records"], found["columns"], found["classes"]) == (178, 13, 3)
+    assert found["refused"] == "" and "row number" in found["notes"][0]
+    runs = {name: figures[0]["accuracy"] for name, figures in found["runs"].items()}
+    assert runs["inf"] > 0.8 and runs["centralized"] > 0.85 and 0.6 < runs["standalone"] <= 1
+
+
+def test_the_page_about_your_own_data_is_made_of_its_record(monkeypatch):
+    own = script("own_data", monkeypatch)
+    record = json.loads(own.RECORD.read_text())
+    assert own.PAGE.read_text() == own.page(record)
+    assert len(record) >= 12 and "| wine | 178 |" in own.PAGE.read_text()

@@ -23,6 +23,7 @@ from fedballot.cli import model as model_commands
 from fedballot.cli import privacy as privacy_commands
 from fedballot.cli import terminal
 from fedballot.cli.data import data_app
+from fedballot.cli.first import first
 from fedballot.cli.frontier import frontier_command
 from fedballot.cli.options import Json
 from fedballot.cli.poll import poll
@@ -49,6 +50,7 @@ def command(panel: str, example: str, name: str | None = None) -> Callable[[Call
     return app.command(name, rich_help_panel=panel, epilog=f"Example: {example}")
 
 
+command(FIRST, "fedballot try table.csv", "try")(first)
 command(FIRST, "fedballot run pate-fl --preset demo --set epsilon=1 --out runs/eps1")(run)
 app.add_typer(data_app, name="data", rich_help_panel=FIRST)
 command(RESULTS, "fedballot predict runs/eps1 new.csv --out predicted.csv")(model_commands.predict)

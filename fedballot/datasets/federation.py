@@ -1,7 +1,7 @@
 """One experiment's data: private records dealt out to clients, a public pool, and test records."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from fedballot.datasets.schema.contract import Schema
 from fedballot.datasets.schema.prepare import Preparation, fit_preparation, public_preparation
 from fedballot.datasets.sources import load_as
 from fedballot.datasets.spec import FederationSpec
+from fedballot.datasets.unchanged import state_of, while_unchanged
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +87,9 @@ class Split:
     test: Indices
 
 
-@lru_cache(maxsize=4)
+@while_unchanged(lambda spec: state_of([spec.dataset, spec.public_dataset, spec.schema]), maxsize=4)
 def build(spec: FederationSpec) -> FederatedData:
-    """Load, split and partition; built once per process and spec.
+    """Load, split and partition; built once per process and spec, and again when files have changed.
 
     Private records come from the training split of `dataset`, or from all of it where it has none. Public and test
     records come from the test split of the same source, or from all of another source. A source without a split that
@@ -226,7 +227,8 @@ def split_records(n_private: int, n_pool: int, shared: bool, spec: FederationSpe
         private = f" + private_size={spec.private_size or 'at least 1'}" if shared else ""
         raise SettingsError(
             f"public_size={spec.public_size} + test_size={spec.test_size or 'at least 1'}{private} exceed the "
-            f"{n_pool} records of {spec.public_dataset or spec.dataset!r} that they are taken from"
+            f"{n_pool} records of {spec.public_dataset or spec.dataset!r} that they are taken from; "
+            "`fedballot try FILE` chooses sizes that fit"
         )
     public, rest = order[: spec.public_size], order[spec.public_size :]
     test = rest[: spec.test_size or None]

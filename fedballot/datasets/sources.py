@@ -1,7 +1,6 @@
 """Loading a data set by name or by path."""
 
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from fedballot.datasets.readers import foreign
 from fedballot.datasets.readers.builtin import BUILTIN, load_builtin
 from fedballot.datasets.readers.files import KINDS, load_path, looks_like_path
 from fedballot.datasets.schema.reading import PLAIN, Reading
+from fedballot.datasets.unchanged import WhileUnchanged, state_of, while_unchanged
 
 __all__ = ["Examples", "Source", "load", "names"]
 
@@ -29,9 +29,9 @@ def names() -> dict[str, str]:
     return ours | {name: f"of {plugin.origin}" for name, plugin in added.items() if not name.startswith(".")}
 
 
-@lru_cache(maxsize=8)
+@while_unchanged(lambda name: state_of([name]), maxsize=8)
 def load(name: str) -> Source:
-    """Load a data set once per process.
+    """Load a data set once per process; files again when they have changed.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def load_as(name: str, reading: Reading) -> Source:
     return _load_files(name, reading)
 
 
-_load_files = lru_cache(maxsize=8)(load_path)
+_load_files = WhileUnchanged(load_path, lambda name, reading=PLAIN: state_of([name]), maxsize=8)
 
 
 def keep_groups(source: Source, groups: tuple[str, ...]) -> Source:

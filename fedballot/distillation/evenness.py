@@ -95,10 +95,21 @@ def uneven_labels(
     With ``degree`` None every vote stands; records that nobody was asked about are labelled by their neighbours.
     """
     labels = smoothed(graph, tally, queries, alpha).scores(tally.mean(axis=0), degree or 0.0).argmax(axis=1)
+    if degree is None:
+        labels[queries] = tally.argmax(axis=1)
+        return np.asarray(labels, dtype=np.int64)
+    return with_clear_votes(np.asarray(labels, dtype=np.int64), tally, queries, sigma)
+
+
+def with_clear_votes(
+    labels: NDArray[np.int64], tally: Floats, queries: NDArray[np.int64], sigma: float
+) -> NDArray[np.int64]:
+    """The labels (P,), with the winner of each vote that noise does not explain in place of what neighbours say."""
     winners, leads = argmax_labels(tally)
-    stand = leads > CLEAR * 2**0.5 * sigma if degree is not None else np.ones(len(winners), bool)
-    labels[queries[stand]] = winners[stand]
-    return np.asarray(labels, dtype=np.int64)
+    stand = leads > CLEAR * 2**0.5 * sigma
+    out = labels.copy()
+    out[queries[stand]] = winners[stand]
+    return out
 
 
 def shares(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.distillation.evenness import clearly_uneven, degree_of, shares, uneven_labels, unvoted
+from fedballot.distillation.evenness import (
+    clearly_uneven,
+    degree_of,
+    shares,
+    uneven_labels,
+    unvoted,
+    with_clear_votes,
+)
 from fedballot.distillation.propagation import argmax_labels, neighbour_graph, spread_labels
 from fedballot.learners.base import Learner
 
@@ -54,11 +61,13 @@ def label_pool(
     neighbours: int,
     spread: float,
     sigma: float = 0.0,
+    complete: bool = False,
 ) -> PoolLabels:
     """Labels from the histogram: by argmax for the queries, or propagated over the pool where features are given.
 
     Classes are evened out as far as the histogram bears it out; a class without any vote is given to no record, and a
-    region without any vote gets the class that has most.
+    region without any vote gets the class that has most. Where clients did not abstain, which could have made a class
+    lose, a vote that noise does not explain stands: neighbours know less than they do.
 
     Parameters
     ----------
@@ -70,6 +79,8 @@ def label_pool(
         Features of the whole pool (P, d), or None for the paper's argmax.
     sigma
         Standard deviation of the noise on each sum.
+    complete
+        Whether every client voted on every query.
     """
     classes = histogram.shape[1]
     if features is None:
@@ -88,9 +99,11 @@ def label_pool(
     degree = degree_of(graph, tally, queries, sigma=sigma, alpha=spread)
     if degree != 1:
         labels = uneven_labels(graph, tally, queries, degree, sigma=sigma, alpha=spread)
+    clear = with_clear_votes(labels, tally, queries, sigma) if complete else labels
+    corrected, labels = not np.array_equal(clear, labels), clear
     empty = unvoted(graph, tally, queries)
     labels[empty], confidence[empty] = tally.sum(axis=0).argmax(), 0
-    if degree == 1 and not clearly_uneven(tally, labels, sigma):
+    if degree == 1 and not corrected and not clearly_uneven(tally, labels, sigma):
         return PoolLabels(rows, voted[labels], confidence)
     return PoolLabels(rows, voted[labels], None, shares(voted[labels], classes).astype(np.float32))
 
@@ -107,6 +120,7 @@ def train_student(
     neighbours: int,
     spread: float,
     sigma: float,
+    complete: bool,
     progress: Callable[[int, int], None],
 ) -> tuple[list[Learner], PoolLabels]:
     """Train the server's model; the result is the average of the learners returned, and the last labels used.
@@ -121,6 +135,8 @@ def train_student(
         Go on with the learner's own labels.
     sigma
         Standard deviation of the noise on each sum of the histogram.
+    complete
+        Whether every client voted on every query.
     passes
         2: propagate again on the first student's features and train a second one.
     """
@@ -137,6 +153,7 @@ def train_student(
             neighbours=neighbours,
             spread=spread,
             sigma=sigma,
+            complete=complete,
         )
         learner = new_learner(index)
         learner.semi_supervise(

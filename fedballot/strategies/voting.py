@@ -18,7 +18,7 @@ from fedballot.distillation.propagation import argmax_labels
 from fedballot.distillation.students import probabilities, train_student
 from fedballot.learners.base import Learner
 from fedballot.learners.extractors import Extractor, make_extractor
-from fedballot.settings.voting import VotingSettings, ballot_codec, ballot_form, mechanism
+from fedballot.settings.voting import FULL_VOTES, VotingSettings, ballot_codec, ballot_form, mechanism
 from fedballot.strategies.base import Arrays
 from fedballot.strategies.one_shot import Learned
 from fedballot.strategies.summed import SummedStrategy
@@ -55,7 +55,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         """Label the pool from the tally (Q, C), and train the student (line 9)."""
         settings, data, queries = self.settings, self.data, self.queries
         pool, test = (self.view.transform(x) if self.view else x for x in (data.public_x, data.test_x))
-        sigma, cast, warnings = self._turnout(total, arrived)
+        sigma, cast, off, warnings = self._turnout(total, arrived)
         students, labelled = train_student(
             partial(self._new_student, pool.shape[1:]),
             np.asarray(pool),
@@ -67,6 +67,8 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
             neighbours=settings.neighbours,
             spread=settings.spread,
             sigma=sigma,
+            # of counts of neighbours nobody abstains, and far ones count as well
+            complete=settings.votes_per_query is None and cast - off > FULL_VOTES,
             progress=self.steps("server: student", settings.server_epochs * settings.passes),
         )
         winners, margins = argmax_labels(total.astype(np.float64))
@@ -94,14 +96,15 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
             warnings=warnings,
         )
 
-    def _turnout(self, total: npt.NDArray[np.int64], arrived: int) -> tuple[float, float, list[str]]:
-        """Noise on each sum, the share of votes cast (noisy, like the sums it comes from), and what to warn of."""
+    def _turnout(self, total: npt.NDArray[np.int64], arrived: int) -> tuple[float, float, float, list[str]]:
+        """Noise on each sum, the share of votes cast, by how much noise may have moved it, and what to warn of."""
         noisy, settings = mechanism(self.settings), self.settings
         full = arrived * len(self.queries) * (settings.votes_per_query or 1)
         sigma = float((noisy.share_sigma if noisy else 0.0) * np.sqrt(arrived))
         cast = float(total.sum() / full)
-        warning = settings.turnout_warning(cast, 4 * sigma * math.sqrt(total.size) / full)
-        return sigma, cast, [warning] if warning else []
+        off = 4 * sigma * math.sqrt(total.size) / full
+        warning = settings.turnout_warning(cast, off)
+        return sigma, cast, off, [warning] if warning else []
 
     def _new_student(self, input_shape: tuple[int, ...], number: int) -> Learner:
         return self.new_student(input_shape, number)

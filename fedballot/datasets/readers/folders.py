@@ -11,6 +11,9 @@ from fedballot.datasets.readers.pictures import PLAIN, SUFFIXES, ImageSpec, is_i
 from fedballot.datasets.readers.raw import Raw
 
 EXPECTED = f"images at ROOT/<class>/*, with {', '.join(SUFFIXES)}"
+LARGEST, RESIZED = 96, 64  # pixels a side: a first look needs no more
+_TURNED = (5, 6, 7, 8)  # of EXIF's orientations, those that lie on their side
+_ORIENTATION = 0x0112
 _BESIDE = (".txt", ".md", ".csv", ".json", ".xml", ".db", ".ini")  # what often lies beside images and is none
 _VOLUMES = (".nii", ".nii.gz", ".mgz", ".nrrd", ".mha")
 
@@ -38,6 +41,23 @@ def read_folder(root: Path, spec: ImageSpec = PLAIN) -> Raw:
         raise DataError(f"{where}; expected {EXPECTED}")
     everything = [path for name in names for path in files[name]]
     return Raw(read_images(everything, spec), np.array([path.parent.name for path in everything], dtype=np.str_))
+
+
+def fitting_size(root: Path) -> int:
+    """Pixels a side to which images have to be resized for a first look; 0: they have one size that is small enough."""
+    from PIL import Image
+
+    sizes: set[tuple[int, int]] = set()
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())):
+        if path.suffix.lower() in SUFFIXES and not _hidden(path):
+            try:
+                with Image.open(path) as file:
+                    turned = file.getexif().get(_ORIENTATION) in _TURNED
+                    sizes.add(file.size[::-1] if turned else file.size)
+            except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+                continue  # reading says what is wrong with it
+    return RESIZED if len(sizes) > 1 or max((max(size) for size in sizes), default=0) > LARGEST else 0
 
 
 def _hidden(path: Path) -> bool:

@@ -67,7 +67,10 @@ def read_table(path: Path) -> Table:
     table.frame.columns = names
     for name in names:
         if names.count(name) > 1:
-            raise DataError(f"{path}: column {name!r} stands {names.count(name)} times in the header; expected once")
+            raise DataError(
+                f"{path}: column {name!r} stands {names.count(name)} times in the header; expected once. Where the "
+                "first line is a record, write a header above it"
+            )
     if not len(table.frame):
         raise DataError(f"{path}: {'a header but no rows' if names else 'empty'}; expected a header and a row at least")
     return table

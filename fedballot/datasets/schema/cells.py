@@ -68,19 +68,19 @@ def numbers_of(table: Table, name: str, missing: tuple[str, ...]) -> tuple[Float
         return values, np.zeros(len(values), np.bool_)
     except (ValueError, TypeError):
         pass
-    words = words_of(table, name)
+    codes, words = pd.factorize(words_of(table, name))  # each word once: a column of categories has few
     empty = np.isin(words.astype(str), missing)
     texts = np.where(empty, "nan", words)
     bad: NDArray[np.bool_] = np.zeros(len(texts), np.bool_)
     try:
-        return texts.astype(np.float64), bad
+        return texts.astype(np.float64)[codes], bad[codes]
     except ValueError:
         pass
     if table.decimal_comma and all(_COMMA.fullmatch(text) for text in texts[~empty]):
-        return np.array([text.replace(",", ".") for text in texts], dtype=np.float64), bad
+        return np.array([text.replace(",", ".") for text in texts], dtype=np.float64)[codes], bad[codes]
     parsed = np.array([_float(text) for text in texts])
     bad = np.array([value is None for value in parsed])
-    return np.where(bad, np.nan, parsed).astype(np.float64), bad
+    return np.where(bad, np.nan, parsed).astype(np.float64)[codes], bad[codes]
 
 
 def _float(text: str) -> float | None:

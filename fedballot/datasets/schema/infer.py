@@ -20,6 +20,7 @@ LABELS = ("label", "class", "target", "outcome", "y")
 GROUP = "group"
 FILLS = {sign * value for sign in (1, -1) for value in (999, 9999, 99999, 999999, 32768)}
 HUGE = 1e19  # no measurement; fill values such as 1e20 and netCDF's 9.97e36 are
+CATEGORIES = ((20, 0), (100, 10), (500, 100))  # so many words at most, if each stands in so many rows on average
 FEW_ROWS = 20  # below that, different integers say nothing
 MARGIN = 10  # how many times its own width a public range is widened at both ends
 
@@ -117,10 +118,27 @@ def label_name(table: Table, asked: str = "") -> str:
         matches = [name for name in names if name == word or (not asked and name.casefold() == word)]
         if matches:
             return str(matches[0])
+    if asked:
+        raise DataError(f"{table.path}: no column {asked!r}{did_you_mean(asked, names)}; found {listed(names)}")
+    few = [f"{name!r} ({count} different)" for name, count in _may_be_classes(table).items()]
     raise DataError(
-        f"{table.path}: no column {wanted[0]!r} in the header ({', '.join(names[:8])}); name the one with the classes: "
-        "label=COLUMN, or fedballot data schema FILE --label COLUMN"
+        f"{table.path}: no column 'label' in the header ({', '.join(names[:8])}); name the one with the "
+        f"classes: label=COLUMN, or, for fedballot try and data schema, --label COLUMN ({'/'.join(LABELS)} is found). "
+        f"Few different words or whole numbers stand in {', '.join(few[:12]) or 'no column'}"
     )
+
+
+def _may_be_classes(table: Table) -> dict[str, int]:
+    """Columns of few different words or whole numbers in every row, and how many."""
+    counts = {}
+    for name in table.frame.columns:
+        words = words_of(table, name)
+        values, bad = numbers_of(table, name, ())
+        different = set(words)
+        whole = bad.any() or bool((values == np.round(values)).all())
+        if "" not in different and 2 <= len(different) <= min(FEW_ROWS, len(words) // 2) and whole:
+            counts[str(name)] = len(different)
+    return counts
 
 
 def infer_label(table: Table, hints: Hints) -> Column:
@@ -135,11 +153,25 @@ def infer_label(table: Table, hints: Hints) -> Column:
     words = words_of(table, name)
     for row in np.flatnonzero(words == "")[:1]:
         raise DataError(f"{table.where(row)}, column {name}: empty; expected a class in every row")
+    absent = np.flatnonzero(np.isin(words.astype(str), (*MISSING, *hints.missing)))
+    if len(absent) and name not in hints.category:
+        word = str(words[absent[0]])
+        raise DataError(
+            f"{table.where(absent[0])}, column {name}: {word!r} ({len(absent)} such rows); expected a class in every "
+            f"row. Leave out records without one; where {word!r} is a class: fedballot data schema {table.path.name} "
+            f"--category {name!r}"
+        )
     values, bad = numbers_of(table, name, ())
     different = set(words)
+    many = len(different) > FEW_ROWS and 5 * len(different) > len(words)
+    if bad.any() and many:
+        raise DataError(
+            f"{table.path}: column {name}: {len(different)} different words in {len(words)} rows are names or texts, "
+            "no classes; name another column as the label"
+        )
     if not bad.any():
         broken = np.flatnonzero(values != np.round(values))
-        if len(broken) or (len(different) > FEW_ROWS and 5 * len(different) > len(words)):
+        if len(broken) or many:
             row = broken[0] if len(broken) else 0
             raise DataError(
                 f"{table.where(row)}, column {name}: {words[row]!r}; expected an integer or text that "
@@ -190,7 +222,7 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
     words = words_of(table, name)
     words = words[~np.isin(words.astype(str), missing)]
     different = len(set(words))
-    if different <= FEW_ROWS or (different <= 100 and 10 * different <= len(words)) or are_dates(words):
+    if any(different <= most and each * different <= len(words) for most, each in CATEGORIES) or are_dates(words):
         return ""
     return f'{different} different words in {len(words)} rows; kind = "text" in the schema makes features of its words'
 

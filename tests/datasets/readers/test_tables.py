@@ -67,7 +67,10 @@ def test_however_a_table_is_written(tmp_path: Path, separator: str, encoding: st
         ("", "empty; expected a header"),
         ("a,b\n1,2\n", r"no column 'label' in the header \(a, b\); .*--label"),
         ("label,group\n1,2\n2,2\n", "no feature column"),
-        ("a,a,label\n1,2,3\n", "column 'a' stands 2 times"),
+        (
+            "a,a,label\n1,2,3\n",
+            "column 'a' stands 2 times in the header; expected once. Where the first line is a record",
+        ),
         ("a,label\n", "a header but no rows"),
         ("a,label\n1,2\n3\n", "line 3: 1 cells; expected 2"),
         ("a,label\n1,2\n3,4,5\n", "line 3: 3 cells; expected 2"),

@@ -264,3 +264,13 @@ def test_images_stand_alone_in_a_schema(schema: Schema, tmp_path: Path) -> None:
     path.write_text(to_toml(replace(schema, columns=(*schema.columns, Column("file", "image")), excluded=())))
     with pytest.raises(DataError, match=r"columns.file holds images and is not the only one"):
         read_schema(path)
+
+
+@pytest.mark.parametrize(("words", "rows", "kept"), [(105, 21_000, True), (105, 5_000, False), (600, 90_000, False)])
+def test_many_words_are_a_category_where_each_stands_often(tmp_path, words, rows, kept):
+    """The destinations of 337,000 flights are 105."""
+    path = tmp_path / "own.csv"
+    path.write_text("size,dest,label\n" + "".join(f"{row}.5,D{row % words},{row % 2}\n" for row in range(rows)))
+    source = load(str(path))
+    assert ("dest" in [column.name for column in source.schema.columns]) is kept
+    assert any("'dest' is left out" in note for note in source.notes) is not kept

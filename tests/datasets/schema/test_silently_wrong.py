@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,6 +144,32 @@ def test_a_measurement_is_no_class(tmp_path: Path, labels: list[float], place: s
     path = tmp_path / "own.csv"
     path.write_text("\n".join(["age,label", *(f"{row}.5,{label}" for row, label in enumerate(labels))]))
     with pytest.raises(DataError, match=rf"own\.csv: {place}, column label: .* are a measurement"):
+        load_path(str(path))
+
+
+def test_names_are_no_classes(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("\n".join(["age,label", *(f"{row}.5,patient {row}" for row in range(40))]))
+    with pytest.raises(DataError, match=r"column label: 40 different words in 40 rows are names or texts, no classes"):
+        load_path(str(path))
+
+
+@pytest.mark.parametrize("word", ["NA", "?", "nan"])
+def test_a_missing_label_is_no_class(tmp_path: Path, word: str) -> None:
+    """Of 344 penguins eleven have the sex NA, which was a third class."""
+    path = tmp_path / "own.csv"
+    path.write_text("\n".join(["age,label", *(f"{row}.5,{('f', 'm', word)[row % 3]}" for row in range(30))]))
+    with pytest.raises(DataError, match=rf"own\.csv: line 4, column label: '{re.escape(word)}' \(10 such rows\)"):
+        load_path(str(path))
+    meant = load_path(str(path), Reading(hints=Hints(category=("label",))))
+    assert word in meant.classes
+
+
+def test_the_error_names_columns_that_may_be_the_label(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    rows = [f"{row}.5,{'ab'[row % 2]},{row % 3},{'' if row else 1}" for row in range(30)]
+    path.write_text("\n".join(["age,sex,grade,gone", *rows]))
+    with pytest.raises(DataError, match=r"stand in 'sex' \(2 different\), 'grade' \(3 different\)$"):
         load_path(str(path))
 
 
