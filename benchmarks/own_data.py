@@ -184,7 +184,7 @@ def cifar(folder: Path) -> Path:
     """CIFAR-10's JPEG files, byte by byte."""
     with np.load(Path(os.environ["FEDBALLOT_DATA"]) / "cifar10-jpeg.npz") as arrays:
         content, ends, labels = arrays["jpeg_train"].tobytes(), arrays["offset_train"], arrays["y_train"]
-    for number in range(6000):
+    for number in np.random.default_rng(0).permutation(len(labels))[:6000].tolist():  # they lie by class
         place = folder / "images" / str(labels[number])
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{number}.jpg").write_bytes(content[ends[number] : ends[number + 1]])
@@ -292,7 +292,8 @@ each client with all its data, seeded here for repetition. Accuracy on test reco
 """
 READ = """
 **With four clients a client-level ε protects little or costs much**: what hides one of four hides a quarter of all
-votes. More clients cast more votes against the same noise.
+votes. More clients cast more votes against the same noise. The server learns from at most 5,000 public records: on the
+three large tables, whose clients hold 12,500 records each, that is below a client alone even without noise.
 
 ## Uneven classes
 

@@ -21,6 +21,7 @@ GROUP = "group"
 FILLS = {sign * value for sign in (1, -1) for value in (999, 9999, 99999, 999999, 32768)}
 HUGE = 1e19  # no measurement; fill values such as 1e20 and netCDF's 9.97e36 are
 CATEGORIES = ((20, 0), (100, 10), (500, 100))  # so many words at most, if each stands in so many rows on average
+MOST_NAMED = 20  # columns that may hold the classes, the last ones, where labels mostly stand
 FEW_ROWS = 20  # below that, different integers say nothing
 MARGIN = 10  # how many times its own width a public range is widened at both ends
 
@@ -124,7 +125,7 @@ def label_name(table: Table, asked: str = "") -> str:
     raise DataError(
         f"{table.path}: no column 'label' in the header ({', '.join(names[:8])}); name the one with the "
         f"classes: label=COLUMN, or, for fedballot try and data schema, --label COLUMN ({'/'.join(LABELS)} is found). "
-        f"Few different words or whole numbers stand in {', '.join(few[:12]) or 'no column'}"
+        f"Few different words or whole numbers stand in {', '.join(few[-MOST_NAMED:]) or 'no column'}"
     )
 
 
