@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedballot.core.errors import FedballotError
+from fedballot.report.again import changed_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ def frame_of_runs(results: Sequence[Result]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    changed = [changed_settings(one) for one in results]
+    changed = [changed_settings(one.values) for one in results]
     names = list(dict.fromkeys(name for one in changed for name in one))
     rows = []
     for result in results:
@@ -47,17 +47,6 @@ def frame_of_runs(results: Sequence[Result]) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def changed_settings(result: Result) -> dict[str, Any]:
-    """The settings of a run that are not their defaults; all where its method is not installed here."""
-    from fedballot.methods.registry import get_method
-
-    try:
-        usual = get_method(result.method).settings().to_dict()
-    except FedballotError:
-        return result.settings
-    return {name: value for name, value in result.settings.items() if usual.get(name) != value}
 
 
 def _cell(value: Any) -> Any:

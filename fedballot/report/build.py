@@ -6,6 +6,7 @@ from typing import Any
 from fedballot.core.files import write_atomic
 from fedballot.privacy.words import adjacency_note
 from fedballot.report import measures, view
+from fedballot.report.again import changed_settings, command
 from fedballot.report.html import write_page
 from fedballot.report.pictures import pictures
 from fedballot.report.poll_plot import poll_figure
@@ -67,6 +68,8 @@ def write_report(run_dir: Path) -> Path:
         "pictures": pictures(release, classes),
         "n_clients": view.client_count(result),
         "time_parts": view.time_parts(result),
+        "changed": changed_settings(result),
+        "command": command(result),
     }
     if poll.plots:
         figure = poll_figure(result["metrics"]["poll"], classes)

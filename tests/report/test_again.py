@@ -1,0 +1,47 @@
+"""The command on a run's page does the run again: word for word, in a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import fedballot as fb
+from fedballot.report.again import changed_settings, command
+
+SET = {
+    "dataset": "digits",
+    "clients": 3,
+    "private_size": 300,
+    "public_size": 60,
+    "test_size": 60,
+    "client_models": ("logistic-regression(C=0.5)", "knn(n_neighbors=3)"),
+    "server_model": "logistic-regression",
+    "abstain": False,
+    "epsilon": "inf",
+    "workers": 1,
+}
+
+
+def test_the_command_on_the_page_does_the_run_again(tmp_path: Path) -> None:
+    result = fb.run("pate-fl", out=tmp_path / "one", progress=False, **SET)
+    assert changed_settings(result.values).keys() - {"min_clients"} == SET.keys()  # which follows from clients
+    page = result.report().read_text()
+    (shown,) = re.findall(r"<pre><code>(.*?)</code></pre>", page, flags=re.S)
+    words = unescape(shown)
+    assert words == command(result.values) and words.startswith("fedballot run pate-fl --set ")
+    line = words.replace("fedballot", f"{sys.executable} -m fedballot", 1) + f" --out {tmp_path / 'two'} --quiet"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=os.environ, timeout=300)
+    assert done.returncode == 0, done.stderr
+    again = json.loads((tmp_path / "two" / "run.json").read_text())
+    assert again["settings"] == json.loads((tmp_path / "one" / "run.json").read_text())["settings"]
+    assert fb.load(tmp_path / "two").accuracy == result.accuracy  # nothing is drawn without noise
+
+
+def test_a_run_of_sites_has_no_command() -> None:
+    assert command({"method": "pate-fl", "settings": {"dataset": "sites"}}) == ""
+    assert changed_settings({"method": "gone", "settings": {"a": 1}}) == {"a": 1}
