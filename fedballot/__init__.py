@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fedballot.api.planning import Budget, audit, budget
     from fedballot.api.result import Result, load
     from fedballot.api.sweeping import Sweep, sweep
+    from fedballot.core.errors import DataError, FedballotError, RunError, SettingsError
     from fedballot.methods.api import Method
     from fedballot.methods.registry import get_method
     from fedballot.privacy.guarantee import Guarantee
@@ -23,13 +24,17 @@ __all__ = [
     "Budget",
     "Comparison",
     "Composition",
+    "DataError",
     "Facts",
+    "FedballotError",
     "FederatedClassifier",
     "Guarantee",
     "Ledger",
     "Mechanism",
     "Method",
     "Result",
+    "RunError",
+    "SettingsError",
     "Sweep",
     "__version__",
     "audit",
@@ -47,13 +52,17 @@ _HOMES = {
     "Budget": "api.planning",
     "Comparison": "api.comparing",
     "Composition": "privacy.mechanism",
+    "DataError": "core.errors",
     "Facts": "privacy.mechanism",
+    "FedballotError": "core.errors",
     "FederatedClassifier": "api.classifier",
     "Guarantee": "privacy.guarantee",
     "Ledger": "privacy.ledger.ledger",
     "Mechanism": "privacy.mechanism",
     "Method": "methods.api",
     "Result": "api.result",
+    "RunError": "core.errors",
+    "SettingsError": "core.errors",
     "Sweep": "api.sweeping",
     "audit": "api.planning",
     "budget": "api.planning",

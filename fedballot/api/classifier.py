@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from fedballot.api.experiment import run
-from fedballot.api.objects import stored_arrays
+from fedballot.api.objects import check_index, stored_arrays
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import names_of
 from fedballot.methods.registry import get_method
@@ -97,7 +97,8 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X, y
-            Records (n, d) and classes (n,), dealt to ``clients``; or lists of them, one for each client.
+            Records (n, d) of numbers and classes (n,), dealt to ``clients``; or lists of them, one for each client.
+            Columns of data frames are taken by name.
         public
             Public records (m, d) without classes. None: a quarter of a single X, drawn at random, is public.
         test
@@ -114,7 +115,10 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if listed and public is None:
             raise SettingsError("public: missing; clients that hold their own records need a public pool")
         groups = np.repeat(np.arange(len(X)), [len(one) for one in X]) if listed else None
-        x, labels = (np.concatenate(one) for one in (X, y)) if listed else (X, y)
+        for records, classes in zip(X, y, strict=True) if listed else [(X, y)]:
+            check_index("X", records, classes)
+        x, labels = (joined(X), np.concatenate(y)) if listed else (X, y)
+        names = getattr(x, "columns", None)
         x, labels = validate_data(self, x, labels, dtype=np.float32)
         check_classification_targets(labels)
         self.classes_ = np.unique(labels)
@@ -125,7 +129,11 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = np.random.default_rng(self.random_state).permutation(len(x))
             pool, rest = np.split(rows, [max(1, int(PUBLIC_SHARE * len(x)))])
             public, x, numbers = x[pool], x[np.sort(rest)], numbers[np.sort(rest)]
-        public = validate_data(self, public, dtype=np.float32, reset=False)
+        else:
+            public = validate_data(self, in_order(public, names, "public"), dtype=np.float32, reset=False)
+        if test is not None:
+            check_index("test", *test)
+            test = (in_order(test[0], names, "test"), test[1])
         test_x, test_y = self._tested(x, numbers, test)
         dealt = {"partition": "by-group", "clients": len(X)} if listed else {"clients": min(self.clients, len(x))}
         if groups is None:
@@ -203,6 +211,37 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not known.all():
             raise ValueError(f"test holds the class {test_y[~known][0]!r}, which no training record has")
         return check_array(test_x), np.searchsorted(self.classes_, test_y)
+
+
+def in_order(records: Any, names: Any, what: str) -> Any:
+    """A data frame's columns in the order of ``names``; arrays as they are.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or names are known on one side only.
+    """
+    own = getattr(records, "columns", None)
+    if own is None and names is None:
+        return records
+    if own is None or names is None:
+        raise ValueError(f"{what}: data frames and arrays do not go together: columns are taken by name; give one kind")
+    if lacking := [name for name in names if name not in own]:
+        raise ValueError(f"{what}: has no column {lacking[0]!r}; expected {', '.join(map(str, names))}")
+    if strange := [name for name in own if name not in names]:
+        raise ValueError(f"{what}: column {strange[0]!r} is not in the first of X; leave it out")
+    return records[list(names)]
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """The records of all clients; columns of data frames in the order of the first."""
+    names = getattr(parts[0], "columns", None)
+    ordered = [in_order(one, names, f"X[{place}]") for place, one in enumerate(parts)]
+    if names is None:
+        return np.concatenate(ordered)
+    import pandas as pd
+
+    return pd.concat(ordered, ignore_index=True)
 
 
 def load_files(files: Mapping[str, bytes]) -> Model:

@@ -150,6 +150,7 @@ def _content(setting: str, data: Any) -> tuple[str, str, Callable[[Any], object]
         x, y = data
         if len(x) != len(y):
             raise SettingsError(f"{setting}: {len(x)} records with {len(y)} labels; expected as many of each")
+        check_index(setting, x, y)
         if not hasattr(x, "to_csv"):
             return _arrays(x=np.asarray(x), y=np.asarray(y))
         if LABEL in x.columns:
@@ -160,8 +161,24 @@ def _content(setting: str, data: Any) -> tuple[str, str, Callable[[Any], object]
             f"{setting}: a {type(data).__name__}; expected a name, a path, a data frame with a column of classes, a "
             "pair (x, y), or a list of such, one for each client"
         )
-    text: bytes = data.to_csv(index=False).encode()
+    named = any(name is not None for name in data.index.names)  # a column like any other
+    text: bytes = (data.reset_index() if named else data).to_csv(index=False).encode()
     return "csv", hashlib.sha256(text).hexdigest()[:32], lambda stream: stream.write(text)
+
+
+def check_index(what: str, x: Any, y: Any) -> None:
+    """Refuse pandas objects whose rows are not the same: they would be paired by their places.
+
+    Raises
+    ------
+    SettingsError
+        Naming what they are.
+    """
+    if hasattr(x, "columns") and hasattr(y, "index") and hasattr(y, "to_numpy") and not x.index.equals(y.index):
+        raise SettingsError(
+            f"{what}: the indices of records and classes differ, so it is not sure which belong together; give "
+            "y.loc[x.index], or y.to_numpy() if their order is the same"
+        )
 
 
 def _arrays(**arrays: Any) -> tuple[str, str, Callable[[Any], object]]:

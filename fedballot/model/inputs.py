@@ -19,7 +19,7 @@ from fedballot.datasets.schema.infer import image_column
 from fedballot.datasets.schema.words import listed
 from fedballot.learners.base import Inputs
 
-Read = Callable[[Path], Inputs]
+Read = Callable[[str | Path], Inputs]
 
 
 def reader(schema: Schema | None, shape: tuple[int, ...], image_reader: str = "") -> Read:
@@ -41,7 +41,8 @@ def reader(schema: Schema | None, shape: tuple[int, ...], image_reader: str = ""
     paths = f", or {tables} with the paths of images" if len(shape) > 1 else ""
     kinds = f"{tables} or .npz (key x)" if tabular else f".npz (key x){paths}"
 
-    def read(path: Path) -> Inputs:
+    def read(path: str | Path) -> Inputs:
+        path = Path(path)
         if not path.is_file():
             raise DataError(f"{path}: no such file; expected {kinds}")
         if path.suffix.lower() == ".npz":

@@ -75,7 +75,10 @@ class Model:
         if x.shape[1:] != self.shape:
             raise DataError(f"records have shape {x.shape[1:]}, but the model takes {self.shape}")
         if x.dtype != np.uint8:
-            x = x.astype(np.float32)
+            try:
+                x = x.astype(np.float32)
+            except (ValueError, TypeError) as error:
+                raise DataError(f"records hold {error}; give words, dates and the like as a data frame") from error
             if (np.isinf(x) if tabular else ~np.isfinite(x)).any():
                 raise DataError("records hold a value that is not finite; the model was trained without such")
         return self.scores(x)

@@ -1,6 +1,8 @@
 """What all figures share: matplotlib settings in the page's colours, axes in per cent, short names."""
 
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +50,13 @@ _RC: dict[Any, Any] = {
 }
 
 
-def style(white: bool = False) -> AbstractContextManager[None]:
+@contextmanager
+def style(white: bool = False) -> Iterator[None]:
     """Draw or save figures with the page's settings; `white` gives sharp PNG files on white."""
     more: dict[Any, Any] = {"figure.facecolor": "white", "figure.dpi": 160} if white else {}
-    return matplotlib.rc_context({**_RC, **more})
+    with matplotlib.rc_context({**_RC, **more}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)  # a page has fonts of its own
+        yield
 
 
 def check_picture(path: Path) -> None:

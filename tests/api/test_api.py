@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import fedballot as fb
-from fedballot.api.objects import as_settings, model_name
+from fedballot.api.objects import as_settings, data_name, model_name
 from fedballot.api.result import guarantee_of
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.learners.registry import make_learner
@@ -111,6 +111,22 @@ def test_objects_are_kept_once_for_their_owner_alone() -> None:
     assert as_settings({"dataset": (X + 1, Y)})["dataset"] != first
     several = as_settings({"dataset": [(X, Y), (X, Y)], "clients": 9})
     assert several["clients"] == 9 and several["partition"] == "by-group"  # what is given stands
+
+
+def test_a_named_index_is_a_column_and_rows_are_not_paired_by_place(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": [50.5, 60.5, 70.5], "label": ["a", "b", "a"]})
+    assert Path(data_name("dataset", frame.set_index("age"))).read_text().startswith("age,label\n50.5,a")
+    assert Path(data_name("dataset", frame.iloc[[2, 0]])).read_text() == "age,label\n70.5,a\n50.5,a\n"
+    with pytest.raises(fb.SettingsError, match="the indices of records and classes differ"):
+        data_name("dataset", (frame[["age"]], frame["label"].iloc[[2, 0, 1]]))
+
+
+def test_what_is_no_number_is_a_sentence(result: fb.Result) -> None:
+    with pytest.raises(fb.DataError, match="could not convert string to float: 'm'; give words"):
+        result.predict(np.array([["m"] * 13], dtype=object))
+    with pytest.raises(fb.DataError, match="no such file"):
+        result.model.read("nowhere.npz")
 
 
 def test_models_as_objects_are_written_as_names_that_make_them_again() -> None:

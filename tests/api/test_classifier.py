@@ -70,6 +70,34 @@ def test_bad_input_is_named(given: dict[str, Any], fitted: dict[str, Any], words
         fb.FederatedClassifier(**given).fit(**fitted)
 
 
+def test_columns_of_frames_are_taken_by_name_and_rows_are_not_paired_by_place() -> None:
+    """Swapped in the public pool alone they made .47 of .83."""
+    pd = pytest.importorskip("pandas")
+    names = [f"pixel {number}" for number in range(64)]
+    frame, classes = pd.DataFrame(X, columns=names), pd.Series(WORDS)
+    parts = [slice(0, 300), slice(300, 700)]
+    model = fb.FederatedClassifier("private-knn-fl", epsilon=float("inf"))
+    shuffled = names[::-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(
+            [frame.iloc[parts[0]], frame[shuffled].iloc[parts[1]]],
+            [classes.iloc[part] for part in parts],
+            public=frame[shuffled].iloc[900:1300],
+            test=(frame[shuffled].iloc[1300:], classes.iloc[1300:]),
+        )
+        assert model.score(frame.iloc[1300:], classes.iloc[1300:]) > 0.8
+    assert list(model.feature_names_in_) == names
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[shuffled])
+    with pytest.raises(ValueError, match="has no column 'pixel 3'"):
+        model.fit([frame, frame.drop(columns="pixel 3")], [classes, classes], public=frame)
+    with pytest.raises(ValueError, match="do not go together"):
+        model.fit([frame, X], [classes, WORDS], public=frame)
+    with pytest.raises(SettingsError, match="the indices of records and classes differ"):
+        model.fit(frame, classes.sample(frac=1, random_state=0))
+
+
 @pytest.mark.slow
 def test_scikit_learn_s_own_checks() -> None:
     quick = dict.fromkeys(("client_model", "server_model"), "sklearn.naive_bayes:GaussianNB")
