@@ -18,6 +18,7 @@ from fedballot.datasets.readers.tables import Table
 from fedballot.datasets.schema.cells import LARGEST, Floats, Words, dates_of, numbers_of, truths_of, words_of
 from fedballot.datasets.schema.contract import Column, Schema
 from fedballot.datasets.schema.infer import GROUP
+from fedballot.datasets.schema.signs import refuse_unsure
 from fedballot.datasets.schema.words import listed, nearest
 
 
@@ -163,6 +164,7 @@ def _values(table: Table, column: Column, missing: tuple[str, ...]) -> Floats:
     if column.kind == "text":
         return _hashed(words_of(table, column.name), column.width)
     if column.kind == "number":
+        refuse_unsure(table, column.name, missing)
         values, bad = numbers_of(table, column.name, missing)
     elif column.kind == "date":
         values, bad = dates_of(table, column.name, missing, column.format)

@@ -14,6 +14,7 @@ from fedballot.datasets.readers.pictures import SUFFIXES
 from fedballot.datasets.readers.tables import Table
 from fedballot.datasets.schema.cells import LARGEST, Floats, Words, are_dates, holds_truths, numbers_of, words_of
 from fedballot.datasets.schema.contract import MISSING, Column, Schema
+from fedballot.datasets.schema.signs import refuse_unsure
 from fedballot.datasets.schema.words import listed, lookalikes
 
 LABELS = ("label", "class", "target", "outcome", "y")
@@ -209,6 +210,7 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
         return "a row number without a name, as pandas writes its index"
     values, bad = numbers_of(table, name, tuple(missing))
     if not bad.any():
+        refuse_unsure(table, name, missing)
         there = values[np.isfinite(values)]
         if not len(there):
             return "empty in every row"
