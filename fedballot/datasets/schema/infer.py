@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from fedballot.core.errors import DataError, did_you_mean
 from fedballot.datasets.checks import encode
-from fedballot.datasets.readers.paths import are_paths
 from fedballot.datasets.readers.pictures import SUFFIXES
 from fedballot.datasets.readers.tables import Table
 from fedballot.datasets.schema.cells import LARGEST, Floats, Words, are_dates, holds_truths, numbers_of, words_of
@@ -19,6 +19,7 @@ from fedballot.datasets.schema.words import listed, lookalikes
 
 LABELS = ("label", "class", "target", "outcome", "y")
 GROUP = "group"
+_EMPTY = ("", "nan", "none")  # as str() writes what a cell lacks
 FILLS = {sign * value for sign in (1, -1) for value in (999, 9999, 99999, 999999, 32768)}
 HUGE = 1e19  # no measurement; fill values such as 1e20 and netCDF's 9.97e36 are
 CATEGORIES = ((20, 0), (100, 10), (500, 100))  # so many words at most, if each stands in so many rows on average
@@ -100,16 +101,31 @@ def image_column(table: Table, others: Sequence[str] = ()) -> str:
     Raises
     ------
     DataError
-        Two such columns.
+        Two such columns, or one of which most cells end as images do, but not all.
     """
-    images = []
-    for name in table.frame.columns:
-        if name not in others and str(table.frame[name].iloc[0]).strip().lower().endswith(SUFFIXES):
-            words = words_of(table, name)
-            images += [name] if are_paths(words[words != ""]) else []
+    images = [name for name in table.frame.columns if name not in others and _holds_images(table, name)]
     if len(images) > 1:
         raise DataError(f"{table.path}: {listed(images)} all hold paths of images; expected one: drop the others")
     return str(images[0]) if images else ""
+
+
+def _holds_images(table: Table, name: str) -> bool:
+    """Whether all cells that are not empty end as the names of images do."""
+    cells = (str(cell).strip().lower() for cell in table.frame[name])
+    first = islice((cell for cell in cells if cell not in _EMPTY), FEW_ROWS)  # a large table is looked at quickly
+    if not any(cell.endswith(SUFFIXES) for cell in first):
+        return False
+    words = words_of(table, name)
+    others = [row for row, word in enumerate(words) if word and not word.lower().endswith(SUFFIXES)]
+    images = int((words != "").sum()) - len(others)
+    if not others or images <= len(others):
+        return not others
+    row = others[0]
+    raise DataError(
+        f"{table.where(row)}, column {name}: {words[row]!r} does not end as an image's name does, as {images} "
+        f"other cells do; expected {', '.join(SUFFIXES)} in every row. Where the column holds no images: fedballot data schema "
+        f"{table.path.name} --drop {name!r}"
+    )
 
 
 def label_name(table: Table, asked: str = "") -> str:
