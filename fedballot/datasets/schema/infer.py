@@ -14,17 +14,15 @@ from fedballot.datasets.readers.pictures import SUFFIXES
 from fedballot.datasets.readers.tables import Table
 from fedballot.datasets.schema.cells import LARGEST, Floats, Words, are_dates, holds_truths, numbers_of, words_of
 from fedballot.datasets.schema.contract import MISSING, Column, Schema
+from fedballot.datasets.schema.labels import FEW_ROWS, label_name, notes_of_label
 from fedballot.datasets.schema.signs import refuse_unsure
 from fedballot.datasets.schema.words import listed, lookalikes
 
-LABELS = ("label", "class", "target", "outcome", "y")
 GROUP = "group"
 _EMPTY = ("", "nan", "none")  # as str() writes what a cell lacks
 FILLS = {sign * value for sign in (1, -1) for value in (999, 9999, 99999, 999999, 32768)}
 HUGE = 1e19  # no measurement; fill values such as 1e20 and netCDF's 9.97e36 are
 CATEGORIES = ((20, 0), (100, 10), (500, 100))  # so many words at most, if each stands in so many rows on average
-MOST_NAMED = 20  # columns that may hold the classes, the last ones, where labels mostly stand
-FEW_ROWS = 20  # below that, different integers say nothing
 MARGIN = 10  # how many times its own width a public range is widened at both ends
 
 
@@ -92,7 +90,8 @@ def infer_schema(table: Table, hints: Hints) -> tuple[Schema, tuple[str, ...]]:
         raise DataError(f"{table.path}: no feature column beside {listed([label, *excluded])}; expected at least one")
     size = hints.image_size if image else ()
     schema = Schema(infer_label(table, hints), tuple(columns), tuple(excluded.items()), missing, image_size=size)
-    return schema, tuple(notes)
+    features = [column.name for column in columns if column.kind in ("category", "number", "boolean")]
+    return schema, (*notes_of_label(table, label, bool(hints.label), features), *notes)
 
 
 def image_column(table: Table, others: Sequence[str] = ()) -> str:
@@ -123,40 +122,9 @@ def _holds_images(table: Table, name: str) -> bool:
     row = others[0]
     raise DataError(
         f"{table.where(row)}, column {name}: {words[row]!r} does not end as an image's name does, as {images} "
-        f"other cells do; expected {', '.join(SUFFIXES)} in every row. Where the column holds no images: fedballot data schema "
-        f"{table.path.name} --drop {name!r}"
+        f"other cells do; expected {', '.join(SUFFIXES)} in every row. Where the column holds no images: fedballot "
+        f"data schema {table.path.name} --drop {name!r}"
     )
-
-
-def label_name(table: Table, asked: str = "") -> str:
-    """The column of the classes."""
-    names = list(table.frame.columns)
-    wanted = (asked,) if asked else LABELS
-    for word in wanted:
-        matches = [name for name in names if name == word or (not asked and name.casefold() == word)]
-        if matches:
-            return str(matches[0])
-    if asked:
-        raise DataError(f"{table.path}: no column {asked!r}{did_you_mean(asked, names)}; found {listed(names)}")
-    few = [f"{name!r} ({count} different)" for name, count in _may_be_classes(table).items()]
-    raise DataError(
-        f"{table.path}: no column 'label' in the header ({', '.join(names[:8])}); name the one with the "
-        f"classes: label=COLUMN, or, for fedballot try and data schema, --label COLUMN ({'/'.join(LABELS)} is found). "
-        f"Few different words or whole numbers stand in {', '.join(few[-MOST_NAMED:]) or 'no column'}"
-    )
-
-
-def _may_be_classes(table: Table) -> dict[str, int]:
-    """Columns of few different words or whole numbers in every row, and how many."""
-    counts = {}
-    for name in table.frame.columns:
-        words = words_of(table, name)
-        values, bad = numbers_of(table, name, ())
-        different = set(words)
-        whole = bad.any() or bool((values == np.round(values)).all())
-        if "" not in different and 2 <= len(different) <= min(FEW_ROWS, len(words) // 2) and whole:
-            counts[str(name)] = len(different)
-    return counts
 
 
 def infer_label(table: Table, hints: Hints) -> Column:
