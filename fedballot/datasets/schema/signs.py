@@ -23,7 +23,7 @@ def refuse_unsure(table: Table, name: str, missing: Collection[str]) -> None:
     DataError
         Names the file, the line, the column and the fix.
     """
-    if not table.decimal_comma:
+    if not table.decimal_comma or any(map(_surely_decimal, table.frame[name].iloc[:1000])):  # most columns, quickly
         return
     sign, sure = _decimal_sign(table, name, missing)
     if not sign or sure:
@@ -45,6 +45,13 @@ def refuse_unsure(table: Table, name: str, missing: Collection[str]) -> None:
     )
 
 
+def _surely_decimal(cell: object) -> bool:
+    """Whether a cell is a number with a sign that cannot stand between thousands."""
+    text = cell.strip() if isinstance(cell, str) else ""
+    number = _NUMBER.fullmatch(text)
+    return number is not None and bool(number[1]) and not _THOUSANDS.fullmatch(text)
+
+
 def _decimal_sign(table: Table, name: str, missing: Collection[str]) -> tuple[str, bool]:
     """The sign in a column of numbers, empty where there is none or two, and whether it surely is before decimals."""
     signs, sure = set(), False
@@ -58,5 +65,5 @@ def _decimal_sign(table: Table, name: str, missing: Collection[str]) -> tuple[st
             return "", False
         if number is not None and number[1]:
             signs.add(number[1])
-            sure = sure or not _THOUSANDS.fullmatch(text)
+            sure = sure or _surely_decimal(text)
     return (signs.pop(), sure) if len(signs) == 1 else ("", False)
