@@ -7,14 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedballot.core.errors import DataError
-from fedballot.datasets.readers.pictures import SUFFIXES, ImageSpec, Pixels, read_images
+from fedballot.datasets.readers.pictures import ImageSpec, Pixels, read_images
 from fedballot.datasets.readers.tables import Table
-from fedballot.datasets.schema.cells import Words, words_of
-
-
-def are_paths(words: Words) -> bool:
-    """Whether all these words end as the names of images do."""
-    return bool(len(words)) and all(word.lower().endswith(SUFFIXES) for word in set(words))
+from fedballot.datasets.schema.cells import words_of
 
 
 def read_paths(table: Table, name: str, spec: ImageSpec) -> tuple[Pixels, tuple[Path, ...]]:

@@ -18,6 +18,8 @@ from fedballot.datasets.readers.tables import Table
 from fedballot.datasets.schema.cells import LARGEST, Floats, Words, dates_of, numbers_of, truths_of, words_of
 from fedballot.datasets.schema.contract import Column, Schema
 from fedballot.datasets.schema.infer import GROUP
+from fedballot.datasets.schema.labels import shortened
+from fedballot.datasets.schema.signs import refuse_unsure
 from fedballot.datasets.schema.words import listed, nearest
 
 
@@ -75,7 +77,7 @@ def read_through(schema: Schema, table: Table, person: str = "", images: ImageSp
     if person in features:
         raise DataError(f"{table.path}: column {person!r} says whose record each is, and is a feature of the schema")
     if person and person not in names:
-        raise DataError(f"{table.path}: no column {person!r} with the persons in the header ({', '.join(names[:8])})")
+        raise DataError(f"{table.path}: no column {person!r} with the persons in the header ({shortened(names)})")
     wanted = [schema.label.name, *features]
     _all_there(table, wanted)
     y = numbered(schema.label, _texts(table, schema.label.name), _cell(table, schema.label))
@@ -163,6 +165,7 @@ def _values(table: Table, column: Column, missing: tuple[str, ...]) -> Floats:
     if column.kind == "text":
         return _hashed(words_of(table, column.name), column.width)
     if column.kind == "number":
+        refuse_unsure(table, column.name, missing)
         values, bad = numbers_of(table, column.name, missing)
     elif column.kind == "date":
         values, bad = dates_of(table, column.name, missing, column.format)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from fedballot.core.errors import DataError, did_you_mean
 from fedballot.datasets.checks import encode
-from fedballot.datasets.readers.paths import are_paths
 from fedballot.datasets.readers.pictures import SUFFIXES
 from fedballot.datasets.readers.tables import Table
 from fedballot.datasets.schema.cells import LARGEST, Floats, Words, are_dates, holds_truths, numbers_of, words_of
 from fedballot.datasets.schema.contract import MISSING, Column, Schema
+from fedballot.datasets.schema.labels import FEW_ROWS, label_name, notes_of_label
+from fedballot.datasets.schema.signs import refuse_unsure
 from fedballot.datasets.schema.words import listed, lookalikes
 
-LABELS = ("label", "class", "target", "outcome", "y")
 GROUP = "group"
+_EMPTY = ("", "nan", "none")  # as str() writes what a cell lacks
 FILLS = {sign * value for sign in (1, -1) for value in (999, 9999, 99999, 999999, 32768)}
 HUGE = 1e19  # no measurement; fill values such as 1e20 and netCDF's 9.97e36 are
 CATEGORIES = ((20, 0), (100, 10), (500, 100))  # so many words at most, if each stands in so many rows on average
-MOST_NAMED = 20  # columns that may hold the classes, the last ones, where labels mostly stand
-FEW_ROWS = 20  # below that, different integers say nothing
 MARGIN = 10  # how many times its own width a public range is widened at both ends
 
 
@@ -90,7 +90,8 @@ def infer_schema(table: Table, hints: Hints) -> tuple[Schema, tuple[str, ...]]:
         raise DataError(f"{table.path}: no feature column beside {listed([label, *excluded])}; expected at least one")
     size = hints.image_size if image else ()
     schema = Schema(infer_label(table, hints), tuple(columns), tuple(excluded.items()), missing, image_size=size)
-    return schema, tuple(notes)
+    features = [column.name for column in columns if column.kind in ("category", "number", "boolean")]
+    return schema, (*notes_of_label(table, label, bool(hints.label), features), *notes)
 
 
 def image_column(table: Table, others: Sequence[str] = ()) -> str:
@@ -99,47 +100,31 @@ def image_column(table: Table, others: Sequence[str] = ()) -> str:
     Raises
     ------
     DataError
-        Two such columns.
+        Two such columns, or one of which most cells end as images do, but not all.
     """
-    images = []
-    for name in table.frame.columns:
-        if name not in others and str(table.frame[name].iloc[0]).strip().lower().endswith(SUFFIXES):
-            words = words_of(table, name)
-            images += [name] if are_paths(words[words != ""]) else []
+    images = [name for name in table.frame.columns if name not in others and _holds_images(table, name)]
     if len(images) > 1:
         raise DataError(f"{table.path}: {listed(images)} all hold paths of images; expected one: drop the others")
     return str(images[0]) if images else ""
 
 
-def label_name(table: Table, asked: str = "") -> str:
-    """The column of the classes."""
-    names = list(table.frame.columns)
-    wanted = (asked,) if asked else LABELS
-    for word in wanted:
-        matches = [name for name in names if name == word or (not asked and name.casefold() == word)]
-        if matches:
-            return str(matches[0])
-    if asked:
-        raise DataError(f"{table.path}: no column {asked!r}{did_you_mean(asked, names)}; found {listed(names)}")
-    few = [f"{name!r} ({count} different)" for name, count in _may_be_classes(table).items()]
+def _holds_images(table: Table, name: str) -> bool:
+    """Whether all cells that are not empty end as the names of images do."""
+    cells = (str(cell).strip().lower() for cell in table.frame[name])
+    first = islice((cell for cell in cells if cell not in _EMPTY), FEW_ROWS)  # a large table is looked at quickly
+    if not any(cell.endswith(SUFFIXES) for cell in first):
+        return False
+    words = words_of(table, name)
+    others = [row for row, word in enumerate(words) if word and not word.lower().endswith(SUFFIXES)]
+    images = int((words != "").sum()) - len(others)
+    if not others or images <= len(others):
+        return not others
+    row = others[0]
     raise DataError(
-        f"{table.path}: no column 'label' in the header ({', '.join(names[:8])}); name the one with the "
-        f"classes: label=COLUMN, or, for fedballot try and data schema, --label COLUMN ({'/'.join(LABELS)} is found). "
-        f"Few different words or whole numbers stand in {', '.join(few[-MOST_NAMED:]) or 'no column'}"
+        f"{table.where(row)}, column {name}: {words[row]!r} does not end as an image's name does, as {images} "
+        f"other cells do; expected {', '.join(SUFFIXES)} in every row. Where the column holds no images: fedballot "
+        f"data schema {table.path.name} --drop {name!r}"
     )
-
-
-def _may_be_classes(table: Table) -> dict[str, int]:
-    """Columns of few different words or whole numbers in every row, and how many."""
-    counts = {}
-    for name in table.frame.columns:
-        words = words_of(table, name)
-        values, bad = numbers_of(table, name, ())
-        different = set(words)
-        whole = bad.any() or bool((values == np.round(values)).all())
-        if "" not in different and 2 <= len(different) <= min(FEW_ROWS, len(words) // 2) and whole:
-            counts[str(name)] = len(different)
-    return counts
 
 
 def infer_label(table: Table, hints: Hints) -> Column:
@@ -209,6 +194,7 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
         return "a row number without a name, as pandas writes its index"
     values, bad = numbers_of(table, name, tuple(missing))
     if not bad.any():
+        refuse_unsure(table, name, missing)
         there = values[np.isfinite(values)]
         if not len(there):
             return "empty in every row"
