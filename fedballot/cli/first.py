@@ -54,6 +54,7 @@ def first(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A table, an .npz file, an image folder, 'sites/*.csv'.")],
     public: Annotated[str, typer.Option(help="Public and test records; default: some of DATA's.")] = "",
     label: Annotated[str, typer.Option(help="Column of the classes; default: `label` or the like.")] = "",
+    schema: Annotated[str, typer.Option(metavar="FILE", help="What `fedballot data schema` has made of DATA.")] = "",
     method: Annotated[str, typer.Option(help="A name from `fedballot methods`.")] = "pate-fl",
     set_: Assignments = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the runs; default: runs/try-TIME.")] = None,
@@ -68,7 +69,7 @@ def first(
     folder = out or Path("runs") / f"try-{datetime.now():%Y%m%d-%H%M%S}"
     if folder.exists() and any(folder.iterdir()):
         raise SettingsError(f"--out {folder}: is not empty; name another folder")
-    given = {"dataset": data, "public_dataset": public, "label": label}
+    given = {"dataset": data, "public_dataset": public, "label": label, "schema": schema}
     plan = plan_first(
         method, {key: value for key, value in given.items() if value}, layers.parse_assignments(set_ or [])
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -146,3 +147,18 @@ def test_the_settings_file_is_toml_that_a_run_reads(tmp_path):
 
     chosen = {"pate-fl": {"dataset": 'a "b"\\c.csv', "clients": 3, "abstain": False, "client_models": ["knn"]}}
     assert tomllib.loads(_toml(chosen)) == chosen
+
+
+def test_a_suggested_command_works_as_it_stands(call, tmp_path):
+    rows = write_table(tmp_path / "cancer.csv").read_text().splitlines()
+    folder = tmp_path / "of mine"
+    folder.mkdir()
+    (folder / "case.csv").write_text("\n".join([*rows[:-1], rows[-1].replace("benign", "Benign")]))
+    code, _, error = call("try", "of mine/case.csv", "--label", "diagnosis", "--set", "clients=900")
+    assert code == 2 and "differ in spelling only" in error
+    command = error.partition("fedballot data ")[2].partition(", or,")[0]
+    code, _, error = call("data", *shlex.split(command))
+    assert code == 0, error
+    # the schema goes in beside, and what stands in the way is now another thing
+    words = ("try", "of mine/case.csv", "--schema", "schema.toml", "--set", "clients=900")
+    assert "lower min_size or clients" in call(*words)[2]
