@@ -100,6 +100,7 @@ def plan_first(method: str, where: Mapping[str, Any], values: Mapping[str, Any])
     SettingsError
         Data that cannot be used, or settings that cannot work.
     """
+    from fedballot.datasets.readers.files import images_at
     from fedballot.datasets.readers.folders import fitting_size
     from fedballot.datasets.sources import load_as
     from fedballot.methods.registry import get_method, settings_types
@@ -111,7 +112,8 @@ def plan_first(method: str, where: Mapping[str, Any], values: Mapping[str, Any])
     given = {**where, **values}
     layers.require(given, method, kinds)
     if not {"schema", "image_size"} & {*given}:
-        given |= {"image_size": size} if (size := fitting_size(Path(given["dataset"]).expanduser())) else {}
+        images = images_at(given["dataset"], str(given.get("label", "")))
+        given |= {"image_size": size} if (size := fitting_size(images)) else {}
     reads: dict[str, type[CommonSettings]] = {"data": CommonSettings}
     spec = layers.resolve("data", reads, values=_only(given, names_of(CommonSettings)))
     public = load_as(spec.public_dataset, spec.reading) if spec.public_dataset else None

@@ -107,6 +107,16 @@ def test_images_of_many_sizes_are_resized(tmp_path):
     )
 
 
+@pytest.mark.parametrize("pattern", ["digits.csv", "digits*.csv"])
+def test_images_of_many_sizes_that_a_table_names_are_resized(tmp_path, pattern):
+    images = sorted(write_images(tmp_path / "digits").glob("*/*.png"))
+    lines = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in images]
+    (tmp_path / "digits.csv").write_text("\n".join(["path,digit", *lines]))
+    (tmp_path / "digits-2.csv").write_text("\n".join(["path,digit", *lines[::-1]]))
+    plan = plan_first("pate-fl", {"dataset": str(tmp_path / pattern), "label": "digit"}, {})
+    assert plan.chosen["pate-fl"]["image_size"] == 64 and plan.private.train.x.shape[1:] == (64, 64)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
