@@ -85,6 +85,7 @@ def test_what_is_set_by_hand_stays(tmp_path):
     assert plan.settings["pate-fl"].clients == plan.settings["standalone"].clients == 5
     assert plan.chosen["pate-fl"]["epsilon"] == "inf" and "epsilon" not in plan.chosen["standalone"]
     assert plan.chosen["centralized"]["server_model"] == "knn"
+    assert plan.chosen["poll"]["clients"] == 5 and "epsilon" not in plan.chosen["poll"]
 
 
 def test_public_records_of_their_own(tmp_path):
