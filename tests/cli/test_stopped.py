@@ -82,6 +82,21 @@ def test_before_a_run_has_begun_there_is_nothing_to_go_on_with(tmp_path):
     assert (tmp_path / "own" / "run.json").exists() or "go on" not in said
 
 
+def test_the_process_that_forks_workers_says_nothing_while_it_imports(tmp_path):
+    (tmp_path / "slow.py").write_text("import pathlib, time\npathlib.Path('begun').write_text('slow')\ntime.sleep(1)\n")
+    (tmp_path / "script.py").write_text(
+        "import os, time\n"
+        "from fedballot.runs.workers import prepare\n"
+        "prepare(['slow'])\n"
+        "try:\n"
+        "    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('stopped', flush=True)\n"
+        "    os._exit(130)\n"
+    )
+    assert interrupted([sys.executable, "script.py"], tmp_path, tmp_path / "begun", "slow") == "stopped\n"
+
+
 @pytest.mark.slow
 def test_try_says_how_the_run_under_way_goes_on(tmp_path):
     write_table(tmp_path / "cancer.csv", "label")
