@@ -1,5 +1,5 @@
 """``python -m fedballot``, the same as ``fedballot``."""
 
-from fedballot.cli.main import main
+from fedballot.cli.__main__ import main
 
 main()

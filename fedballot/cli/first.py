@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json as json_text
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.markup import escape
 
 from fedballot.cli import terminal
 from fedballot.cli.options import Assignments, Json
+from fedballot.cli.verdict import verdict
 from fedballot.core import numbers
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import declaration, names_of
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from fedballot.settings.parts import CommonSettings
 
 ALONE, POOLED = "standalone", "centralized"
+POLL = "poll"  # is not run; the settings file has it for who asks next whether the public records fit
 WHOM = {"client": "each client with all its data", "record": "each record"}
 
 
@@ -35,7 +38,7 @@ class First:
     Attributes
     ----------
     settings : of the method, then of both baselines, by name.
-    chosen : of each of them the settings that are not the declared ones.
+    chosen : of each of them, and of the poll, the settings that are not the declared ones.
     private, public : the sources; None: public and test records are some of the private source's.
     """
 
@@ -54,6 +57,7 @@ def first(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A table, an .npz file, an image folder, 'sites/*.csv'.")],
     public: Annotated[str, typer.Option(help="Public and test records; default: some of DATA's.")] = "",
     label: Annotated[str, typer.Option(help="Column of the classes; default: `label` or the like.")] = "",
+    schema: Annotated[str, typer.Option(metavar="FILE", help="What `fedballot data schema` has made of DATA.")] = "",
     method: Annotated[str, typer.Option(help="A name from `fedballot methods`.")] = "pate-fl",
     set_: Assignments = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the runs; default: runs/try-TIME.")] = None,
@@ -68,7 +72,7 @@ def first(
     folder = out or Path("runs") / f"try-{datetime.now():%Y%m%d-%H%M%S}"
     if folder.exists() and any(folder.iterdir()):
         raise SettingsError(f"--out {folder}: is not empty; name another folder")
-    given = {"dataset": data, "public_dataset": public, "label": label}
+    given = {"dataset": data, "public_dataset": public, "label": label, "schema": schema}
     plan = plan_first(
         method, {key: value for key, value in given.items() if value}, layers.parse_assignments(set_ or [])
     )
@@ -84,7 +88,12 @@ def first(
     with Workers(1) as workers:
         for name, settings in plan.settings.items():
             progress = terminal.watcher(quiet=quiet)
-            results[name] = carry_out(name, settings, folder / name, resume=False, progress=progress, workers=workers)
+            own = folder / name
+            try:
+                results[name] = carry_out(name, settings, own, resume=False, progress=progress, workers=workers)
+            except KeyboardInterrupt:
+                again = f"fedballot run {name} --config {shlex.quote(str(config))} --out {shlex.quote(str(own))}"
+                terminal.stop(again, own)
     if json:
         terminal.print_json({"settings": str(config), "results": results})
     else:
@@ -99,6 +108,7 @@ def plan_first(method: str, where: Mapping[str, Any], values: Mapping[str, Any])
     SettingsError
         Data that cannot be used, or settings that cannot work.
     """
+    from fedballot.datasets.readers.files import images_at
     from fedballot.datasets.readers.folders import fitting_size
     from fedballot.datasets.sources import load_as
     from fedballot.methods.registry import get_method, settings_types
@@ -110,7 +120,8 @@ def plan_first(method: str, where: Mapping[str, Any], values: Mapping[str, Any])
     given = {**where, **values}
     layers.require(given, method, kinds)
     if not {"schema", "image_size"} & {*given}:
-        given |= {"image_size": size} if (size := fitting_size(Path(given["dataset"]).expanduser())) else {}
+        images = images_at(given["dataset"], str(given.get("label", "")))
+        given |= {"image_size": size} if (size := fitting_size(images)) else {}
     reads: dict[str, type[CommonSettings]] = {"data": CommonSettings}
     spec = layers.resolve("data", reads, values=_only(given, names_of(CommonSettings)))
     public = load_as(spec.public_dataset, spec.reading) if spec.public_dataset else None
@@ -120,10 +131,12 @@ def plan_first(method: str, where: Mapping[str, Any], values: Mapping[str, Any])
         **first_settings(private, public, kinds[method], torch=importlib.util.find_spec("torch") is not None),
         **given,
     }
-    chosen = {name: _only(wanted, names_of(kinds[name])) for name in names}
-    settings = {name: layers.resolve(name, kinds, values=layer) for name, layer in chosen.items()}
-    plain = {name: settings[name].to_dict() for name in names}
-    return First(settings, {name: {key: plain[name][key] for key in chosen[name]} for name in names}, private, public)
+    layers_of = {POLL: _only(wanted, names_of(CommonSettings))}  # its epsilon means something else
+    layers_of |= {name: _only(wanted, names_of(kinds[name])) for name in names}
+    settings = {name: layers.resolve(name, kinds, values=layer) for name, layer in layers_of.items()}
+    plain = {name: settings[name].to_dict() for name in layers_of}
+    chosen = {name: {key: plain[name][key] for key in layers_of[name]} for name in dict.fromkeys((*names, POLL))}
+    return First({name: settings[name] for name in names}, chosen, private, public)
 
 
 def _only(layer: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -184,6 +197,8 @@ def _conclude(method: str, results: Mapping[str, Mapping[str, Any]], config: Pat
         rows.append([words, result["metrics"].get("server_accuracy"), measures.get("balanced_accuracy")])
     shown = [[words, *map(numbers.percent, figures)] for words, *figures in rows]
     terminal.print_table("on test records", ("", "accuracy", "balanced"), shown)
+    for words in verdict(own, alone, pooled, config):
+        terminal.out.print(f"[yellow]look:[/] {escape(words)}", soft_wrap=True)
     for guarantee in own["guarantees"][:1]:
         terminal.out.print(escape(guarantee["sentence"]))
     for warning in (words for words in own["warnings"] if words not in notes):

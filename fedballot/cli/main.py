@@ -177,8 +177,11 @@ def main() -> None:
         terminal.err.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         terminal.end(1)
     except KeyboardInterrupt:
-        terminal.err.print("stopped")
-        terminal.leave(terminal.STOPPED)
+        terminal.stop()
+    except SystemExit as ending:  # typer makes one of Ctrl-C
+        if ending.code == terminal.STOPPED:
+            terminal.stop()
+        raise
 
 
 __all__ = ["RunError", "app", "main"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,8 +37,8 @@ def run(
     try:
         result = carry_out(method, resolved, folder, resume=resume, progress=terminal.watcher(quiet=quiet))
     except KeyboardInterrupt:
-        terminal.err.print(f"stopped; go on with: fedballot run {method} --out {folder} --resume", soft_wrap=True)
-        terminal.leave(terminal.STOPPED)
+        begun = (folder / "run.json").exists()
+        terminal.stop(f"fedballot run {method} --out {shlex.quote(str(folder))}" if begun else "", folder)
     except RunError:
         if errors := sorted(folder.glob("clients/*/errors.txt")):
             terminal.err.print(f"what went wrong at a client stands in {escape(str(errors[0]))}", soft_wrap=True)

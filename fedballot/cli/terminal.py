@@ -7,16 +7,30 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 from rich.console import Console
+from rich.markup import escape
 
 from fedballot.api.watch import err, watcher
 from fedballot.core import numbers
 from fedballot.privacy.words import tone, whom
 
 out = Console(highlight=False)
-__all__ = ["STOPPED", "end", "err", "leave", "out", "print_guarantees", "print_json", "print_table", "toned", "watcher"]
+__all__ = [
+    "STOPPED",
+    "end",
+    "err",
+    "leave",
+    "out",
+    "print_guarantees",
+    "print_json",
+    "print_table",
+    "stop",
+    "toned",
+    "watcher",
+]
 STOPPED = 130  # the exit code that shells know for Ctrl-C
 CARDS = 110  # columns of a terminal below which a table that does not fit becomes cards
 WIDEST = 10_000
@@ -102,7 +116,23 @@ def end(code: int) -> None:
     sys.exit(code)
 
 
-def leave(code: int) -> None:
+def stop(command: str = "", folder: Path | None = None) -> NoReturn:
+    """End as Ctrl-C does.
+
+    Parameters
+    ----------
+    command
+        What does the run that was under way; empty: there is nothing to go on with.
+    folder
+        Of that run: it is taken up where it has begun.
+    """
+    begun = folder is not None and (folder / "run.json").exists()
+    words = f"; go on with: {command}{' --resume' if begun else ''}" if command else ""
+    err.print(f"stopped{escape(words)}", soft_wrap=True)
+    leave(STOPPED)
+
+
+def leave(code: int) -> NoReturn:
     """End at once: after an interrupt, Flower's server thread still waits for answers that will not come."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Protocol
@@ -189,13 +189,25 @@ def prepare(modules: Sequence[str]) -> None:
     os.environ |= ONE_THREAD
     try:
         multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
-        forkserver.ensure_running()
+        resource_tracker.ensure_running()  # started within, it would let Ctrl-C through again
+        with _no_interrupt():
+            forkserver.ensure_running()
     finally:
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Start a process that Ctrl-C never reaches: Python's own ignores it only when its imports are done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -84,6 +85,7 @@ def test_what_is_set_by_hand_stays(tmp_path):
     assert plan.settings["pate-fl"].clients == plan.settings["standalone"].clients == 5
     assert plan.chosen["pate-fl"]["epsilon"] == "inf" and "epsilon" not in plan.chosen["standalone"]
     assert plan.chosen["centralized"]["server_model"] == "knn"
+    assert plan.chosen["poll"]["clients"] == 5 and "epsilon" not in plan.chosen["poll"]
 
 
 def test_public_records_of_their_own(tmp_path):
@@ -104,6 +106,16 @@ def test_images_of_many_sizes_are_resized(tmp_path):
         plan_first("pate-fl", {"dataset": str(tmp_path / "digits")}, {"image_size": "20"}).private.train.x.shape[1]
         == 20
     )
+
+
+@pytest.mark.parametrize("pattern", ["digits.csv", "digits*.csv"])
+def test_images_of_many_sizes_that_a_table_names_are_resized(tmp_path, pattern):
+    images = sorted(write_images(tmp_path / "digits").glob("*/*.png"))
+    lines = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in images]
+    (tmp_path / "digits.csv").write_text("\n".join(["path,digit", *lines]))
+    (tmp_path / "digits-2.csv").write_text("\n".join(["path,digit", *lines[::-1]]))
+    plan = plan_first("pate-fl", {"dataset": str(tmp_path / pattern), "label": "digit"}, {})
+    assert plan.chosen["pate-fl"]["image_size"] == 64 and plan.private.train.x.shape[1:] == (64, 64)
 
 
 @pytest.mark.parametrize(
@@ -146,3 +158,18 @@ def test_the_settings_file_is_toml_that_a_run_reads(tmp_path):
 
     chosen = {"pate-fl": {"dataset": 'a "b"\\c.csv', "clients": 3, "abstain": False, "client_models": ["knn"]}}
     assert tomllib.loads(_toml(chosen)) == chosen
+
+
+def test_a_suggested_command_works_as_it_stands(call, tmp_path):
+    rows = write_table(tmp_path / "cancer.csv").read_text().splitlines()
+    folder = tmp_path / "of mine"
+    folder.mkdir()
+    (folder / "case.csv").write_text("\n".join([*rows[:-1], rows[-1].replace("benign", "Benign")]))
+    code, _, error = call("try", "of mine/case.csv", "--label", "diagnosis", "--set", "clients=900")
+    assert code == 2 and "differ in spelling only" in error
+    command = error.partition("fedballot data ")[2].partition(", or,")[0]
+    code, _, error = call("data", *shlex.split(command))
+    assert code == 0, error
+    # the schema goes in beside, and what stands in the way is now another thing
+    words = ("try", "of mine/case.csv", "--schema", "schema.toml", "--set", "clients=900")
+    assert "lower min_size or clients" in call(*words)[2]

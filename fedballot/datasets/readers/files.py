@@ -14,9 +14,10 @@ from fedballot.core.files import with_home
 from fedballot.datasets.checks import encode
 from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.readers import foreign
-from fedballot.datasets.readers.folders import read_folder
+from fedballot.datasets.readers.folders import images_of, read_folder
 from fedballot.datasets.readers.leaf import read_leaf
 from fedballot.datasets.readers.npz import read_npz
+from fedballot.datasets.readers.paths import paths_of
 from fedballot.datasets.readers.pictures import PLAIN as PLAIN_IMAGES
 from fedballot.datasets.readers.pictures import ImageSpec
 from fedballot.datasets.readers.raw import Raw, Texts
@@ -72,6 +73,26 @@ def _load(name: str, paths: list[Path], reading: Reading, one_client_each: bool)
         raise DataError(f"{other}: is no table, but {tables[0]} is; expected files of one kind")
     load = _load_tables if tables else _load_arrays
     return load(name, paths, reading, one_client_each)
+
+
+def images_at(name: str, label: str = "") -> list[Path]:
+    """The images of a folder, or those that a table or a pattern of tables names; none where it holds other records.
+
+    Raises
+    ------
+    DataError
+        A table that cannot be read, or that names what is no file.
+    """
+    path = with_home(name).absolute()
+    images: list[Path] = []
+    for one in [path] if path.exists() else [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]:
+        if one.is_file() and is_table(one):
+            table = read_table(one)
+            column = image_column(table, (label,))
+            images += paths_of(table, column) if column else []
+        else:
+            images += images_of(one)
+    return images
 
 
 @contextmanager

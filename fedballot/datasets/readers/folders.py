@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -43,20 +44,25 @@ def read_folder(root: Path, spec: ImageSpec = PLAIN) -> Raw:
     return Raw(read_images(everything, spec), np.array([path.parent.name for path in everything], dtype=np.str_))
 
 
-def fitting_size(root: Path) -> int:
+def images_of(root: Path) -> list[Path]:
+    """What seem to be the images of an image folder, whatever else lies in it."""
+    folders = [path for path in sorted(root.iterdir()) if path.is_dir()] if root.is_dir() else []
+    everything = (path for folder in folders for path in sorted(folder.iterdir()))
+    return [path for path in everything if path.suffix.lower() in SUFFIXES and not _hidden(path)]
+
+
+def fitting_size(images: Iterable[Path]) -> int:
     """Pixels a side to which images have to be resized for a first look; 0: they have one size that is small enough."""
     from PIL import Image
 
     sizes: set[tuple[int, int]] = set()
-    folders = sorted(root.iterdir()) if root.is_dir() else []
-    for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())):
-        if path.suffix.lower() in SUFFIXES and not _hidden(path):
-            try:
-                with Image.open(path) as file:
-                    turned = file.getexif().get(_ORIENTATION) in _TURNED
-                    sizes.add(file.size[::-1] if turned else file.size)
-            except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-                continue  # reading says what is wrong with it
+    for path in images:
+        try:
+            with Image.open(path) as file:
+                turned = file.getexif().get(_ORIENTATION) in _TURNED
+                sizes.add(file.size[::-1] if turned else file.size)
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+            continue  # reading says what is wrong with it
     return RESIZED if len(sizes) > 1 or max((max(size) for size in sizes), default=0) > LARGEST else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -144,7 +145,7 @@ def infer_label(table: Table, hints: Hints) -> Column:
         word = str(words[absent[0]])
         raise DataError(
             f"{table.where(absent[0])}, column {name}: {word!r} ({len(absent)} such rows); expected a class in every "
-            f"row. Leave out records without one; where {word!r} is a class: fedballot data schema {table.path.name} "
+            f"row. Leave out records without one; where {word!r} is a class: {_command(table, hints)} "
             f"--category {name!r}"
         )
     values, bad = numbers_of(table, name, ())
@@ -177,13 +178,19 @@ def _decided(table: Table, column: Column, words: Words, hints: Hints) -> Column
         row = int(np.flatnonzero(words == group[-1])[0])
         raise DataError(
             f"{table.where(row)}, column {column.name}: {' and '.join(map(repr, group))} differ in "
-            "spelling only. Write them alike in the file; or make a schema that says what is meant: fedballot data "
-            f"schema {table.path.name} --same {group[-1]!r}={group[0]!r}, or, if they are different, --distinct "
+            f"spelling only. Write them alike in the file; or make a schema that says what is meant: "
+            f"{_command(table, hints)} --same {group[-1]!r}={group[0]!r}, or, if they are different, --distinct "
             f"{column.name!r}"
         )
     names = encode(np.array(different, dtype=np.str_))[1]
     pairs = tuple(sorted((word, meant) for word, meant in same.items() if meant in names and word not in names))
     return Column(column.name, column.kind, words=names, same=pairs)
+
+
+def _command(table: Table, hints: Hints) -> str:
+    """The command that makes a schema of this table, up to what it is to be told."""
+    label = f" --label {shlex.quote(hints.label)}" if hints.label else ""
+    return f"fedballot data schema {shlex.quote(str(table.path))}{label}"
 
 
 def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -> str:
@@ -226,7 +233,7 @@ def _column(table: Table, name: str, missing: tuple[str, ...], hints: Hints) -> 
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
             f"{table.where(row)}, column {name}: {words[row]!r} is no number, as {np.isfinite(values).sum()}"
-            f" other cells are. Where it stands for missing: fedballot data schema {table.path.name} --missing "
+            f" other cells are. Where it stands for missing: {_command(table, hints)} --missing "
             f"{words[row]!r}; where the cells are words: --category {name!r}"
         )
     there = words[present]
