@@ -21,7 +21,7 @@ import numpy as np
 
 from fedballot.core.seeds import Stream, seed_of
 from fedballot.core.setting import build
-from fedballot.distillation.aggregation import average_vectors
+from fedballot.distillation.aggregation import VectorMean
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
 from fedballot.methods.registry import get_method
@@ -68,8 +68,10 @@ class Work:
         shapes = [w.shape for w in server.get_weights()]
         weights = flatten(server.get_weights())
         for number in range(1, self.settings.rounds + 1):
-            differences = everyone(partial(self.difference, weights, number))
-            weights = (weights + average_vectors(iter(differences), [1.0] * len(differences))).astype(np.float32)
+            mean = VectorMean()
+            for difference in everyone(partial(self.difference, weights, number)):
+                mean.add(difference)
+            weights = (weights + mean.value()).astype(np.float32)
         return self.accuracy(server.set_weights(unflatten(weights, shapes)))
 
     def vote(self, client: int) -> Any:

@@ -21,6 +21,13 @@ def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.parametrize("path", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.stem)
+def test_every_script_can_be_imported(path, monkeypatch):
+    """`make benchmark` had named a function that was gone for days."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    script(path.stem, monkeypatch)
+
+
 @pytest.mark.parametrize("name", ["votes", "probabilities", "weights"])
 @pytest.mark.parametrize("order", ["as-asked", "random"])
 def test_a_row_of_the_servers_memory(name, order, monkeypatch):
