@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
-from fedballot.api.watch import watcher
+from fedballot.api.watch import listener
 from fedballot.core.errors import RunError
 from fedballot.core.progress import Progress
 from fedballot.settings import layers
@@ -70,8 +70,7 @@ def run(
     folder = new_folder(method) if out is None else Path(out)
     taken_up = resume and (folder / "run.json").exists()
     resolved = resolve(method, as_settings(settings), preset, None if config is None else Path(config), folder, resume)
-    watched = watcher(quiet=not progress) if isinstance(progress, bool) else progress
-    carry_out(method, resolved, folder, resume=taken_up, progress=watched)
+    carry_out(method, resolved, folder, resume=taken_up, progress=listener(progress))
     return Result.read(folder)
 
 

@@ -138,10 +138,7 @@ def data_name(setting: str, data: Any) -> str:
         for place, (_, _, write) in enumerate(parts):
             _put(folder / f"{place:05d}.{kind}", write)
         return str(folder / f"*.{kind}")
-    kind, digest, write = _content(setting, data)
-    path = cache.folder() / "objects" / f"{digest}.{kind}"
-    _put(path, write)
-    return str(path)
+    return _stored(*_content(setting, data))
 
 
 def _content(setting: str, data: Any) -> tuple[str, str, Callable[[Any], object]]:
@@ -191,7 +188,10 @@ def _arrays(**arrays: Any) -> tuple[str, str, Callable[[Any], object]]:
 
 def stored_arrays(arrays: Mapping[str, Any]) -> str:
     """The path of an ``.npz`` file that holds these arrays."""
-    kind, digest, write = _arrays(**arrays)
+    return _stored(*_arrays(**arrays))
+
+
+def _stored(kind: str, digest: str, write: Callable[[Any], object]) -> str:
     path = cache.folder() / "objects" / f"{digest}.{kind}"
     _put(path, write)
     return str(path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedballot.api.experiment import resolve
 from fedballot.api.objects import as_settings
-from fedballot.api.watch import watcher
+from fedballot.api.watch import listener
 from fedballot.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -142,5 +142,4 @@ def audit(
     """
     from fedballot.studies.audit import audit_method
 
-    watched = watcher(quiet=not progress) if isinstance(progress, bool) else progress
-    return audit_method(method, claim, runs, watched, seed)
+    return audit_method(method, claim, runs, listener(progress), seed)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedballot.api.experiment import resolve
 from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
-from fedballot.api.watch import watcher
+from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import write_json
 from fedballot.core.progress import Progress
@@ -115,9 +115,8 @@ def sweep(
     if twice := next((name for name, values in varied.items() if len({*values}) < len(values) or not values), None):
         raise SettingsError(f"{twice}={settings[twice]!r}: names a value twice, or none")
     points = points_of(varied, Path(out))
-    watched = watcher(quiet=not progress) if isinstance(progress, bool) else progress
     place = None if config is None else Path(config)
-    found = run_sweep(method, fixed, points, Path(out), preset, place, jobs, watched)
+    found = run_sweep(method, fixed, points, Path(out), preset, place, jobs, listener(progress))
     if found.failed:
         first = f"{len(found.failed)} of {len(points)} runs failed (the first: {found.failed[0]})"
         raise RunError(f"{first}; call again to retry them")

@@ -55,6 +55,11 @@ class Lines(LogProgress):
         print(text, file=sys.stderr, flush=True)
 
 
+def listener(progress: bool | Progress) -> Progress:
+    """Who is told of progress: people if true, nobody if false, or whoever is given."""
+    return watcher(quiet=not progress) if isinstance(progress, bool) else progress
+
+
 def watcher(*, quiet: bool) -> Progress:
     """A bar on a terminal or in a notebook, lines elsewhere, nothing if ``quiet``."""
     if quiet:

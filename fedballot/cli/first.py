@@ -7,7 +7,6 @@ import importlib.util
 import json as json_text
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,7 @@ from rich.markup import escape
 
 from fedballot.cli import terminal
 from fedballot.cli.options import Assignments, Json
-from fedballot.cli.verdict import verdict
+from fedballot.cli.verdict import balanced_accuracy, verdict
 from fedballot.core import numbers
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import declaration, names_of
@@ -65,11 +64,11 @@ def first(
     json: Json = False,
 ) -> None:
     """A first run on your own data: sizes, clients and models that suit them, beside clients alone and pooled data."""
-    from fedballot.api.experiment import carry_out
+    from fedballot.api.experiment import carry_out, new_folder
     from fedballot.runs.engine import federated_data
     from fedballot.runs.workers import Workers
 
-    folder = out or Path("runs") / f"try-{datetime.now():%Y%m%d-%H%M%S}"
+    folder = out or new_folder("try")
     if folder.exists() and any(folder.iterdir()):
         raise SettingsError(f"--out {folder}: is not empty; name another folder")
     given = {"dataset": data, "public_dataset": public, "label": label, "schema": schema}
@@ -188,13 +187,11 @@ def _conclude(method: str, results: Mapping[str, Mapping[str, Any]], config: Pat
     from fedballot.methods.registry import get_method
 
     own, alone, pooled = (results[name] for name in (method, ALONE, POOLED))
-    lonely, rows = alone["metrics"], []
-    measures = lonely.get("client_measures") or {}
-    balanced = (measures.get("balanced_accuracy") or {}).get("mean")
-    rows.append(["a client alone, on average", lonely["client_accuracy"]["mean"], balanced])
+    lonely = alone["metrics"]["client_accuracy"]["mean"]
+    rows = [["a client alone, on average", lonely, balanced_accuracy(alone, "client_measures")]]
     for words, result in ((f"server, {method}", own), ("server, all records pooled", pooled)):
-        measures = result["metrics"].get("server_measures") or {}
-        rows.append([words, result["metrics"].get("server_accuracy"), measures.get("balanced_accuracy")])
+        balanced = balanced_accuracy(result, "server_measures")
+        rows.append([words, result["metrics"].get("server_accuracy"), balanced])
     shown = [[words, *map(numbers.percent, figures)] for words, *figures in rows]
     terminal.print_table("on test records", ("", "accuracy", "balanced"), shown)
     for words in verdict(own, alone, pooled, config):

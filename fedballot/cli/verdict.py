@@ -39,7 +39,7 @@ def _missed(own: Result, alone: Result, pooled: Result) -> list[str]:
             else "With all records pooled it does: more clients or more records of it help"
         )
         words.append(f"The server never finds {records}: its accuracy only says how common the others are. {helps}.")
-    balanced = _balanced(alone, "client_measures")
+    balanced = balanced_accuracy(alone, "client_measures")
     if balanced is not None and balanced <= 1 / len(alone["classes"]) + BLIND:
         words.append(
             "A client alone does not tell the classes apart: its balanced accuracy is that of one answer for every "
@@ -58,7 +58,7 @@ def never_found(result: Result) -> dict[str, int]:
 def _worse(own: Result, alone: Result, config: Path) -> list[str]:
     pairs = {
         "accuracy": (own["metrics"].get("server_accuracy"), alone["metrics"]["client_accuracy"]["mean"]),
-        "balanced accuracy": (_balanced(own, "server_measures"), _balanced(alone, "client_measures")),
+        "balanced accuracy": (balanced_accuracy(own, "server_measures"), balanced_accuracy(alone, "client_measures")),
     }
     worse = [
         f"{numbers.percent(server)} against {numbers.percent(client)} {measure}"
@@ -75,6 +75,7 @@ def _worse(own: Result, alone: Result, config: Path) -> list[str]:
     ]
 
 
-def _balanced(result: Result, measures: str) -> float | None:
+def balanced_accuracy(result: Result, measures: str) -> float | None:
+    """Of ``server_measures``, or the mean of ``client_measures``; None: not measured."""
     value = (result["metrics"].get(measures) or {}).get("balanced_accuracy")
     return value["mean"] if isinstance(value, Mapping) else value

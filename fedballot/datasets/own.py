@@ -18,6 +18,7 @@ from fedballot.datasets.schema.apply import Comparison, Rows, comparisons
 from fedballot.datasets.schema.contract import Column, Schema
 from fedballot.datasets.schema.prepare import public_preparation
 from fedballot.datasets.schema.reading import Reading
+from fedballot.datasets.unchanged import State, stat_of
 
 SITES = "sites"
 """The data set's name in a run whose clients hold their own records."""
@@ -79,25 +80,21 @@ def load_own(path: Path, public: Source, persons: Persons | None = None, image_r
     return own
 
 
-Stamp = tuple[tuple[str, int, int, int], ...]
-
-
-def stamp(path: Path) -> Stamp:
+def stamp(path: Path) -> State:
     """By which a file, or a folder with all that is in it, is known to be unchanged, without reading it."""
     inside = sorted(path.rglob("*")) if path.is_dir() else []
-    entries = [(str(one.relative_to(path)), one.stat()) for one in (path, *inside)]
-    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in entries)
+    return tuple(stat_of(one, str(one.relative_to(path))) for one in (path, *inside))
 
 
-def stamps(paths: Sequence[Path]) -> tuple[Stamp, ...]:
+def stamps(paths: Sequence[Path]) -> tuple[State, ...]:
     """The :func:`stamp` of each file; one that is gone has an empty one."""
     return tuple(stamp(path) if path.exists() else () for path in paths)
 
 
 @lru_cache(maxsize=1)
 def _load(
-    path: Path, public: Source, persons: Persons | None, image_reader: str, _: Stamp
-) -> tuple[OwnRecords, tuple[Stamp, ...]]:
+    path: Path, public: Source, persons: Persons | None, image_reader: str, _: State
+) -> tuple[OwnRecords, tuple[State, ...]]:
     person = persons.column if persons else ""
     x, y, persons_of, rows_read = _read(path, public, person, Reading(image_reader=image_reader))
     hashes = row_hashes(x, y)  # of the cells as they are read: what is fitted on public records is no part of them

@@ -37,6 +37,12 @@ def while_unchanged(state: Callable[P, State], maxsize: int) -> Callable[[Callab
     return lambda function: WhileUnchanged(function, state, maxsize)
 
 
+def stat_of(path: Path, name: str) -> tuple[str, int, int, int]:
+    """By which a file is known to be unchanged without reading it: its size, time and place on the disk."""
+    stat = path.stat()
+    return name, stat.st_size, stat.st_mtime_ns, stat.st_ino
+
+
 def state_of(names: Iterable[str]) -> State:
     """Where the files lie that a data set's name or pattern means, their sizes and times; of folders those inside too.
 
@@ -47,7 +53,5 @@ def state_of(names: Iterable[str]) -> State:
         path = with_home(name).absolute()
         paths = [path] if path.exists() else [Path(one) for one in glob.glob(str(path), recursive=True)]
         inside = [one for path in paths if path.is_dir() for one in path.iterdir()]
-        for one in (*paths, *inside):
-            stat = one.stat()
-            found.append((str(one), stat.st_size, stat.st_mtime_ns, stat.st_ino))
+        found += [stat_of(one, str(one)) for one in (*paths, *inside)]
     return tuple(sorted(found))

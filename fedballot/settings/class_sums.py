@@ -98,8 +98,7 @@ class FedauxfdpSumSettings(ClassSumSettings, SummedSettings):
             amplified=self.secure_aggregation,
             stated=lambda: noisy.guarantees(
                 self.delta,
-                secure=self.secure_aggregation,
-                arrived=facts.arrived if self.secure_aggregation else None,
+                **self.seen(facts),
                 seeded=self.noise_seed is not None,
                 records=facts.all_records,
                 largest=facts.largest_client,

@@ -113,8 +113,7 @@ class FedkdDpSettings(PrivacyTarget, EnsembleSettings, SummedSettings):
             amplified=self.secure_aggregation,
             stated=lambda: noisy.guarantees(
                 self.delta,
-                secure=self.secure_aggregation,
-                arrived=facts.arrived if self.secure_aggregation else None,
+                **self.seen(facts),
                 seeded=self.noise_seed is not None,
                 clients=self.clients,
             ),

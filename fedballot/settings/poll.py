@@ -84,8 +84,7 @@ class PollSettings(PrivacyTarget, SummedSettings):
             amplified=self.secure_aggregation,
             stated=lambda: noisy.guarantees(
                 self.delta,
-                secure=self.secure_aggregation,
-                arrived=facts.arrived if self.secure_aggregation else None,
+                **self.seen(facts),
                 seeded=self.noise_seed is not None,
                 clients=self.clients,
                 records=facts.all_records,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import setting
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Trust, secure_aggregation
+from fedballot.privacy.mechanism import Facts
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire import secagg
 from fedballot.wire.secagg import Plan
@@ -59,3 +61,7 @@ class SummedSettings(CommonSettings):
         if not self.secure_aggregation:
             return TRUSTED_AGGREGATOR
         return secure_aggregation(self.min_clients, self.colluders)
+
+    def seen(self, facts: Facts) -> dict[str, Any]:
+        """What a mechanism's ``guarantees`` ask about who sees the sum: whose noise came is sure under masks alone."""
+        return {"secure": self.secure_aggregation, "arrived": facts.arrived if self.secure_aggregation else None}

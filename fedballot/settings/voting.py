@@ -104,8 +104,7 @@ class VotingSettings(PrivacyTarget, Queries, ServerTraining, ClientEvaluation, S
         """All that is to be said of the sum; the target's comes first."""
         stated = noisy.guarantees(
             self.delta,
-            secure=self.secure_aggregation,
-            arrived=facts.arrived if self.secure_aggregation else None,
+            **self.seen(facts),
             seeded=self.noise_seed is not None,
             clients=self.clients,
             records=facts.all_records,

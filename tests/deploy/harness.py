@@ -59,6 +59,17 @@ def write_data(folder: Path) -> str:
     return fingerprint(x[:800])
 
 
+def three_sites(folder: Path, **values: Any) -> list[Path]:
+    """Files of three sites with data of their own, as `fedballot site init` makes them, with these values."""
+    print_, paths = write_data(folder), []
+    for number in range(3):
+        init_site(folder / f"site{number}", number=number, sites=3, server="localhost:1")
+        paths.append(folder / f"site{number}" / "site.toml")
+        places = {"private": str(folder / f"own{number}.npz"), "public": str(folder / "public.npz")}
+        edit(paths[-1], **places, public_fingerprint=print_, **values)
+    return paths
+
+
 def edit(path: Path, **values: Any) -> None:
     """Change keys of a site.toml, wherever they stand."""
     text = path.read_text()

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from fedballot.deploy.client import SiteClient
-from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger import Ledger
 from fedballot.runs.engine import federated_data, new_strategy
 from fedballot.settings.poll import PollSettings, poll_form
 from fedballot.wire import secagg
-from tests.deploy.harness import edit, write_data
+from tests.deploy.harness import edit, three_sites
 from tests.deploy.test_secure_site import charges, settings_for
 
 POLL = get_method("poll")
@@ -23,13 +22,7 @@ POLL = get_method("poll")
 @pytest.fixture
 def sites(tmp_path: Path) -> list[Path]:
     """Three sites, as `fedballot site init` makes them, whose ledgers are about records."""
-    print_, paths = write_data(tmp_path), []
-    for number in range(3):
-        init_site(tmp_path / f"site{number}", number=number, sites=3, server="localhost:1")
-        paths.append(tmp_path / f"site{number}" / "site.toml")
-        places = {"private": str(tmp_path / f"own{number}.npz"), "public": str(tmp_path / "public.npz")}
-        edit(paths[-1], **places, public_fingerprint=print_, unit="record", methods=["pate-fl", "poll"])
-    return paths
+    return three_sites(tmp_path, unit="record", methods=["pate-fl", "poll"])
 
 
 def ask(site: Path, settings: PollSettings, arrays: list[np.ndarray], **config: object):

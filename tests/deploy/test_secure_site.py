@@ -13,7 +13,6 @@ from fedballot.core.setting import build
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
 from fedballot.deploy.site_file import read_site
-from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.heads import Heads
@@ -22,20 +21,13 @@ from fedballot.settings.fedmd import FedmdSettings
 from fedballot.settings.voting import PateSettings, ballot_form
 from fedballot.wire import secagg
 from tests.conftest import fitting
-from tests.deploy.harness import edit, write_data
+from tests.deploy.harness import edit, three_sites
 
 
 @pytest.fixture
 def sites(tmp_path: Path) -> list[Path]:
     """Files of three sites, as `fedballot site init` makes them: ballots leave under masks only."""
-    print_, paths = write_data(tmp_path), []
-    for number in range(3):
-        init_site(tmp_path / f"site{number}", number=number, sites=3, server="localhost:1")
-        paths.append(tmp_path / f"site{number}" / "site.toml")
-        places = {"private": str(tmp_path / f"own{number}.npz"), "public": str(tmp_path / "public.npz")}
-        rules = {"model": "logistic-regression", "public_fingerprint": print_}
-        edit(paths[-1], **places, **rules, largest_epsilon=50.0, epsilon=100.0)
-    return paths
+    return three_sites(tmp_path, model="logistic-regression", largest_epsilon=50.0, epsilon=100.0)
 
 
 def settings_for(site: Path, kind: type[Any] = PateSettings, **changes: Any) -> Any:
