@@ -1,4 +1,4 @@
-"""The commands of a real federation: `fedballot site`, `fedballot server` and `fedballot submit`."""
+"""The commands of a real federation at a site, and to start a run: `fedballot site` and `fedballot submit`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from fedballot.core.errors import FedballotError, RunError, SettingsError
 from fedballot.settings.layers import parse_assignments
 
 site_app = typer.Typer(no_args_is_help=True, help="A client of a real federation: its file, key and SuperNode.")
-server_app = typer.Typer(no_args_is_help=True, help="The server of a real federation: certificates, SuperLink, sites.")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-ServerDir = Annotated[Path, typer.Argument(metavar="DIR", help="The server's folder.")]
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="The site's file.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Plain text, no authentication; on this machine only.")]
 
@@ -42,11 +40,23 @@ def site_init(
 
 
 @site_app.command("check")
-def site_check(site_file: SiteFile, json: Json = False) -> None:
-    """Test everything about a site, without the network."""
+def site_check(
+    site_file: SiteFile,
+    connect: Annotated[
+        bool,
+        typer.Option("--connect", help="Also the network: name, port, certificate, clock, key."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Test everything about a site, without the network unless asked."""
     from fedballot.deploy.check import check_site
+    from fedballot.deploy.site_file import read_site
 
     findings = check_site(site_file)
+    if connect:
+        from fedballot.deploy.connect import check_connection
+
+        findings += check_connection(read_site(site_file))
     if json:
         terminal.print_json([vars(finding) for finding in findings])
     else:
@@ -69,65 +79,32 @@ def site_start(
     """Run the site's SuperNode until it is stopped."""
     from fedballot.deploy.check import check_site
     from fedballot.deploy.node import start_node
+    from fedballot.deploy.renewal import expiry_warnings
     from fedballot.deploy.site_file import read_site
 
     spared = ("key", "authority") if insecure else ()
     for finding in check_site(site_file):
         if finding.good is False and finding.what not in spared:
             raise SettingsError(f"{finding.what}: {finding.words}")
-    raise typer.Exit(start_node(read_site(site_file), insecure=insecure, port=port))
+    site = read_site(site_file)
+    cure = "get the server's new ca.crt, and start this site again"
+    terminal.warn(expiry_warnings([] if insecure else [site.ca], cure))
+    raise typer.Exit(start_node(site, insecure=insecure, port=port))
 
 
-@server_app.command("init")
-def server_init(
-    directory: ServerDir,
-    host: Annotated[
-        list[str] | None, typer.Option(help="A name or address by which sites reach the server; may be repeated.")
-    ] = None,
-    control: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Control API. Whoever reaches it may start runs: keep it local.")
-    ] = "127.0.0.1:18000",
-    ca: Annotated[Path | None, typer.Option(help="Your own certificate authority (PEM).")] = None,
-    cert: Annotated[Path | None, typer.Option(help="Your own server certificate (PEM).")] = None,
-    key: Annotated[Path | None, typer.Option(help="Your own server key (PEM).")] = None,
-    insecure: Insecure = False,
-) -> None:
-    """Make a server's folder, with a certificate authority, a server certificate and their keys, or with yours."""
-    from fedballot.deploy.server import init_server
+@site_app.command("renew-key")
+def site_renew_key(site_file: SiteFile) -> None:
+    """Make a new key pair for a site; the old one stays beside it as KEY.old until you delete it."""
+    from fedballot.deploy.renewal import renew_site_key
+    from fedballot.deploy.site_file import read_site
 
-    own = (ca, cert, key)
-    if any(own) and not all(own):
-        raise SettingsError("--ca, --cert and --key go together: give all three, or none for new ones")
-    if not (host or any(own) or insecure):
-        raise SettingsError("--host NAME is missing: by which name or address do the sites reach the server?")
-    if insecure and any(own):
-        raise SettingsError("--insecure uses no certificates: leave out --ca, --cert and --key")
-    chosen = None if ca is None or cert is None or key is None else (ca, cert, key)
-    server = init_server(directory, tuple(host or ()), control=control, own=chosen, insecure=insecure)
-    if not insecure:
-        print(server.authority)
-
-
-@server_app.command("start")
-def server_start(
-    directory: ServerDir,
-    fleet: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where sites connect to.")] = "0.0.0.0:9092",
-) -> None:
-    """Run the SuperLink until it is stopped."""
-    from fedballot.deploy.server import ServerFolder, start_server
-
-    start_server(ServerFolder(directory.absolute()), fleet=fleet)
-
-
-@server_app.command("add-site")
-def server_add_site(
-    directory: ServerDir,
-    public_key: Annotated[Path, typer.Argument(metavar="PUBKEY", help="The site's public key.")],
-) -> None:
-    """Let a site in; the server must be running."""
-    from fedballot.deploy.server import ServerFolder, add_site
-
-    print(add_site(ServerFolder(directory.absolute()), public_key))
+    public_key = renew_site_key(read_site(site_file))
+    terminal.err.print(
+        f"1. send {escape(str(public_key))} to the server, which lets it in with: fedballot server add-site DIR NAME "
+        f"{escape(public_key.name)};\n2. start this site again",
+        soft_wrap=True,
+    )
+    print(public_key)
 
 
 def submit(
@@ -146,6 +123,8 @@ def submit(
     from fedballot.cli.run import print_result
     from fedballot.datasets.own import SITES
     from fedballot.deploy import submit as submitting
+    from fedballot.deploy.renewal import server_warnings
+    from fedballot.deploy.running import stop_run
     from fedballot.deploy.server import ServerFolder
     from fedballot.report.build import write_report
 
@@ -155,14 +134,16 @@ def submit(
     resolved = resolve(method, values, preset, config, out, resume, deployed=True)
     folder = (out or new_folder(method)).absolute()
     place = ServerFolder(server.absolute())
+    terminal.warn(server_warnings(place))
     run = submitting.submit(place, method, resolved, folder, resume=resume)
-    terminal.err.print(f"run {run.run_id} -> {escape(str(folder))}", soft_wrap=True)
+    joined = ", which the server has already" if run.joined else ""
+    terminal.err.print(f"run {run.run_id}{joined} -> {escape(str(folder))}", soft_wrap=True)
     progress = terminal.watcher(quiet=quiet)
     try:
         result = submitting.follow(place, run, progress)
     except KeyboardInterrupt:
         try:
-            submitting.stop(place, run)
+            stop_run(place, run.run_id)
             terminal.err.print(f"stopped; go on with --out {folder} --resume", soft_wrap=True)
         except FedballotError as error:
             terminal.err.print(f"the run goes on: {escape(str(error))}", soft_wrap=True)

@@ -28,6 +28,7 @@ from fedballot.cli.frontier import frontier_command
 from fedballot.cli.options import Json
 from fedballot.cli.poll import poll
 from fedballot.cli.run import run
+from fedballot.cli.server import server_app
 from fedballot.cli.sweep import sweep_command
 from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError
@@ -158,7 +159,7 @@ command(STUDIES, "fedballot frontier --methods pate-fl,dp-fedavg --preset demo -
 command(STUDIES, "fedballot budget pate-fl --preset demo --budget 10")(privacy_commands.budget)
 command(STUDIES, "fedballot audit pate-fl")(privacy_commands.audit)
 app.add_typer(deployed.site_app, name="site", rich_help_panel=MACHINES)
-app.add_typer(deployed.server_app, name="server", rich_help_panel=MACHINES)
+app.add_typer(server_app, name="server", rich_help_panel=MACHINES)
 command(MACHINES, "fedballot submit pate-fl --server server --preset demo --out runs/first")(deployed.submit)
 app.add_typer(ledger_commands.ledger_app, name="ledger", rich_help_panel=MACHINES)
 

@@ -21,9 +21,10 @@ from fedballot.core.files import read_json, write_json
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import OwnRecords, stamps
+from fedballot.deploy.modes import check_modes
 from fedballot.deploy.records import own_records
 from fedballot.deploy.rules import check_request, check_weights, site_settings
-from fedballot.deploy.site_file import Site, check_modes, read_site
+from fedballot.deploy.site_file import Site, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
 from fedballot.deploy.time_limit import GRACE_S, time_limit
 from fedballot.methods.api import Method

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import stat
 import tomllib
 import typing
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,6 @@ from fedballot.methods.registry import all_methods, load_method
 from fedballot.privacy.accounting import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
 
-OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
@@ -269,32 +267,3 @@ def _check(site: Site) -> None:
 def _is_address(text: str) -> bool:
     host, colon, port = text.rpartition(":")
     return bool(host and colon) and port.isdecimal() and 0 < int(port) < 65536
-
-
-def check_modes(site: Site) -> None:
-    """Refuse a key, ledger or state folder that others on the machine can open.
-
-    Raises
-    ------
-    SettingsError
-        Naming the file, its mode and the command that mends it.
-    """
-    check_private(site.key)
-    for folder in filter(Path.exists, (site.budget.ledger, site.state)):
-        check_private(folder)
-
-
-def check_private(path: Path) -> None:
-    """Refuse a file or folder that is not the owner's alone.
-
-    Raises
-    ------
-    SettingsError
-        If it is missing, or group or others may open it.
-    """
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    if mode & OPEN_BITS:
-        raise SettingsError(f"{path}: mode {mode:o} lets others open it; run: chmod go= {path}")
