@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from fedballot.deploy import handover
 from fedballot.deploy.addresses import check_name, free_port, is_loopback
 from fedballot.deploy.flower import command, environment
 from fedballot.deploy.site_file import Site
+from fedballot.deploy.superexec import write_command, write_superexec
 from fedballot.deploy.supervise import die_too, run_supervised
 from fedballot.deploy.warm import WARM
 from fedballot.learners.registry import modules_of
@@ -84,10 +84,9 @@ def start_node(site: Site, *, insecure: bool, port: int | None) -> int:
     site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     guard = site.state / "bin"
     guard.mkdir(exist_ok=True)
-    wrapper = guard / "flwr-clientapp"
     script = [sys.executable, "-I", "-S", handover.__file__, str(guard)]
-    wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(script)} "$@"\n')
-    wrapper.chmod(0o700)
+    write_command(guard, "flwr-clientapp", script)
+    write_superexec(guard)
     home = site.state / "flwr"
     home.mkdir(exist_ok=True)
     env = environment(home, guard)

@@ -12,6 +12,7 @@ from fedballot.deploy import pki
 from fedballot.deploy.addresses import check_free, is_loopback
 from fedballot.deploy.flower import CONNECTION, command, environment, one_port
 from fedballot.deploy.modes import check_private
+from fedballot.deploy.superexec import write_server_app, write_superexec
 from fedballot.deploy.supervise import run_supervised
 from fedballot.privacy.ledger.heads import FILE
 
@@ -190,4 +191,9 @@ def start_server(server: ServerFolder, *, fleet: str) -> int:
     """
     for option, address in (("--fleet", fleet), ("--control", server.control)):
         check_free(option, address)
-    return run_supervised(server_command(server, fleet=fleet), environment(server.home)).code
+    line = server_command(server, fleet=fleet)
+    commands = server.path / "bin"
+    commands.mkdir(mode=0o700, exist_ok=True)
+    write_superexec(commands)
+    write_server_app(commands)
+    return run_supervised(line, environment(server.home, commands)).code

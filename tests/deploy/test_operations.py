@@ -25,7 +25,7 @@ def starter(process: subprocess.Popen[bytes]) -> psutil.Process | None:
     """The `flower-superexec` under a command of ours."""
     for child in psutil.Process(process.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            if any(word.endswith("flower-superexec") for word in child.cmdline()[:3]):
+            if any("superexec" in word for word in child.cmdline()[:3]):
                 return child
     return None
 
@@ -127,6 +127,22 @@ def test_a_name_that_cannot_be_looked_up_ends_the_site(federation: Federation, t
     edit(place / "site.toml", server="no-such-host.invalid:9092")
     done = fedballot("site", "start", place / "site.toml")
     assert done.returncode == 1 and "cannot be looked up in DNS" in done.stderr
+
+
+def test_no_token_stands_on_a_command_line(federation: Federation) -> None:
+    began = federation.fault(0, "hold")
+    run = federation.begin("tokens")
+    wait_until("training", began.exists, 120)
+    lines = []
+    for name in ("server", "site0"):
+        for child in psutil.Process(federation.processes.running[name].pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                lines.append(child.cmdline())
+    federation.fault(0, None)
+    assert federation.end(run)["clients"]["answered"] == 3
+    apps = [line for line in lines if any("server_app" in word or "handover" in word for word in line)]
+    assert len(apps) == 2, lines
+    assert not any("--token" in line for line in lines)
 
 
 def test_runs_are_listed_stopped_and_joined(federation: Federation) -> None:

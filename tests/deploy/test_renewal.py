@@ -46,7 +46,7 @@ def test_an_authority_is_replaced_with_an_overlap(server: ServerFolder, tmp_path
     new = tmp_path / "new.crt"
     new.write_bytes(server.authority.read_bytes()[: server.authority.read_bytes().index(b"END CERTIFICATE-----") + 20])
     shake(server, new, "localhost")
-    with pytest.raises(Exception, match="CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
+    with pytest.raises(Exception, match=r"(?i)certificate.verify.failed"):
         shake(server, old, "localhost")
     assert {path.name for path in server.path.iterdir()} == {"ca.crt", "ca.key", "server.crt", "server.key", "flwr"}
     renew_certificate(server)  # and once more, by the new authority's key
@@ -115,8 +115,6 @@ def test_a_host_that_is_none_leaves_no_folder(tmp_path: Path, host: str) -> None
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize(
-    "host", ["example.org", "xn--mnchen-3ya.example", "10.0.0.1", "::1", "*.example.org", "my_host"]
-)
+@pytest.mark.parametrize("host", ["example.org", "xn--mnchen-3ya.example", "10.0.0.1", "::1", "*.a.org", "my_host"])
 def test_hosts_that_are_some(host: str) -> None:
     pki.check_host(host)
