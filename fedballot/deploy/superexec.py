@@ -19,6 +19,7 @@ from fedballot.core.errors import RunError
 from fedballot.deploy.handover import TOKEN
 
 OPTION = "--token"
+MAIN = f"from {__name__} import main"  # by which its process is known
 
 
 def launch(args: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
@@ -67,7 +68,7 @@ def write_command(folder: Path, name: str, line: Sequence[str]) -> None:
 
 def write_superexec(folder: Path) -> None:
     """``flower-superexec`` as it is here."""
-    write_command(folder, "flower-superexec", [sys.executable, "-c", f"from {__name__} import main; main()"])
+    write_command(folder, "flower-superexec", [sys.executable, "-c", f"{MAIN}; main()"])
 
 
 def write_server_app(folder: Path) -> None:

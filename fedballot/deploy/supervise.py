@@ -16,12 +16,12 @@ from pathlib import Path
 import psutil
 
 from fedballot.core.errors import RunError
+from fedballot.deploy.superexec import MAIN
 
 LOOK_S = 1.0  # between looks at the children
 LAST_WORDS_S = 3.0  # for what a process that has ended still says
 END_S = 10.0  # to end after SIGTERM, before SIGKILL
-# the child of SuperLink and SuperNode that starts their apps, as `fedballot.deploy.superexec`; neither looks after it
-STARTER = "flower-superexec"
+STARTER = "flower-superexec"  # the child of SuperLink and SuperNode that starts their apps; neither looks after it
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _starter(pid: int) -> psutil.Process | None:
     with contextlib.suppress(psutil.Error):
         for process in psutil.Process(pid).children():
             with contextlib.suppress(psutil.Error):
-                if any("deploy.superexec import main" in word for word in process.cmdline()[:3]):
+                if any(MAIN in word for word in process.cmdline()[:3]):
                     return process
     return None
 

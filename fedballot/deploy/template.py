@@ -67,7 +67,8 @@ def init_site(folder: Path, *, number: int, sites: int, server: str) -> Path:
     record = folder / "site.toml"
     if record.exists():
         raise SettingsError(f"{record}: already there; name another folder")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)  # the records may be there already
     public_key = make_site_key(folder / "site.key")
     # more than half: what secure aggregation needs in any case
     text = TEMPLATE.format(number=number, sites=sites, server=server, least_clients=sites // 2 + 1)
