@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
+from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError
 from fedballot.settings.layers import parse_assignments
 
@@ -92,6 +95,67 @@ def site_start(
     raise typer.Exit(start_node(site, insecure=insecure, port=port))
 
 
+@site_app.command("requests")
+def site_requests(site_file: SiteFile, json: Json = False) -> None:
+    """What runs have asked of a site, who asked and what for, what it costs, and what was decided."""
+    from fedballot.deploy.approval import asked_runs
+    from fedballot.deploy.site_file import read_site
+
+    asked = asked_runs(read_site(site_file))
+    if json:
+        terminal.print_json([vars(one) for one in asked])
+        return
+    rows = [
+        [
+            escape(one.run),
+            escape(one.method),
+            f"[yellow]{one.decision}[/]" if one.decision == "waits" else one.decision,
+            f"{numbers.epsilon(one.total)} in {one.releases}",
+            f"{numbers.epsilon(one.spent)} of {numbers.epsilon(one.limit)}",
+            escape(one.requester),
+            escape(one.purpose),
+            escape(one.settings),
+            one.asked,
+        ]
+        for one in asked
+    ]
+    columns = (
+        "run",
+        "method",
+        "decision",
+        "ε, releases",
+        "ε spent before",
+        "requester",
+        "purpose",
+        "settings",
+        "asked",
+    )
+    terminal.print_table("", columns, rows)
+
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Its name in `site requests`, or the beginning of it.")]
+
+
+@site_app.command("approve")
+def site_approve(site_file: SiteFile, run: Run) -> None:
+    """Let a run that waits at a site through; it goes on at once."""
+    _decide(site_file, run, approved=True)
+
+
+@site_app.command("refuse")
+def site_refuse(site_file: SiteFile, run: Run) -> None:
+    """Refuse a run that waits at a site; nothing is charged."""
+    _decide(site_file, run, approved=False)
+
+
+def _decide(site_file: Path, run: str, *, approved: bool) -> None:
+    from fedballot.deploy.approval import decide
+    from fedballot.deploy.site_file import read_site
+
+    record = decide(read_site(site_file), run, approved=approved)
+    print(f"{record.run} ({record.method}, ε = {numbers.epsilon(record.total)} in all) is {record.decision}")
+
+
 @site_app.command("renew-key")
 def site_renew_key(site_file: SiteFile) -> None:
     """Make a new key pair for a site; the old one stays beside it as KEY.old until you delete it."""
@@ -115,6 +179,8 @@ def submit(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/METHOD-TIME.")] = None,
     resume: Annotated[bool, typer.Option(help="Take up the run that is in --out.")] = False,
+    purpose: Annotated[str, typer.Option(help="What the run is for; the sites' people read it.")] = "",
+    requester: Annotated[str | None, typer.Option(help="Who asks; default: USER@HOST of this machine.")] = None,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
     json: Json = False,
 ) -> None:
@@ -135,7 +201,9 @@ def submit(
     folder = (out or new_folder(method)).absolute()
     place = ServerFolder(server.absolute())
     terminal.warn(server_warnings(place))
-    run = submitting.submit(place, method, resolved, folder, resume=resume)
+    run = submitting.submit(
+        place, method, resolved, folder, resume=resume, requester=requester or _who(), purpose=purpose
+    )
     joined = ", which the server has already" if run.joined else ""
     terminal.err.print(f"run {run.run_id}{joined} -> {escape(str(folder))}", soft_wrap=True)
     progress = terminal.watcher(quiet=quiet)
@@ -159,3 +227,10 @@ def submit(
         terminal.print_json(result)
     else:
         print_result(result, folder)
+
+
+def _who() -> str:
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a user without a name, as in a container
+        return socket.gethostname()

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from fedballot.core.errors import SettingsError
 from fedballot.deploy import pki
 from fedballot.deploy.server import ServerFolder
-from fedballot.deploy.site_file import Site
+from fedballot.deploy.site_file import Site, first_key
 
 WARN_DAYS = 60
 
@@ -137,6 +137,9 @@ def renew_site_key(site: Site) -> Path:
     for _, old in pairs:
         if old.exists():
             raise SettingsError(f"{old}: an earlier key; delete it once the server has the one after it")
+    first = first_key(site)
+    if not first.exists():  # by which the server knows this site's ledger, whatever its key is now
+        pki.write_private(first, site.key.read_bytes())
     fresh = pki.make_site_key(site.key.with_name(site.key.name + ".new"))
     for path, old in pairs:
         if path.exists():

@@ -81,6 +81,8 @@ class Allowed:
     least_clients : fewest answers for a result (``min_clients``) that it joins in.
     least_colluders : fewest colluders that the noise and the masks must bear.
     longest_training_s : longest work on one request, in seconds.
+    approve : whether what keeps all these rules passes (``by-rule``), or waits for a decision (``by-hand``).
+    unasked_epsilon : with ``by-hand``, what a run may cost in all without being asked about.
     settings : limits of single settings, in place of the built-in ones.
     """
 
@@ -93,6 +95,8 @@ class Allowed:
     least_clients: int
     least_colluders: int
     longest_training_s: float
+    approve: Literal["by-rule", "by-hand"] = "by-rule"
+    unasked_epsilon: float = 0.0
     settings: Mapping[str, Limit] = dataclasses.field(default_factory=dict, hash=False)
 
 
@@ -121,6 +125,11 @@ class Site:
     data: Data
     budget: Budget
     allowed: Allowed
+
+
+def first_key(site: Site) -> Path:
+    """The site's first key, kept when it is renewed: the server knows the site's ledger by it."""
+    return site.key.with_name(site.key.name + ".first")
 
 
 def read_site(path: Path) -> Site:
@@ -239,6 +248,7 @@ def _check(site: Site) -> None:
             f"0 to {site.sites - 1}, as sites = {site.sites}",
         ),
         ("allowed.longest_training_s", site.allowed.longest_training_s > 0, "more than 0"),
+        ("allowed.unasked_epsilon", site.allowed.unasked_epsilon >= 0, "at least 0"),
         ("budget.epsilon", site.budget.epsilon > 0, "more than 0"),
         ("budget.delta", 0 < site.budget.delta < 1, "more than 0 and less than 1"),
         ("budget.accountant", site.budget.accountant in FILTERS, f"one of {', '.join(FILTERS)}"),

@@ -46,7 +46,16 @@ class Submitted:
     joined: bool = False
 
 
-def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out: Path, *, resume: bool) -> Submitted:
+def submit(
+    server: ServerFolder,
+    method_name: str,
+    settings: CommonSettings,
+    out: Path,
+    *,
+    resume: bool,
+    requester: str = "",
+    purpose: str = "",
+) -> Submitted:
     """Hand a run to the server.
 
     Parameters
@@ -59,6 +68,8 @@ def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out
         The run's folder, on a disk that the server writes to.
     resume
         Take up the run that is in ``out``: one that the server still has is only followed.
+    requester, purpose
+        Who asks and what for, for the people of the sites to read.
 
     Raises
     ------
@@ -80,7 +91,7 @@ def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out
         app = Path(scratch) / "fedballot"
         write_app(app)
         config = Path(scratch) / "run.toml"
-        config.write_text(run_config(method_name, settings, out, server.heads))
+        config.write_text(run_config(method_name, settings, out, server.heads, requester, purpose))
         answer = ask(server.home, "run", str(app), "--run-config", str(config))
     number = str(answer["run-id"])
     running.note(server, number, method_name, out, getattr(settings, "epsilon", None))
@@ -92,10 +103,13 @@ def _content(out: Path) -> bytes | None:
     return result.read_bytes() if result.exists() else None
 
 
-def run_config(method_name: str, settings: CommonSettings, out: Path, heads: Path) -> str:
+def run_config(
+    method_name: str, settings: CommonSettings, out: Path, heads: Path, requester: str = "", purpose: str = ""
+) -> str:
     """The run-config of an experiment as TOML, every setting spelled out."""
     words = settings_text(settings)
     values = {"method": method_name, "preset": "", "out": str(out), "settings": words, "heads": str(heads)}
+    values |= {"requester": requester, "purpose": purpose}
     lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
     return "".join(lines).replace("\x7f", r"\u007f")  # which JSON may hold as it is, and TOML may not
 
