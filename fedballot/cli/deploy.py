@@ -21,6 +21,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="The site's file.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Plain text, no authentication; on this machine only.")]
 
+Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the page is; beyond this machine it asks more.")]
+PasswordFile = Annotated[Path | None, typer.Option(help="A file with the password that a browser is asked for.")]
+DashboardCert = Annotated[Path | None, typer.Option("--cert", help="Certificate of the page (PEM), for https.")]
+DashboardKey = Annotated[Path | None, typer.Option("--key", help="Its key (PEM).")]
+
 
 @site_app.command("init")
 def site_init(
@@ -131,6 +136,25 @@ def site_requests(site_file: SiteFile, json: Json = False) -> None:
         "asked",
     )
     terminal.print_table("", columns, rows)
+
+
+@site_app.command("dashboard")
+def site_dashboard(
+    site_file: SiteFile,
+    listen: Listen = "127.0.0.1:8091",
+    password_file: PasswordFile = None,
+    cert: DashboardCert = None,
+    key: DashboardKey = None,
+) -> None:
+    """Show budget, charges and what waits for a decision in a browser, read-only; /metrics, /health, /status.json."""
+    from fedballot.deploy.dashboard import checked_place, serve
+    from fedballot.deploy.dashboard import site_app as pages
+    from fedballot.deploy.site_file import read_site
+
+    read_site(site_file)
+    place = checked_place(listen, password_file, cert, key)
+    terminal.err.print(f"{'https' if cert else 'http'}://{listen}", soft_wrap=True)
+    serve(pages(site_file, place.password), place)
 
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Its name in `site requests`, or the beginning of it.")]

@@ -10,12 +10,13 @@ import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
-from fedballot.cli.deploy import Insecure, Json
+from fedballot.cli.deploy import DashboardCert, DashboardKey, Insecure, Json, Listen, PasswordFile
 from fedballot.core import numbers
-from fedballot.core.errors import SettingsError
+from fedballot.core.errors import RunError, SettingsError
 
 if TYPE_CHECKING:
     from fedballot.deploy.server import ServerFolder
+    from fedballot.deploy.status import RunView, ServerStatus
 
 server_app = typer.Typer(no_args_is_help=True, help="The server of a real federation: certificates, SuperLink, sites.")
 
@@ -147,6 +148,72 @@ def server_runs(directory: ServerDir, json: Json = False) -> None:
         for run in runs
     ]
     terminal.print_table("", ("run", "method", "status", "ε asked", "submitted", "folder"), rows)
+
+
+@server_app.command("status")
+def server_status(directory: ServerDir, json: Json = False) -> None:
+    """Sites, runs and how far they are, certificates; the same as `dashboard`, once, on the terminal."""
+    from fedballot.deploy.metrics import as_json
+    from fedballot.deploy.server import ServerFolder
+    from fedballot.deploy.status import server_status as read
+
+    status = read(ServerFolder(directory.absolute()))
+    if json:
+        print(as_json(status))
+    else:
+        _print_status(status)
+    if status.problem:
+        raise RunError(status.problem)
+
+
+def _print_status(status: ServerStatus) -> None:
+    terminal.warn(status.warnings)
+    ends = ", ".join(f"{one.name} to {one.ends} ({one.days} days)" for one in status.certificates)
+    online = sum(site.status == "online" for site in status.sites)
+    going = sum(not view.run.ended for view in status.runs)
+    rows = [
+        ["server", "[red]does not answer[/]" if status.problem else "[green]answers[/]"],
+        ["sites", f"{online} of {len(status.sites)} connected"],
+        ["runs", f"{going} under way"],
+        ["certificates", ends or "none: plain text on this machine only"],
+    ]
+    terminal.print_table("", ("", ""), rows)
+    if status.sites:
+        sites = [[site.name, _toned(site.status), site.since] for site in status.sites]
+        terminal.print_table("", ("site", "status", "since"), sites)
+    if status.runs:
+        runs = [
+            [view.run.run_id, escape(view.run.method), _toned(view.run.status), escape(_stage(view))]
+            for view in status.runs
+        ]
+        terminal.print_table("", ("run", "method", "status", "stage"), runs)
+
+
+def _stage(view: RunView) -> str:
+    stage = view.stage
+    if not stage.label:
+        return "" if view.accuracy is None else f"{numbers.percent(view.accuracy)} accuracy"
+    left = "" if stage.left_s is None else f", about {numbers.seconds(stage.left_s)} left"
+    return f"{stage.label}: {stage.done} of {stage.total}{left}"
+
+
+@server_app.command("dashboard")
+def server_dashboard(
+    directory: ServerDir,
+    listen: Listen = "127.0.0.1:8090",
+    password_file: PasswordFile = None,
+    cert: DashboardCert = None,
+    key: DashboardKey = None,
+) -> None:
+    """Show sites, runs and certificates in a browser, read-only; /metrics for Prometheus, /health, /status.json."""
+    from fedballot.deploy.dashboard import checked_place, serve, server_app
+    from fedballot.deploy.server import ServerFolder
+
+    server = ServerFolder(directory.absolute())
+    _ = server.control
+    place = checked_place(listen, password_file, cert, key)
+    terminal.err.print(f"{'https' if cert else 'http'}://{listen}", soft_wrap=True)
+    serve(server_app(server, place.password), place)
 
 
 @server_app.command("stop")
