@@ -130,7 +130,13 @@ def serve(app: FastAPI, place: Place) -> None:
 
 
 def _page_values(status: ServerStatus | SiteStatus) -> dict[str, Any]:
-    return {"status": status, "tones": TONES, "refresh_s": REFRESH_S, "now": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"}
+    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+    return {"status": status, "tones": TONES, "refresh_s": REFRESH_S, "now": now, "clock": _clock}
+
+
+def _clock(time: str) -> str:
+    """A time of ours or Flower's, both UTC, to the second."""
+    return time[:19].replace("T", " ")
 
 
 def _picture(status: SiteStatus) -> Any:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fedballot import __version__
+from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError
 from fedballot.core.files import read_json
 from fedballot.deploy import members, pki, running
@@ -54,7 +55,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run with its stage and, once it has one, its result's figures."""
+    """A run with its stage and, once it has one, its result's accuracy and first guarantee."""
 
     run: running.RunStatus
     stage: Stage
@@ -204,7 +205,12 @@ def _run_view(run: running.RunStatus) -> RunView:
     if folder and run.ended and (folder / "result.json").exists():
         result = read_json(folder / "result.json")
         accuracy = result.get("metrics", {}).get("server_accuracy")
-        guarantee = next((str(one["sentence"]) for one in result.get("guarantees", ()) if "sentence" in one), "")
+        first = next(iter(result.get("guarantees", ())), None)
+        guarantee = (
+            ""
+            if first is None
+            else f"ε = {numbers.epsilon(first['epsilon'])} for one {first['unit']}, {first['status']}"
+        )
     stage = stage_of(folder / PROGRESS_FILE) if folder and not run.ended else Stage("", 0, 0, None)
     return RunView(run, stage, accuracy, guarantee)
 

@@ -10,13 +10,15 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
+from fedballot.deploy.addresses import free_port
 from fedballot.deploy.connect import check_connection
 from fedballot.deploy.renewal import renew_authority, renew_certificate, renew_site_key
 from fedballot.deploy.site_file import read_site
-from tests.deploy.harness import Federation, edit, fedballot, says, wait_until
+from tests.deploy.harness import Federation, edit, fedballot, listens, says, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -189,3 +191,35 @@ def test_a_renewed_authority_and_certificate_reach_sites_one_by_one(federation: 
 def test_what_a_run_keeps_of_its_clients_is_the_owner_s_alone(federation: Federation) -> None:
     checkpoint = federation.folder / "watched" / "checkpoint.npz"
     assert checkpoint.stat().st_mode & 0o077 == 0
+
+
+def test_try_federation_ends_with_a_result_and_leaves_nothing_running(tmp_path: Path) -> None:
+    """A server and two sites start, answer under masks, and are ended."""
+    done = fedballot("try-federation", tmp_path / "fed", "--sites", "2", "--no-stay", timeout=400)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "fed" / "runs" / "first" / "result.json").read_text())
+    assert result["status"] == "done" and result["metrics"]["server_accuracy"] > 0.8
+    first = result["guarantees"][0]
+    assert (first["unit"], first["status"]) == ("record", "proved") and first["epsilon"] <= 1
+    asked = json.loads(fedballot("site", "requests", tmp_path / "fed" / "site0" / "site.toml", "--json").stdout)
+    assert asked[0]["purpose"] == "a first try" and asked[0]["decision"] == "by rule"
+    left = [process for process in psutil.process_iter() if str(tmp_path / "fed") in " ".join(process.cmdline())]
+    assert left == []
+    again = fedballot("try-federation", tmp_path / "fed")
+    assert again.returncode == 2 and "is not empty" in again.stderr
+
+
+def test_a_server_s_dashboard_shows_what_is_there(federation: Federation) -> None:
+    port = free_port()
+    federation.processes.start("page", "server", "dashboard", federation.server.path, "--listen", f"127.0.0.1:{port}")
+    wait_until("page", lambda: listens(port), 60)
+    page = httpx.get(f"http://127.0.0.1:{port}/", timeout=60).text
+    for number in range(3):
+        assert f">site{number}</th>" in page
+    assert "3 of 3" in page and "watched" in page
+    assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=60).text == "ok"
+    lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
+    assert 'fedballot_site_online{site="site1"} 1.0' in lines
+    federation.processes.kill("page", signal.SIGTERM)
+    done = fedballot("server", "status", federation.server.path)
+    assert done.returncode == 0 and "3 of 3 connected" in done.stdout
