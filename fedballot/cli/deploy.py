@@ -21,6 +21,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="The site's file.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Plain text, no authentication; on this machine only.")]
 
+ServiceUser = Annotated[str, typer.Option("--user", help="Whom it runs as: a user of its own.")]
 Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the page is; beyond this machine it asks more.")]
 PasswordFile = Annotated[Path | None, typer.Option(help="A file with the password that a browser is asked for.")]
 DashboardCert = Annotated[Path | None, typer.Option("--cert", help="Certificate of the page (PEM), for https.")]
@@ -155,6 +156,15 @@ def site_dashboard(
     place = checked_place(listen, password_file, cert, key)
     terminal.err.print(f"{'https' if cert else 'http'}://{listen}", soft_wrap=True)
     serve(pages(site_file, place.password), place)
+
+
+@site_app.command("service")
+def site_service(site_file: SiteFile, user: ServiceUser = "fedballot") -> None:
+    """Print a unit of systemd that runs the site."""
+    from fedballot.deploy.service import site_unit
+    from fedballot.deploy.site_file import read_site
+
+    print(site_unit(read_site(site_file), user=user), end="")
 
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Its name in `site requests`, or the beginning of it.")]

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
-from fedballot.cli.deploy import DashboardCert, DashboardKey, Insecure, Json, Listen, PasswordFile
+from fedballot.cli.deploy import DashboardCert, DashboardKey, Insecure, Json, Listen, PasswordFile, ServiceUser
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 
@@ -214,6 +214,20 @@ def server_dashboard(
     place = checked_place(listen, password_file, cert, key)
     terminal.err.print(f"{'https' if cert else 'http'}://{listen}", soft_wrap=True)
     serve(server_app(server, place.password), place)
+
+
+@server_app.command("service")
+def server_service(
+    directory: ServerDir,
+    user: ServiceUser = "fedballot",
+    fleet: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where sites connect to.")] = "0.0.0.0:9092",
+    runs: Annotated[Path, typer.Option(help="Where runs are submitted to (`submit --out`).")] = Path("runs"),
+) -> None:
+    """Print a unit of systemd that runs the server."""
+    from fedballot.deploy.server import ServerFolder
+    from fedballot.deploy.service import server_unit
+
+    print(server_unit(ServerFolder(directory.absolute()), fleet=fleet, user=user, runs=runs), end="")
 
 
 @server_app.command("stop")
