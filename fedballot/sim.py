@@ -93,27 +93,30 @@ def simulate(
     device = resolve_device(settings, models)
     on_ray = wants_ray or (settings.engine == "auto" and device == "cuda")
     folder = open_run(out, method, settings, resume=resume)
-    side = make_server(method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local")
-    try:
-        with _logs_in(folder.log), warnings.catch_warnings(), stoppable():
-            warnings.simplefilter("ignore")
-            if cluster:
-                _run_on_cluster(side, method, cluster)
-            elif on_ray:
-                _run_on_ray(side, method_name, device)
-            else:
-                _run_here(side, method_name, workers)
-    except (FedballotError, KeyboardInterrupt) as error:
-        side.recorder.failed(error)
-        raise
-    except Exception as error:
-        side.recorder.failed(error)
-        raise RunError(f"the simulation broke off: {type(error).__name__}: {error}; see {folder.log}") from error
-    finally:
-        progress.stop()
-    if side.recorder.result["status"] != "done":
-        raise RunError(f"the simulation ended without a result; see {folder.log}")
-    return side.recorder.result
+    with folder.held():
+        side = make_server(
+            method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local"
+        )
+        try:
+            with _logs_in(folder.log), warnings.catch_warnings(), stoppable():
+                warnings.simplefilter("ignore")
+                if cluster:
+                    _run_on_cluster(side, method, cluster)
+                elif on_ray:
+                    _run_on_ray(side, method_name, device)
+                else:
+                    _run_here(side, method_name, workers)
+        except (FedballotError, KeyboardInterrupt) as error:
+            side.recorder.failed(error)
+            raise
+        except Exception as error:
+            side.recorder.failed(error)
+            raise RunError(f"the simulation broke off: {type(error).__name__}: {error}; see {folder.log}") from error
+        finally:
+            progress.stop()
+        if side.recorder.result["status"] != "done":
+            raise RunError(f"the simulation ended without a result; see {folder.log}")
+        return side.recorder.result
 
 
 def cluster_address(settings: CommonSettings) -> str:

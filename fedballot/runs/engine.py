@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -126,11 +126,17 @@ def make_client(method_name: str, settings: CommonSettings, clients_root: Path, 
 
 @dataclasses.dataclass(frozen=True)
 class ServerSide:
-    """A run's server, whatever carries its messages: the Strategy, and the recorder that holds its result."""
+    """A run's server, whatever carries its messages: the Strategy, and the recorder that holds its result.
+
+    Attributes
+    ----------
+    alone : what keeps others from the run's folder until the outcome is written, if that is for this object to end.
+    """
 
     strategy: BallotStrategy[Any]
     recorder: Recorder
     progress: Progress
+    alone: ExitStack = dataclasses.field(default_factory=ExitStack)
 
     @property
     def round_timeout_s(self) -> float:
@@ -140,10 +146,11 @@ class ServerSide:
     def finish(self, error: BaseException | None) -> None:
         """Write the outcome of the run, or why there is none."""
         self.progress.stop()
-        if error is None:
-            self.recorder.done(self.strategy)
-        else:
-            self.recorder.failed(error)
+        with self.alone:
+            if error is None:
+                self.recorder.done(self.strategy)
+            else:
+                self.recorder.failed(error)
 
 
 @contextmanager
