@@ -167,7 +167,7 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             self._exchange = None
             raise RunError(
                 f"round {server_round}, secure aggregation, exchange of {stage}: {error}. {good} of {self._asked} "
-                f"clients are left. Rejected: {counts.why() or 'none'}. Nothing was opened"
+                f"clients are left. Rejected: {counts.why() or 'none'}. Nothing was opened; --resume asks them again"
             ) from error
         if good:
             self._wall_s += self._clock(intake)

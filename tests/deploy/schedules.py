@@ -20,15 +20,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from fedballot.core.errors import FedballotError
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
-from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
 from fedballot.deploy.client import SiteClient
-from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.heads import Heads
@@ -37,54 +34,8 @@ from fedballot.runs.local import run_rounds
 from fedballot.runs.workers import Job, reply_to
 from fedballot.wire.messages import Reply, Request
 from tests.conftest import fitting
-from tests.deploy.harness import edit
 from tests.deploy.kills import AT_SERVERS, AT_SITES, EARLY, PHASES, TEMPORARY, Doom, Killed, Reaper
-
-PUBLIC, OWN, CLASSES = 60, 20, 3
-SIZES = (3, 3, 3, 4, 4, 5, 6)
-METHODS = ("pate-fl", "pate-fl", "fedmd-ldp")  # masks know one round only: no method of many has them
-USUAL = {
-    "public_size": 40,
-    "test_size": 20,
-    "queries": 6,
-    "epsilon": 40.0,
-    "vote_fraction": 1.0,
-    "student": "argmax",
-    "client_models": "logistic-regression",
-    "server_model": "logistic-regression",
-    "secure_aggregation": True,
-    "rounds": 2,
-    "share": "logits",
-    "pretrain_epochs": 0,
-    "evaluate_clients": False,
-    "abstain": False,
-}
-
-
-def write_world(folder: Path) -> None:
-    """Public digits of three kinds, and folders of sites for federations of each size, to be copied."""
-    digits = load_digits(n_class=CLASSES)
-    order = np.random.default_rng(0).permutation(len(digits.target))
-    x, y = digits.images.astype(np.uint8)[order], digits.target[order]
-    np.savez(folder / "public.npz", x=x[:PUBLIC], y=y[:PUBLIC])
-    for number in range(max(SIZES)):
-        rows = slice(PUBLIC + OWN * number, PUBLIC + OWN * (number + 1))
-        np.savez(folder / f"own{number}.npz", x=x[rows], y=y[rows])
-    for size in set(SIZES):
-        for number in range(size):
-            place = folder / "sites" / str(size) / str(number)
-            init_site(place, number=number, sites=size, server="localhost:1")
-            edit(
-                place / "site.toml",
-                private=str(folder / f"own{number}.npz"),
-                public=str(folder / "public.npz"),
-                public_fingerprint=fingerprint(x[:PUBLIC]),
-                model="logistic-regression",
-                methods=["pate-fl", "fedmd-ldp"],
-                largest_epsilon=200.0,
-                epsilon=500.0,
-                least_clients=1,
-            )
+from tests.deploy.small_sites import METHODS, SIZES, USUAL
 
 
 @dataclass(frozen=True)
@@ -146,7 +97,7 @@ class Schedule:
 
     def _start(self, doom: Doom | None) -> str | None:
         """One start of the server, as its app makes it; returns the error that it ends with, or None."""
-        self.dies_after = self.draw.randint(1, 3 * self.size) if doom and self.draw.random() < 0.3 else 0
+        self.dies_after = self.draw.randint(1, 5 * self.size) if doom and self.draw.random() < 0.3 else 0
         try:
             with self.reaper.life(None if self.dies_after else doom):
                 folder = open_run(self.place / "run", self.method, self.settings, resume=True)

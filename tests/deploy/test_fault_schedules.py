@@ -19,7 +19,8 @@ from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.ledger import _charge
 from fedballot.strategies.summed import SummedStrategy
 from tests.deploy import kills
-from tests.deploy.schedules import Schedule, write_world
+from tests.deploy.schedules import Schedule
+from tests.deploy.small_sites import write_world
 
 FIXED = range(60)
 MANY = int(os.environ.get("FEDBALLOT_SCHEDULES", "0"))
