@@ -47,7 +47,7 @@ def data(
     contract of a federation's data."""
     from fedballot.datasets import describe as about
     from fedballot.datasets import sources
-    from fedballot.datasets.schema.infer import Hints
+    from fedballot.datasets.schema.hints import Hints
     from fedballot.datasets.schema.reading import Reading
     from fedballot.datasets.schema.toml import read_schema
 

@@ -34,7 +34,7 @@ def schema_command(
     """The contract of columns and classes that a public file suggests: look at it, edit it, give it to every site."""
     from fedballot.core.files import write_atomic
     from fedballot.datasets.fingerprint import source_fingerprint
-    from fedballot.datasets.schema.infer import Hints
+    from fedballot.datasets.schema.hints import Hints
     from fedballot.datasets.schema.reading import Reading
     from fedballot.datasets.schema.toml import to_toml
     from fedballot.datasets.sources import load_as

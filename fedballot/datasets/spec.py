@@ -9,7 +9,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.setting import Settings, setting
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import check_partition
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 from fedballot.datasets.schema.reading import Reading
 from fedballot.datasets.schema.toml import read_schema
 

@@ -24,8 +24,8 @@ from fedballot.datasets.readers.raw import Raw, Texts
 from fedballot.datasets.readers.tables import SUFFIXES, Table, is_table, joined, read_table
 from fedballot.datasets.schema.apply import Rows, numbered, read_through
 from fedballot.datasets.schema.contract import Column, Schema
-from fedballot.datasets.schema.infer import image_column, infer_label, infer_schema
-from fedballot.datasets.schema.labels import label_name
+from fedballot.datasets.schema.infer import image_column, infer_schema
+from fedballot.datasets.schema.labels import infer_label, label_name
 from fedballot.datasets.schema.reading import PLAIN, Reading
 from fedballot.datasets.schema.words import listed
 

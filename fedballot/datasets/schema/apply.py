@@ -19,6 +19,7 @@ from fedballot.datasets.schema.cells import LARGEST, Floats, Words, dates_of, nu
 from fedballot.datasets.schema.contract import Column, Schema
 from fedballot.datasets.schema.infer import GROUP
 from fedballot.datasets.schema.labels import shortened
+from fedballot.datasets.schema.marks import read_marked
 from fedballot.datasets.schema.signs import refuse_unsure
 from fedballot.datasets.schema.words import listed, nearest
 
@@ -165,8 +166,11 @@ def _values(table: Table, column: Column, missing: tuple[str, ...]) -> Floats:
     if column.kind == "text":
         return _hashed(words_of(table, column.name), column.width)
     if column.kind == "number":
-        refuse_unsure(table, column.name, missing)
-        values, bad = numbers_of(table, column.name, missing)
+        if column.mark:
+            values, bad = read_marked(table, column.name, missing, column.mark)
+        else:
+            refuse_unsure(table, column.name, missing)
+            values, bad = numbers_of(table, column.name, missing)
     elif column.kind == "date":
         values, bad = dates_of(table, column.name, missing, column.format)
     else:
@@ -179,7 +183,9 @@ def _values(table: Table, column: Column, missing: tuple[str, ...]) -> Floats:
             _all_known(column, words, unknown & ~empty, _cell(table, column), "category")
             bad = np.zeros(len(words), np.bool_)
     for row in np.flatnonzero(bad)[:1]:
-        _wrong(table, column, row, f"expected a {column.kind}")
+        beside = f" with {column.mark!r} beside it, as the schema's mark says" if column.mark else ""
+        written = f" as {column.format!r} writes it" if column.format else ""
+        _wrong(table, column, row, f"expected a {column.kind}{beside}{written}")
     if column.kind == "number":
         values = np.where(np.isin(values, column.fills), np.nan, values)
         _in_range(table, column, values)

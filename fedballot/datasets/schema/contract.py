@@ -24,6 +24,7 @@ class Column:
     fills : numbers that stand for "missing", such as -9999.
     words : of a category, in this order; of the label, the classes.
     same : other spellings, each with the word that is meant.
+    mark : of a number, what stands in its cells beside it: `%` in every one, or the sign of a currency.
     format : of a date, as `strftime` writes it; empty: ISO 8601.
     missing : "fill": with the public median, or as a category of its own; "refuse": a missing value is an error.
     """
@@ -38,6 +39,7 @@ class Column:
     same: tuple[tuple[str, str], ...] = ()
     format: str = ""
     missing: Literal["fill", "refuse"] = "fill"
+    mark: str = ""
 
     @property
     def width(self) -> int:
@@ -99,6 +101,9 @@ class Schema:
         if not self.columns and self.classes == tuple(map(str, range(len(self.classes)))):
             return ""
         values = dataclasses.asdict(dataclasses.replace(self, excluded=()))
+        for column in (values["label"], *values["columns"]):
+            if not column["mark"]:
+                del column["mark"]  # contracts without one are those of versions that knew none
         text = json.dumps(values, sort_keys=True, ensure_ascii=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from fedballot.datasets.readers.pictures import ImageSpec
 from fedballot.datasets.schema.contract import Schema
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 
 
 @dataclass(frozen=True)
