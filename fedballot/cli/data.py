@@ -79,7 +79,7 @@ def data(
         title = title or resolved.dataset
         found = about.describe(federation_spec(resolved))
     else:
-        reading = Reading(read_schema(schema) if schema else None, Hints(label), image_reader)
+        reading = Reading(read_schema(schema) if schema else None, Hints(label), image_reader, labels=not schema)
         found = about.describe(sources.load_as(str(name), reading))
     if json:
         terminal.print_json(found)

@@ -18,7 +18,7 @@ from fedballot.datasets.readers.tables import Table
 from fedballot.datasets.schema.cells import LARGEST, Floats, Words, dates_of, numbers_of, truths_of, words_of
 from fedballot.datasets.schema.contract import Column, Schema
 from fedballot.datasets.schema.infer import GROUP
-from fedballot.datasets.schema.labels import shortened
+from fedballot.datasets.schema.labels import has_gaps, shortened
 from fedballot.datasets.schema.marks import read_marked
 from fedballot.datasets.schema.signs import refuse_unsure
 from fedballot.datasets.schema.words import listed, nearest
@@ -64,8 +64,16 @@ class Rows:
     files: tuple[Path, ...] = ()
 
 
-def read_through(schema: Schema, table: Table, person: str = "", images: ImageSpec = PLAIN) -> Rows:
-    """Read a table as the contract says; ``images``: how those are read that it names.
+def read_through(
+    schema: Schema, table: Table, person: str = "", images: ImageSpec = PLAIN, labels: bool = True
+) -> Rows:
+    """Read a table as the contract says.
+
+    Parameters
+    ----------
+    person : the column that says whose record each is.
+    images : how those are read that it names.
+    labels : whether classes must stand there; else all are -1 where the column lacks or has gaps.
 
     Raises
     ------
@@ -79,9 +87,13 @@ def read_through(schema: Schema, table: Table, person: str = "", images: ImageSp
         raise DataError(f"{table.path}: column {person!r} says whose record each is, and is a feature of the schema")
     if person and person not in names:
         raise DataError(f"{table.path}: no column {person!r} with the persons in the header ({shortened(names)})")
-    wanted = [schema.label.name, *features]
+    label = schema.label.name
+    wanted = [label, *features] if labels or label in names else features
     _all_there(table, wanted)
-    y = numbered(schema.label, _texts(table, schema.label.name), _cell(table, schema.label))
+    if not labels and (not schema.classes or label not in names or has_gaps(table, label, ())):
+        y = np.full(len(table.frame), -1, np.int64)
+    else:
+        y = numbered(schema.label, _texts(table, label), _cell(table, schema.label))
     x, files = read_paths(table, schema.image, images) if schema.image else (features_through(schema, table), ())
     groups = _texts(table, GROUP) if GROUP in names and GROUP not in wanted and person != GROUP else None
     persons = _texts(table, person) if person else None
