@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
 from fedballot.core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from fedballot.datasets.schema.contract import Column
 
 
 def schema_command(
@@ -62,7 +65,7 @@ def schema_command(
     if contract is None:
         raise SettingsError(f"{file}: is known by name to everybody, so it needs no schema")
     write_atomic(out, lambda stream: stream.write(to_toml(contract).encode()))
-    rows = [[column.name, column.kind, _content(column.words, column.low, column.high)] for column in contract.columns]
+    rows = [[column.name, column.kind, _content(column)] for column in contract.columns]
     rows.append([contract.label.name, "classes", ", ".join(contract.classes)])
     terminal.print_table(file, ("column", "kind", "holds"), [[escape(cell) for cell in row] for row in rows])
     for note in source.notes:
@@ -70,7 +73,10 @@ def schema_command(
     terminal.out.print(f"schema: {escape(str(out))}\nfingerprint: {source_fingerprint(source)}", soft_wrap=True)
 
 
-def _content(words: tuple[str, ...], low: float | None, high: float | None) -> str:
-    if low is not None and high is not None:
-        return f"{low:.6g} to {high:.6g}"
+def _content(column: Column) -> str:
+    words = column.words
+    if column.kind == "date":
+        return f"written as {column.format or '%Y-%m-%d'}"
+    if column.low is not None and column.high is not None:
+        return f"{column.low:.6g} to {column.high:.6g} {column.unit}".strip()
     return ", ".join(words[:20]) + (f", … ({len(words)} in all)" if len(words) > 20 else "")

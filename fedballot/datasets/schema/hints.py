@@ -40,6 +40,10 @@ class Hints:
 
 
 def schema_command(table: Table, hints: Hints) -> str:
-    """The command that makes a schema of this table, up to what it is to be told."""
-    label = f" --label {shlex.quote(hints.label)}" if hints.label else ""
-    return f"fedballot data schema {shlex.quote(str(table.path))}{label}"
+    """The command that makes a schema of this table with these hints, to which another is added."""
+    pairs = [("label", hints.label), ("id", hints.id), *(("drop", name) for name in hints.drop)]
+    pairs += [("category", name) for name in hints.category] + [("distinct", name) for name in hints.distinct]
+    pairs += [("missing", word) for word in hints.missing]
+    pairs += [("same", f"{word}={meant}") for word, meant in hints.same]
+    options = "".join(f" --{option} {shlex.quote(word)}" for option, word in pairs if word)
+    return f"fedballot data schema {shlex.quote(str(table.path))}{options}"

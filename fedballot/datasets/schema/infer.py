@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -25,7 +26,7 @@ from fedballot.datasets.schema.labels import (
     label_name,
     notes_of_label,
 )
-from fedballot.datasets.schema.marks import UNSURE, decimals, mark_of, read_marked
+from fedballot.datasets.schema.marks import UNSURE, mark_of, read_marked
 from fedballot.datasets.schema.signs import refuse_unsure
 from fedballot.datasets.schema.words import listed
 
@@ -34,6 +35,9 @@ _EMPTY = ("", "nan", "none")  # as str() writes what a cell lacks
 FILLS = {sign * value for sign in (1, -1) for value in (999, 9999, 99999, 999999, 32768)}
 HUGE = 1e19  # no measurement; fill values such as 1e20 and netCDF's 9.97e36 are
 CATEGORIES = ((20, 0), (100, 10), (500, 100))  # so many words at most, if each stands in so many rows on average
+_BESIDE = re.compile(r"[(<>~+-]?\d[\d.,'’ \xa0\u202f]*\D{0,12}")  # 3 mg, 1'200, 0,5 between commas
+_CODE = re.compile(r"0\d+")
+FIRST_DATE, LAST_DATE = 19000101, 20991231  # as numbers
 MARGIN = 10  # how many times its own width a public range is widened at both ends
 
 
@@ -78,8 +82,10 @@ def infer_schema(table: Table, hints: Hints, labels: bool = True) -> tuple[Schem
         columns.append(column)
         notes += words
     if not columns:
+        reasons = "; ".join(f"column {name!r} is left out: {why}" for name, why in [*excluded.items()][:3])
         raise DataError(
-            f"{table.path}: no feature column beside {listed(filter(None, [label, *excluded]))}; expected at least one"
+            f"{table.path}: no feature column beside {listed(filter(None, [label, *excluded]))}; expected at least "
+            f"one{'. ' * bool(reasons)}{reasons}"
         )
     size = hints.image_size if image else ()
     classes = Column(label or hints.label or LABELS[0], "category")
@@ -130,6 +136,8 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
     if name in hints.category:
         return ""
     if name == "" or name.startswith("Unnamed:"):
+        if set(words_of(table, name)) <= {*missing}:
+            return "empty in every row"
         return "a row number without a name, as pandas writes its index"
     values, bad = numbers_of(table, name, tuple(missing))
     if not bad.any():
@@ -156,9 +164,8 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
         return ""
     if why:
         return why
-    thousands = [word for word in words if "," in word]
-    if thousands and decimals([word.replace(" ", "") for word in words], decimal_comma=False):
-        return f"numbers with a comma between thousands ({thousands[0]!r}); write them without"
+    if all(_BESIDE.fullmatch(word) for word in words):
+        return f"numbers with something in or beside them ({words[0]!r}); write them alone, decimals with a point"
     return f'{different} different words in {len(words)} rows; kind = "text" in the schema makes features of its words'
 
 
@@ -217,10 +224,17 @@ def _number(table: Table, name: str, values: Floats) -> tuple[Column, list[str]]
         "values, and is taken for missing (fills)"
         for fill in fills
     ]
-    if len(there) >= FEW_ROWS and are_numbers_of_dates(words_of(table, name)[~np.isnan(values)]):
+    usual = len(there) >= FEW_ROWS and there.min() >= FIRST_DATE and there.max() <= LAST_DATE
+    if usual and are_numbers_of_dates(words_of(table, name)[~np.isnan(values)]):
         notes.append(
             f"column {name!r} is read as numbers; where {there[0]:.0f} and the like are dates, write into the schema "
             'kind = "date" and format = "%Y%m%d"'
+        )
+    codes = [word for word in map(str, table.frame[name].iloc[:1000]) if _CODE.fullmatch(word.strip())]
+    if codes:
+        notes.append(
+            f"column {name!r} is read as numbers, but {codes[0]!r} and the like begin with a zero, as codes do: leave "
+            "it out with --drop, or make words of it with --category"
         )
     rest = there[~np.isin(there, fills)]
     low, high = (float(f"{end:.4g}") for end in (rest.min() - MARGIN * width, rest.max() + MARGIN * width))

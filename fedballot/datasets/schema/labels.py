@@ -126,13 +126,15 @@ def decided(table: Table, column: Column, words: Words, hints: Hints) -> Column:
     different = sorted(set(words) - set(same))
     alike = [] if column.name in hints.distinct else lookalikes(different)
     if alike:
-        group = alike[0]
-        row = int(np.flatnonzero(words == group[-1])[0])
+        counts = {word: int((words == word).sum()) for word in alike[0]}
+        meant = max(counts, key=lambda word: counts[word])
+        group = [word for word in counts if word != meant]
+        row = int(np.flatnonzero(words == group[0])[0])
+        same_words = " ".join(f"--same {word!r}={meant!r}" for word in group)
         raise DataError(
-            f"{table.where(row)}, column {column.name}: {' and '.join(map(repr, group))} differ in "
+            f"{table.where(row)}, column {column.name}: {' and '.join(map(repr, counts))} differ in "
             f"spelling only. Write them alike in the file; or make a schema that says what is meant: "
-            f"{schema_command(table, hints)} --same {group[-1]!r}={group[0]!r}, or, if they are different, --distinct "
-            f"{column.name!r}"
+            f"{schema_command(table, hints)} {same_words}, or, if they are different, --distinct {column.name!r}"
         )
     names = encode(np.array(different, dtype=np.str_))[1]
     pairs = tuple(sorted((word, meant) for word, meant in same.items() if meant in names and word not in names))

@@ -177,7 +177,29 @@ def test_no_number(text: str) -> None:
     assert decimals([text], decimal_comma=False) is None
 
 
-def test_thousands_without_a_mark_are_named(tmp_path: Path) -> None:
-    cells = [f"1,{100 + row}" for row in range(40)]
-    source = load_path(table(tmp_path / "own.csv", cells, ","))
-    assert column(source) is None and any("a comma between thousands ('1,100')" in note for note in source.notes)
+@pytest.mark.parametrize(
+    "cells", [["3 mg", "12 mg"], ["1'200", "950"], ["1 200", "950"], ["(3)", "4"], ["0,3", "9,25"], ["1,300", "2,900"]]
+)
+def test_numbers_with_something_beside_them_are_named(tmp_path: Path, cells: list[str]) -> None:
+    many = [cell.replace("3", str(row)).replace("9", str(row)) for row in range(20, 50) for cell in cells]
+    source = load_path(table(tmp_path / "own.csv", many, ","))
+    assert column(source) is None and any("numbers with something in or beside them" in one for one in source.notes)
+
+
+def test_where_no_column_is_left_each_says_why(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("dose,label\n" + "\n".join(f"{row} mg,{'ab'[row % 2]}" for row in range(40)))
+    with pytest.raises(
+        DataError, match=r"expected at least one\. column 'dose' is left out: numbers with something in"
+    ):
+        load_path(str(tmp_path / "own.csv"))
+
+
+def test_codes_with_a_zero_in_front_are_named(tmp_path: Path) -> None:
+    source = load_path(table(tmp_path / "own.csv", ["00501", "10001", "0"]))
+    assert any("'00501' and the like begin with a zero, as codes do" in note for note in source.notes)
+    assert not any("zero" in note for note in load_path(table(tmp_path / "own.csv", ["0.5", "0", "501"])).notes)
+
+
+def test_a_column_without_a_name_or_content_says_so(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("x,label,\n" + "\n".join(f"{row % 30},{'ab'[row % 2]}," for row in range(40)))
+    assert load_path(str(tmp_path / "own.csv")).notes == ("column '' is left out: empty in every row",)

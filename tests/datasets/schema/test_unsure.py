@@ -101,3 +101,14 @@ def test_numbers_as_names_of_columns_are_fine(tmp_path: Path, head: str, label: 
 def test_a_header_that_is_cut_says_so(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"header \(a, b, c, d, e, f, g, h, … \(9 in all\)\)"):
         load_path(table(tmp_path / "own.csv", "a,b,c,d,e,f,g,h,i", "1,2,3,4,5,6,7,8,9"))
+
+
+def test_the_rarer_spelling_is_taken_for_the_other_one_and_hints_stay(tmp_path: Path) -> None:
+    file = table(tmp_path / "own.csv", "sex,label", "W,a", "w,b", "w,A", "w,a", times=5)
+    hints = Hints(missing=("-",))
+    with pytest.raises(DataError, match=r"line 2, column sex: 'W' and 'w' .* --missing - --same 'W'='w', or") as wrong:
+        load_path(file, Reading(hints=hints))
+    assert "--label" not in str(wrong.value)
+    hints = Hints(label="label", same=(("W", "w"),))
+    with pytest.raises(DataError, match=r"line 4, column label: 'A' and 'a' .*--label label --same W=w --same 'A'='a'"):
+        load_path(file, Reading(hints=hints))
