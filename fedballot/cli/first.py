@@ -111,6 +111,7 @@ def plan_first(method: str, where: Mapping[str, Any], values: Mapping[str, Any])
     SettingsError
         Data that cannot be used, or settings that cannot work.
     """
+    from fedballot.datasets.own import SITES
     from fedballot.datasets.readers.files import images_at
     from fedballot.datasets.readers.folders import fitting_size
     from fedballot.datasets.readers.places import public_in
@@ -122,6 +123,8 @@ def plan_first(method: str, where: Mapping[str, Any], values: Mapping[str, Any])
     names = list(dict.fromkeys((method, ALONE, POOLED)))
     given = {**where, **values}
     layers.require(given, method, kinds)
+    if given["dataset"] == SITES:  # in settings that is a word for what each site holds; here it can only be a folder
+        given["dataset"] = f"./{SITES}"
     if not given.get("public_dataset") and (beside := public_in(given["dataset"])):
         given["public_dataset"] = str(beside)
     if not {"schema", "image_size"} & {*given}:

@@ -101,7 +101,7 @@ def test_public_records_of_their_own(tmp_path):
     assert (settings.private_size, settings.public_size, settings.test_size) == (399, 113, 57)
 
 
-def test_a_folder_with_a_public_file_is_enough(tmp_path):
+def test_a_folder_with_a_public_file_is_enough(tmp_path, monkeypatch):
     rows = write_table(tmp_path / "all.csv").read_text().splitlines()
     for name, lines in (("a", rows[1:100]), ("b", rows[100:200]), ("c", rows[200:400]), ("public", rows[400:])):
         (tmp_path / "sites").mkdir(exist_ok=True)
@@ -112,6 +112,9 @@ def test_a_folder_with_a_public_file_is_enough(tmp_path):
     assert (settings.clients, settings.partition, settings.private_size) == (3, "by-group", 399)
     assert (settings.public_size, settings.test_size) == (113, 57)
     federated_data(settings)  # which refuses what is in two of them
+    monkeypatch.chdir(tmp_path)
+    again = plan_first("pate-fl", {"dataset": "sites"}, {"label": "diagnosis"}).settings["pate-fl"]
+    assert again.private_size == 399 and len(federated_data(again).parts) == 3
     (tmp_path / "sites" / "public.csv").rename(tmp_path / "sites" / "d.csv")
     settings = plan_first("pate-fl", {"dataset": str(tmp_path / "sites")}, {"label": "diagnosis"}).settings["pate-fl"]
     assert (settings.clients, settings.public_dataset) == (4, "")

@@ -21,6 +21,7 @@ from fedballot.datasets.schema.infer import GROUP
 from fedballot.datasets.schema.labels import has_gaps, shortened
 from fedballot.datasets.schema.marks import read_marked
 from fedballot.datasets.schema.signs import refuse_unsure
+from fedballot.datasets.schema.texts import bytes_of
 from fedballot.datasets.schema.words import listed, nearest
 
 
@@ -176,7 +177,8 @@ def _codes(column: Column, words: Words | Texts) -> tuple[Floats, NDArray[np.boo
 def _values(table: Table, column: Column, missing: tuple[str, ...]) -> Floats:
     """A column's numbers (n, width), NaN where they are missing."""
     if column.kind == "text":
-        return _hashed(words_of(table, column.name), column.width)
+        words = words_of(table, column.name)
+        return bytes_of(words, column.bytes) if column.bytes else _hashed(words, column.width)
     if column.kind == "number":
         if column.mark:
             values, bad = read_marked(table, column.name, missing, column.mark)

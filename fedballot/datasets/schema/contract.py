@@ -25,6 +25,7 @@ class Column:
     words : of a category, in this order; of the label, the classes.
     same : other spellings, each with the word that is meant.
     mark : of a number, what stands in its cells beside it: `%` in every one, or the sign of a currency.
+    bytes : of a text, how much of it (UTF-8) is kept as it is, for learners that read texts; 0: hashed words.
     format : of a date, as `strftime` writes it; empty: ISO 8601.
     missing : "fill": with the public median, or as a category of its own; "refuse": a missing value is an error.
     """
@@ -40,11 +41,12 @@ class Column:
     format: str = ""
     missing: Literal["fill", "refuse"] = "fill"
     mark: str = ""
+    bytes: int = 0
 
     @property
     def width(self) -> int:
         """Numbers that a record has of it before they are prepared."""
-        return TEXT_FEATURES if self.kind == "text" else 1
+        return (self.bytes or TEXT_FEATURES) if self.kind == "text" else 1
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,9 @@ class Schema:
             return ""
         values = dataclasses.asdict(dataclasses.replace(self, excluded=()))
         for column in (values["label"], *values["columns"]):
-            if not column["mark"]:
-                del column["mark"]  # contracts without one are those of versions that knew none
+            for name in ("mark", "bytes"):  # contracts without them are those of versions that knew none
+                if not column[name]:
+                    del column[name]
         text = json.dumps(values, sort_keys=True, ensure_ascii=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
