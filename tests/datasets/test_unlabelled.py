@@ -111,6 +111,7 @@ def test_an_index_without_a_name_is_no_label(tmp_path: Path) -> None:
     source = load_path(str(tmp_path / "pool.csv"), FREE)
     assert source.schema is not None and [column.name for column in source.schema.columns] == ["x"]
     assert not source.labelled and source.classes == ()
+    assert source.notes[-1].endswith("pool.csv: the records have no labels, and are used without")
 
 
 def test_images_right_in_a_folder(tmp_path: Path) -> None:

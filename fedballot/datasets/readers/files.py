@@ -27,6 +27,8 @@ from fedballot.datasets.schema.labels import infer_label, label_name
 from fedballot.datasets.schema.reading import PLAIN, Reading
 from fedballot.datasets.schema.words import listed
 
+NO_LABELS = "the records have no labels, and are used without"
+
 
 def load_path(name: str, reading: Reading = PLAIN) -> Source:
     """Load a file, an image folder, or all files that match a pattern.
@@ -173,16 +175,30 @@ def _load_tables(name: str, paths: list[Path], reading: Reading, one_client_each
     for path, one in zip(paths, rows, strict=True):
         if one_client_each and one.groups is not None:
             raise DataError(f"{path}: holds groups of its own, but each file of a pattern is one client")
-        if one.extra and reading.schema is not None:
-            notes += (f"{path}: {listed(one.extra)}: not in the schema, left out",)
+    if reading.schema is not None:
+        notes += _notes_of_extra(paths, rows)
     _check_shapes(paths, [one.x for one in rows])
     groups, group_names = _groups(paths, [(len(one.x), one.groups) for one in rows], one_client_each)
     x, y = (np.concatenate([getattr(one, part) for one in rows]) for part in ("x", "y"))
     origin = frozenset(str(path.resolve()) for path in (*paths, *(file for one in rows for file in one.files)))
+    if (y < 0).all():
+        notes += (f"{name}: {NO_LABELS}",)
     if schema.image:
         schema = replace(schema, channels=1 if x.ndim == 3 else 3)
     return Source(
         name, schema.classes, Examples(x, y, groups), None, group_names, None, origin, schema=schema, notes=notes
+    )
+
+
+def _notes_of_extra(paths: list[Path], rows: list[Rows]) -> tuple[str, ...]:
+    """Columns that the schema does not have, once for all files that have the same."""
+    by_columns: dict[tuple[str, ...], list[Path]] = {}
+    for path, one in zip(paths, rows, strict=True):
+        by_columns.setdefault(one.extra, []).append(path)
+    return tuple(
+        f"{some[0]}{f' and {len(some) - 1} more' if some[1:] else ''}: {listed(extra)}: not in the schema, left out"
+        for extra, some in by_columns.items()
+        if extra
     )
 
 
@@ -220,6 +236,7 @@ def _load_arrays(name: str, paths: list[Path], reading: Reading, one_client_each
         group_names,
         origin=frozenset(str(path.resolve()) for path in paths),
         schema=schema,
+        notes=(f"{name}: {NO_LABELS}",) if (y < 0).all() else (),
     )
 
 

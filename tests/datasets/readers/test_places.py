@@ -10,6 +10,7 @@ import pytest
 from fedballot.core.errors import DataError
 from fedballot.datasets.readers.files import load_path
 from fedballot.datasets.readers.places import places, public_in
+from fedballot.datasets.schema.reading import Reading
 from tests.datasets.readers.test_folders import GREY, put
 
 ROWS = "x,label\n" + "1,a\n2,b\n" * 3
@@ -61,3 +62,12 @@ def test_tables_beside_images_are_passed_over(tmp_path: Path) -> None:
     fill(tmp_path, "labels.csv")
     assert places(str(tmp_path))[1] == [tmp_path]
     assert load_path(str(tmp_path)).classes == ("a", "b")
+
+
+def test_columns_that_the_schema_lacks_are_named_once_for_all_files(tmp_path: Path) -> None:
+    fill(tmp_path, "a.csv", "b.csv", "c.csv")
+    schema = load_path(str(tmp_path)).schema
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("id,x,label\n" + "8,1,a\n9,2,b\n" * 3)
+    (note,) = load_path(str(tmp_path), Reading(schema)).notes
+    assert note == f"{tmp_path / 'a.csv'} and 1 more: 'id': not in the schema, left out"
