@@ -23,9 +23,12 @@ def date_form(words: Iterable[str]) -> tuple[str, str]:
     >>> date_form(["01/02/2020", "03/04/2021"])[1][:50]
     "dates whose day and month cannot be told apart ('0"
     """
-    different = sorted(set(words))
+    some = set(words)
+    if not any(form.fullmatch(word) for word in [*some][:1] for form in (_DATE, _NAMED)):
+        return "", ""  # most columns of words, quickly
+    different = sorted(some)
     matches = [_DATE.fullmatch(word) for word in different]
-    if not different or not all(matches):
+    if not all(matches):
         return _named(different), ""
     parts = [match.groups() for match in matches if match]
     first, second, third = ([part[place] for part in parts] for place in (0, 2, 3))

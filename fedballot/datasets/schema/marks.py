@@ -32,8 +32,13 @@ def mark_of(words: Iterable[str]) -> str:
     >>> mark_of(["$1,200", "$950"]), mark_of(["45 %", "7"])
     ('$', '')
     """
-    marks = {_taken_apart(word)[0] for word in set(words)}
-    return marks.pop() if len(marks) == 1 else ""
+    mark = ""
+    for word in set(words):
+        own = _taken_apart(word)[0]
+        if not own or (mark and own != mark):
+            return ""
+        mark = own
+    return mark
 
 
 def read_marked(table: Table, name: str, missing: Sequence[str], mark: str) -> tuple[Floats, NDArray[np.bool_]]:
