@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,9 @@ def schema_command(
     distinct: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Its words are different, however alike they look.")
     ] = None,
+    classes: Annotated[
+        str, typer.Option(metavar="WORD,WORD", help="The classes, where the public records have no labels.")
+    ] = "",
     image_size: Annotated[int, typer.Option(help="Pixels a side to which images are resized.")] = 0,
     image_reader: Annotated[str, typer.Option(help="package.module:function that reads an image file.")] = "",
     out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("schema.toml"),
@@ -60,7 +64,14 @@ def schema_command(
         (image_size, image_size) if image_size else (),
         id,
     )
-    source = load_as(file, Reading(hints=hints, image_reader=image_reader))
+    words = tuple(word.strip() for word in classes.split(",")) if classes else ()
+    if words and len({*filter(None, words)}) < max(2, len(words)):
+        raise SettingsError(f"--classes {classes}: expected at least two different words with commas between")
+    source = load_as(file, Reading(hints=hints, image_reader=image_reader, labels=not words))
+    if words and source.labelled:
+        raise SettingsError(f"--classes: {file} has labels, which say what the classes are; leave it out")
+    if words and source.schema:
+        source = replace(source, schema=source.schema.with_classes(words))
     contract = source.schema
     if contract is None:
         raise SettingsError(f"{file}: is known by name to everybody, so it needs no schema")
