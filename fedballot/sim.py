@@ -56,7 +56,8 @@ def simulate(
         A name from the table of methods.
     settings
         Resolved settings of that method. With ``engine=auto`` clients work in processes of this machine, or on Ray
-        where they share a GPU or ``ray_address`` names a cluster; the numbers are the same.
+        where they share a GPU or ``ray_address`` names a cluster; the numbers are the same. With
+        ``clients_per_worker`` torch clients of a worker train together, and the last bits are others.
     out
         The run's folder.
     resume
@@ -107,7 +108,7 @@ def _simulated(
     models = method.trained_models(settings)
     check_learners(settings, (*models, *server_models(settings)))
     device = resolve_device(settings, models)
-    on_ray = wants_ray or (settings.engine == "auto" and device == "cuda")
+    on_ray = wants_ray or (settings.engine == "auto" and device == "cuda" and settings.clients_per_worker == 1)
     folder = open_run(out, method, settings, resume=resume)
     with ExitStack() as joined:
         if cluster:  # before anything of the run is on disk
@@ -138,7 +139,8 @@ def _simulated(
 def cluster_address(settings: CommonSettings) -> str:
     """The Ray cluster that a run joins, by its settings or by Ray's own ``RAY_ADDRESS``; empty: none."""
     address = settings.ray_address or os.environ.get("RAY_ADDRESS", "")
-    return "" if settings.engine == "local" or address == "local" else address
+    here = settings.engine == "local" or settings.clients_per_worker > 1
+    return "" if here or address == "local" else address
 
 
 def worker_modules(method: Method, settings: CommonSettings) -> list[str]:
@@ -156,7 +158,7 @@ def _run_here(side: ServerSide, method_name: str, shared: processes.Workers | No
 
     recorder, count = side.recorder, side.recorder.workers
     make = partial(make_client, method_name, recorder.settings, recorder.folder.path / "clients")
-    job = Job(make, recorder.folder.log)
+    job = Job(make, recorder.folder.log, recorder.settings.clients_per_worker)
     if count == 1:
         run_rounds(side, job, processes.replies_here)
         return

@@ -1,4 +1,4 @@
-"""What a worker process does: it answers for one client after the other, until its run is gone."""
+"""What a worker process does: it answers for one client after the other, or for several that train together."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from multiprocessing import connection
 from pathlib import Path
 from typing import Protocol
 
+from fedballot.core import meeting
 from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -39,10 +41,13 @@ class Job:
         Makes the client of a number; it is sent to other processes.
     log
         Where the output of the workers goes.
+    together
+        Clients that a worker lets train together.
     """
 
     client: Callable[[int], Client]
     log: Path
+    together: int = 1
 
 
 def reply_to(job: Job, request: Request) -> Reply:
@@ -59,6 +64,20 @@ def reply_or_words(job: Job, request: Request) -> Reply | str:
         with job.log.open("a", encoding="utf-8") as stream:
             stream.write(f"client {request.to}:\n{traceback.format_exc()}")
         return f"client {request.to}: {type(error).__name__}: {error}; {job.log} says where"
+
+
+def answers(job: Job, requests: Sequence[Request]) -> list[Reply | str]:
+    """The answers of clients that work together; each counts its share of the time as its own."""
+    if len(requests) == 1:
+        return [reply_or_words(job, requests[0])]
+    now = time.time()
+    replies = meeting.together([partial(reply_or_words, job, request) for request in requests], one_thread)
+    began = min((float(reply.metrics.get("began", now)) for reply in replies if isinstance(reply, Reply)), default=0.0)
+    share = (time.time() - began) / len(requests)
+    return [
+        reply if isinstance(reply, str) else replace(reply, metrics={**reply.metrics, "compute_s": share})
+        for reply in replies
+    ]
 
 
 @contextmanager
@@ -92,18 +111,18 @@ def work(requests: connection.Connection, environment: Mapping[str, str]) -> Non
     with one_thread():  # of what is imported by now; what comes later reads the environment
         while True:
             try:
-                pickled, request = requests.recv()
+                pickled, asked = requests.recv()
             except (EOFError, ConnectionError):
                 return
-            requests.send(_answer(pickled, request))
+            requests.send(_answers(pickled, asked))
 
 
-def _answer(pickled: bytes, request: Request) -> Reply | str:
+def _answers(pickled: bytes, requests: Sequence[Request]) -> list[Reply | str]:
     try:
         job = _job(pickled)
     except (Exception, SystemExit) as error:
-        return f"client {request.to}: {type(error).__name__}: {error}"
-    return reply_or_words(job, request)
+        return [f"client {request.to}: {type(error).__name__}: {error}" for request in requests]
+    return answers(job, requests)
 
 
 @lru_cache(maxsize=1)

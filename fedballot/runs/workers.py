@@ -21,7 +21,7 @@ from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 
 from fedballot.core.errors import RunError
-from fedballot.runs.worker import ONE_THREAD, Job, one_thread, reply_or_words, work
+from fedballot.runs.worker import ONE_THREAD, Job, answers, one_thread, work
 from fedballot.wire.messages import Reply, Request
 
 STOP_S = 5.0  # how long a process that has closed its side may take to end
@@ -45,7 +45,7 @@ class Workers:
         self._count = count
         self._context = multiprocessing.get_context("forkserver")
         self._processes: dict[connection.Connection, BaseProcess] = {}
-        self._busy: dict[connection.Connection, Request] = {}
+        self._busy: dict[connection.Connection, Sequence[Request]] = {}
 
     def __enter__(self) -> Workers:
         return self
@@ -104,37 +104,41 @@ class Workers:
             If the process of a client ends: without its answer the numbers would be others.
         """
         deadline = time.monotonic() + timeout_s
-        waiting, pickled = deque(requests), pickle.dumps(job)
+        waiting, pickled = deque(groups(requests, job.together)), pickle.dumps(job)
         try:
             while waiting or self._busy:
                 if time.monotonic() > deadline:
-                    yield from [f"no answer within {timeout_s:g} s"] * (len(waiting) + len(self._busy))
+                    count = sum(map(len, [*waiting, *self._busy.values()]))
+                    yield from [f"no answer within {timeout_s:g} s"] * count
                     return
                 if waiting:
                     self.start()
                 for worker in self._processes.keys() - self._busy.keys():
                     if waiting:
-                        request = self._busy[worker] = waiting.popleft()
+                        asked = self._busy[worker] = waiting.popleft()
                         with suppress(ConnectionError):  # one that has just died is found out below
-                            worker.send((pickled, request))
+                            worker.send((pickled, asked))
                 for ready in connection.wait(list(self._busy), timeout=max(0.0, deadline - time.monotonic())):
                     assert isinstance(ready, connection.Connection)
-                    yield self._received(ready, job)
+                    yield from self._received(ready, job)
         finally:  # what is still at work must not answer the next requests
             for worker in list(self._busy):
                 self._end(worker)
 
-    def _received(self, worker: connection.Connection, job: Job) -> Reply | str:
+    def _received(self, worker: connection.Connection, job: Job) -> list[Reply | str]:
         try:
-            reply: Reply | str = worker.recv()
+            replies: list[Reply | str] = worker.recv()
         except (EOFError, OSError) as error:
             raise RunError(self._lost(worker, job)) from error
         del self._busy[worker]
-        return reply
+        return replies
 
     def _lost(self, worker: connection.Connection, job: Job) -> str:
         """What became of a worker that has ended before its answer, and what to do."""
-        number, client = list(self._processes).index(worker) + 1, self._busy[worker].to
+        number = list(self._processes).index(worker) + 1
+        names = [request.to for request in self._busy[worker]]
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        who = f"client {names[0]} was" if len(names) == 1 else f"clients {', '.join(names[:5])}{more} were"
         self._processes[worker].join(STOP_S)
         code = self._end(worker)
         mend = f"{job.log} may say why; mend it, and --resume takes the run up: who has answered is not asked again"
@@ -143,10 +147,10 @@ class Workers:
             words = f"was killed by signal {-code} ({signal.strsignal(-code)})"
         if code == -signal.SIGKILL:
             mend = (
-                "as the kernel does where memory runs out: take fewer workers (workers=1: one client at a time), and "
-                "--resume takes the run up: who has answered is not asked again"
+                "as the kernel does where memory runs out: take fewer workers (workers=1: one at a time) or "
+                "clients_per_worker, and --resume takes the run up: who has answered is not asked again"
             )
-        return f"worker {number} of {self._count} {words} while client {client} was at work; {mend}"
+        return f"worker {number} of {self._count} {words} while {who} at work; {mend}"
 
     def close(self) -> None:
         """End all processes; what a client has not finished is lost."""
@@ -169,13 +173,18 @@ def replies_here(job: Job, requests: Sequence[Request], timeout_s: float) -> Ite
     Nobody ends a client that takes too long.
     """
     deadline = time.monotonic() + timeout_s
-    for request in requests:
+    for asked in groups(requests, job.together):
         if time.monotonic() > deadline:
-            yield f"no answer within {timeout_s:g} s"
+            yield from [f"no answer within {timeout_s:g} s"] * len(asked)
             continue
         with one_thread():
-            reply = reply_or_words(job, request)
-        yield reply
+            replies = answers(job, asked)
+        yield from replies
+
+
+def groups(requests: Sequence[Request], size: int) -> list[Sequence[Request]]:
+    """Requests to clients that work together."""
+    return [requests[start : start + size] for start in range(0, len(requests), size)]
 
 
 def prepare(modules: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -60,6 +61,9 @@ def job(tmp_path: Path, fault: dict[int, str] | None = None) -> Job:
 
 def requests(count: int) -> list[Request]:
     return [Request(str(number), serialise([np.arange(3) + number]), {"round": 1}) for number in range(count)]
+
+
+SEES_PROCESSES = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc who is alive")
 
 
 def exists(process: int) -> bool:
@@ -132,6 +136,18 @@ class Unknown:
         return import_module, ("no_such_module",)
 
 
+@pytest.mark.parametrize("here", [False, True])
+def test_clients_that_work_together_answer_once_each(workers: Workers, tmp_path: Path, here: bool) -> None:
+    three = replace(job(tmp_path, {1: "raises"}), together=3)
+    replies = list((replies_here if here else workers.replies)(three, requests(8), 60))
+    assert numbers(replies) == [0, 2, 3, 4, 5, 6, 7] and len(replies) == 8
+    if not here:
+        with pytest.raises(RunError, match=r"^worker [12] of 2 .* while clients 3, 4, 5 were at work"):
+            list(workers.replies(replace(job(tmp_path, {4: "is killed"}), together=3), requests(8), 60))
+        late = list(workers.replies(replace(job(tmp_path, {4: "hangs"}), together=6), requests(8), 3))
+        assert numbers(late) == [6, 7] and late.count("no answer within 3 s") == 6
+
+
 def test_a_job_that_workers_cannot_read_is_told_in_words(workers: Workers, tmp_path: Path) -> None:
     replies = list(workers.replies(Job(Unknown(), tmp_path / "log.txt"), requests(3), 60))
     why = "ModuleNotFoundError: No module named 'no_such_module'"
@@ -158,7 +174,7 @@ def test_a_process_that_ends_before_its_answer_ends_the_run_and_is_replaced_for_
     assert numbers(list(workers.replies(job(tmp_path), requests(4), 60))) == [0, 1, 2, 3]
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc who is alive")
+@SEES_PROCESSES
 def test_a_process_that_ends_while_nobody_works_costs_nothing(workers: Workers, tmp_path: Path) -> None:
     replies = list(workers.replies(job(tmp_path), requests(6), 60))
     for process in {reply.metrics["process"] for reply in replies if isinstance(reply, Reply)}:
@@ -296,7 +312,7 @@ def test_a_signal_to_all_processes_stops_a_run_and_is_no_fault_of_its_workers(tm
     assert out.split() == ["stopped"] and running.returncode == 0
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc who is alive")
+@SEES_PROCESSES
 def test_workers_end_in_the_middle_of_their_work_when_their_run_is_killed(tmp_path: Path) -> None:
     running = script(tmp_path, "hangs")
     assert running.stdout is not None
