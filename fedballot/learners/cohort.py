@@ -76,7 +76,8 @@ class Batch(NamedTuple):
 def random_state(device: torch.device) -> Tensor:
     """Where torch's global generator of a device stands."""
     if device.type == "cuda":
-        return torch.cuda.default_generators[device.index or 0].get_state()
+        index = torch.cuda.current_device() if device.index is None else device.index
+        return torch.cuda.default_generators[index].get_state()
     return torch.default_generator.get_state()
 
 
