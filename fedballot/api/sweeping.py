@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedballot.api.experiment import resolve
 from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
+from fedballot.api.trackers import trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import write_json
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from fedballot.studies.sweep import Point, Row
+    from fedballot.studies.sweep import Point, Row, Shared
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def sweep(
     config: str | Path | None = None,
     jobs: int = 1,
     progress: bool | Progress = True,
+    track: str = "",
     **settings: Any,
 ) -> Sweep:
     """Run a method over a grid; call it again to go on where it stopped.
@@ -90,6 +92,8 @@ def sweep(
         Folder of all runs.
     jobs : int
         Runs at a time; then give each few workers.
+    track : str
+        Trackers by name, as for `run`: each run of the grid is one of theirs.
     **settings
         As for `run`. A list is several values, of which each is run; a tuple is one value.
 
@@ -106,7 +110,7 @@ def sweep(
     >>> grid = fb.sweep("fedmd-nfdp", out="sweeps/k", dataset="digits", k=[18, 60, 120])  # doctest: +SKIP
     >>> grid.to_frame()  # doctest: +SKIP
     """
-    from fedballot.studies.sweep import points_of
+    from fedballot.studies.sweep import Shared, points_of
 
     varied = {name: [_word(name, one) for one in value] for name, value in settings.items() if isinstance(value, list)}
     fixed = {name: _word(name, value) for name, value in settings.items() if not isinstance(value, list)}
@@ -116,40 +120,30 @@ def sweep(
         raise SettingsError(f"{twice}={settings[twice]!r}: names a value twice, or none")
     points = points_of(varied, Path(out))
     place = None if config is None else Path(config)
-    found = run_sweep(method, fixed, points, Path(out), preset, place, jobs, listener(progress))
+    shared = Shared(method, preset, place, fixed, track)
+    found = run_sweep(shared, points, Path(out), jobs, listener(progress))
     if found.failed:
         first = f"{len(found.failed)} of {len(points)} runs failed (the first: {found.failed[0]})"
         raise RunError(f"{first}; call again to retry them")
     return found
 
 
-def run_sweep(
-    method: str,
-    fixed: Mapping[str, str],
-    points: Sequence[Point],
-    folder: Path,
-    preset: str | None,
-    config: Path | None,
-    jobs: int,
-    progress: Progress,
-    report: Callable[[Point, str], None] = lambda point, outcome: None,
-) -> Sweep:
-    """Check all points, run those that are not done, write the tables; ``report`` is told what became of each."""
+def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, progress: Progress) -> Sweep:
+    """Check all points, run those that are not done, write the tables; each run is told as it begins and ends."""
+    progress.start(f"checking {len(points)} runs", len(points))
     from fedballot.core.folders import RunFolder
     from fedballot.studies import sweep as grids
-
-    for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
-        resolved = resolve(method, {**fixed, **point.values}, preset, config)
-        if (point.folder / "run.json").exists():
-            RunFolder.open(point.folder, method, resolved, resume=True)
-    progress.start("runs", len(points))
-
-    def ended(point: Point, outcome: str) -> None:
-        report(point, outcome)
-        progress.advance()
+    from fedballot.studies.watching import Watch
 
     try:
-        grids.run_all(points, grids.Shared(method, preset, config, fixed), jobs=jobs, report=ended)
+        trackers(shared.track)
+        for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
+            resolved = resolve(shared.method, {**shared.values, **point.values}, shared.preset, shared.config)
+            if (point.folder / "run.json").exists():
+                RunFolder.open(point.folder, shared.method, resolved, resume=True)
+            progress.advance()
+        watch = Watch(progress, len(points), jobs)
+        grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
     finally:
         progress.stop()
     found = Sweep(folder, tuple(grids.rows(points)), tuple(points))

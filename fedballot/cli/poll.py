@@ -7,18 +7,19 @@ from typing import Annotated
 
 import typer
 
-from fedballot.cli.options import Assignments, Json
+from fedballot.cli.options import Assignments, Config, Json, Preset, Quiet, Resume, Track
 from fedballot.cli.run import run
 
 
 def poll(
-    preset: Annotated[str | None, typer.Option(help="A name from `fedballot presets`.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A settings file (TOML) in the form of a preset.")] = None,
+    preset: Preset = None,
+    config: Config = None,
     set_: Assignments = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/poll-TIME.")] = None,
-    resume: Annotated[bool, typer.Option(help="Take up the run that is in --out.")] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    resume: Resume = False,
+    quiet: Quiet = False,
+    track: Track = "",
     json: Json = False,
 ) -> None:
     """Ask clients, under differential privacy, whether the public pool fits their records: `run poll`."""
-    run("poll", preset, config, set_, out, resume, quiet, json)
+    run("poll", preset, config, set_, out, resume, quiet, track, json)

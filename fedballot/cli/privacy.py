@@ -96,7 +96,7 @@ def _print_guarantees(guarantees: "Sequence[Guarantee]", own: "Guarantee") -> No
     if note := adjacency_note([guarantee.to_dict() for guarantee in guarantees]):
         terminal.out.print(escape(note))
     for warning in own.warnings():
-        _warn(warning)
+        terminal.warn(warning)
 
 
 def _print_plan(plan: "Plan", title: str, clients: int, *, budgeted: bool) -> None:
@@ -156,9 +156,11 @@ def _print_plan(plan: "Plan", title: str, clients: int, *, budgeted: bool) -> No
     terminal.print_table("the same by each accountant", columns, table)
     if not plan.fits:
         fewer = f", or at most {numbers.count(own.votes)} of the votes" if own.votes else ""
-        _warn(f"the budget is exceeded: take σ ≥ {_noise(own.sigma)}{fewer}")
+        terminal.warn(f"the budget is exceeded: take σ ≥ {_noise(own.sigma)}{fewer}")
     if plan.at_smallest_noise:
-        _warn("the noise cannot be smaller: each client's integer share must have σ ≥ 2. Ask more for the same budget")
+        terminal.warn(
+            "the noise cannot be smaller: each client's integer share must have σ ≥ 2. Ask more for the same budget"
+        )
 
 
 def audit(
@@ -224,7 +226,3 @@ def _found(finding: "Finding") -> str:
 def _noise(value: float) -> str:
     """A standard deviation, rounded up: less noise than needed is no option."""
     return f"{math.ceil(value * 1000 * (1 - 1e-12)) / 1000:,.3f}"
-
-
-def _warn(words: str) -> None:
-    terminal.err.print(f"[yellow]warning:[/yellow] {escape(words)}", soft_wrap=True)

@@ -29,6 +29,7 @@ __all__ = [
     "print_table",
     "stop",
     "toned",
+    "warn",
     "watcher",
 ]
 STOPPED = 130  # the exit code that shells know for Ctrl-C
@@ -60,6 +61,11 @@ def print_guarantees(title: str, guarantees: Sequence[Mapping[str, Any]]) -> Non
         for one in guarantees
     ]
     print_table(title, columns, rows)
+
+
+def warn(words: str) -> None:
+    """What a user should know, on stderr."""
+    err.print(f"[yellow]warning:[/yellow] {escape(words)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
