@@ -40,12 +40,15 @@ class Frontier:
         Runs of each search.
     units : mapping
         Of each private method, what its epsilon speaks of.
+    command : str
+        What does it again.
     """
 
     folder: Path
     spots: tuple[Spot, ...]
     trials: int
     units: Mapping[str, str]
+    command: str = ""
 
     @property
     def failed(self) -> list[str]:
@@ -76,13 +79,18 @@ class Frontier:
         return frontier_figure(self.spots, dict(self.units))
 
     def write(self) -> None:
-        """Write ``frontier.json`` and ``frontier.png`` into the folder."""
+        """Write ``frontier.json``, ``frontier.html`` and ``frontier.png`` into the folder."""
+        from fedballot.report.frontier_page import frontier_page
+        from fedballot.report.study import write_study
+
         plain = {"trials": self.trials, "spots": [dataclasses.asdict(spot) for spot in self.spots]}
         write_json(self.folder / "frontier.json", plain)
         if (figure := self.figure()) is not None:
             from fedballot.report.canvas import write_picture
 
             write_picture(figure, self.folder / "frontier.png")
+        page = frontier_page(self.spots, self.units, self.trials, self.command)
+        write_study(page, self.folder / "frontier.html")
 
 
 def frontier(
@@ -147,6 +155,19 @@ class Asked:
     preset: str | None
     config: Path | None
 
+    def command(self, folder: Path) -> str:
+        """What asks for the same on the command line."""
+        from fedballot.report.again import study_command
+
+        options = {
+            "methods": ",".join(self.methods),
+            "epsilon": ",".join(self.epsilons),
+            "ceiling": ",".join(self.ceilings),
+            "trials": str(self.trials),
+            "seeds": str(self.seeds),
+        }
+        return study_command(["frontier"], options, self.preset, self.config, self.settings, folder)
+
 
 def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, track: str = "") -> Frontier:
     """Check all that is asked, run what is not done, write tables and pictures."""
@@ -190,7 +211,7 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
     finally:
         progress.stop()
     units = {method.name: _unit(folder / method.name) for method in private}
-    done = Frontier(folder, tuple(spots), asked.trials, units)
+    done = Frontier(folder, tuple(spots), asked.trials, units, asked.command(folder))
     done.write()
     return done
 

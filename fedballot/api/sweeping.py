@@ -35,11 +35,17 @@ class Sweep:
         One for each cell: runs that differ in the seed only are averaged.
     points : tuple of Point
         Each run: its values, and its folder.
+    title : str
+        Method and preset.
+    command : str
+        What does it again.
     """
 
     folder: Path
     rows: tuple[Row, ...]
     points: tuple[Point, ...]
+    title: str = ""
+    command: str = ""
 
     @property
     def results(self) -> list[Result]:
@@ -65,12 +71,16 @@ class Sweep:
         return sweep_figure(self.rows)
 
     def write(self) -> None:
-        """Write ``sweep.json`` and ``sweep.png`` into the folder."""
+        """Write ``sweep.json``, ``sweep.html`` and ``sweep.png`` into the folder."""
+        from fedballot.report.study import write_study
+        from fedballot.report.sweep_page import sweep_page
+
         write_json(self.folder / "sweep.json", [dataclasses.asdict(row) for row in self.rows])
         if (figure := self.figure()) is not None:
             from fedballot.report.canvas import write_picture
 
             write_picture(figure, self.folder / "sweep.png")
+        write_study(sweep_page(self.title, self.rows, self.command), self.folder / "sweep.html")
 
 
 def sweep(
@@ -146,9 +156,24 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
         grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
     finally:
         progress.stop()
-    found = Sweep(folder, tuple(grids.rows(points)), tuple(points))
+    name = shared.preset or (shared.config.stem if shared.config else "")
+    title = f"{shared.method} {name}".strip()
+    found = Sweep(folder, tuple(grids.rows(points)), tuple(points), title, _command(shared, points, folder))
     found.write()
     return found
+
+
+def _command(shared: Shared, points: Sequence[Point], folder: Path) -> str:
+    """What runs the same grid on the command line."""
+    from fedballot.report.again import study_command
+
+    varied: dict[str, list[str]] = {}
+    for point in points:
+        for name, value in point.values.items():
+            varied.setdefault(name, []).append(value)
+    texts = {name: list(dict.fromkeys(values)) for name, values in varied.items()}
+    grid = {name: (";" if any("," in one for one in values) else ",").join(values) for name, values in texts.items()}
+    return study_command(["sweep", shared.method], {}, shared.preset, shared.config, {**shared.values, **grid}, folder)
 
 
 def _word(name: str, value: Any) -> str:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fedballot.cli import terminal
 from fedballot.cli.options import Config, Jobs, Json, Preset, Track
-from fedballot.core import numbers
 from fedballot.core.errors import RunError
 from fedballot.settings.layers import parse_assignments
-
-if TYPE_CHECKING:
-    from fedballot.studies import frontier
 
 
 def frontier_command(
@@ -41,6 +37,7 @@ def frontier_command(
 ) -> None:
     """Draw accuracy against epsilon, each method searched with the same number of trials; goes on where it stopped."""
     from fedballot.api.frontiers import Asked, run_frontier
+    from fedballot.report.frontier_page import frontier_table
     from fedballot.studies.sweep import values_of
 
     budgets = values_of(epsilon, is_tuple=False)
@@ -51,25 +48,12 @@ def frontier_command(
     if json:
         terminal.print_json([dataclasses.asdict(spot) for spot in done.spots])
     else:
-        columns = ("method", "ε", "accuracy", "runs", "chosen")
-        terminal.print_table(f"frontier, {trials} trials each", columns, [_written(spot) for spot in done.spots])
-        terminal.out.print(f"table: {folder / 'frontier.json'}   plot: {folder / 'frontier.png'}", soft_wrap=True)
+        table = frontier_table(done.spots)
+        terminal.print_table(f"frontier, {trials} trials each", table.head, table.rows)
+        terminal.out.print(f"page: {folder / 'frontier.html'}   table: {folder / 'frontier.json'}", soft_wrap=True)
     if done.failed:
         raise RunError(f"{len(done.failed)} runs failed (the first: {done.failed[0]}); call again to retry them")
 
 
 def _names(word: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in word.split(",") if name.strip())
-
-
-def _written(spot: frontier.Spot) -> list[str]:
-    row = spot.measured
-    spread = "" if row.spread is None else f" ± {100 * row.spread:.1f}"
-    chosen = ", ".join(f"{key}={value}" for key, value in spot.chosen.items()) or "the preset's"
-    return [
-        spot.method,
-        "–" if spot.epsilon is None else f"{spot.epsilon:g}",
-        numbers.percent(row.accuracy) + spread,
-        str(row.seeds),
-        chosen,
-    ]

@@ -47,7 +47,7 @@ def sweep_command(
     else:
         columns = (*found[0].values, "runs", "ε", "ε, paper's", "δ", "what ε speaks of", "accuracy", "bytes per query")
         terminal.print_table(f"{method} {name}".strip(), columns, [_written(row) for row in found])
-        terminal.out.print(f"table: {folder / 'sweep.json'}   plots: {folder / 'sweep.png'}", soft_wrap=True)
+        terminal.out.print(f"page: {folder / 'sweep.html'}   table: {folder / 'sweep.json'}", soft_wrap=True)
     if failed := swept.failed:
         raise RunError(f"{len(failed)} of {len(points)} runs failed (the first: {failed[0]}); call again to retry them")
 
