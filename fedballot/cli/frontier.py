@@ -36,18 +36,20 @@ def frontier_command(
     json: Json = False,
 ) -> None:
     """Draw accuracy against epsilon, each method searched with the same number of trials; goes on where it stopped."""
-    from fedballot.api.frontiers import Asked, run_frontier
-    from fedballot.report.frontier_page import frontier_table
-    from fedballot.studies.sweep import values_of
+    with terminal.watching("reading settings") as progress:
+        from fedballot.api.frontiers import Asked, run_frontier
+        from fedballot.studies.sweep import values_of
 
-    budgets = values_of(epsilon, is_tuple=False)
-    settings = parse_assignments(set_ or [])
-    asked = Asked(_names(methods), _names(ceiling), tuple(budgets), settings, trials, seeds, preset, config)
-    folder = out or Path("frontiers") / (preset or (config.stem if config else "own"))
-    done = run_frontier(asked, folder, jobs, terminal.watcher(quiet=False), track)
+        budgets = tuple(values_of(epsilon, is_tuple=False))
+        settings = parse_assignments(set_ or [])
+        asked = Asked(_names(methods), _names(ceiling), budgets, settings, trials, seeds, preset, config)
+        folder = out or Path("frontiers") / (preset or (config.stem if config else "own"))
+        done = run_frontier(asked, folder, jobs, progress, track)
     if json:
         terminal.print_json([dataclasses.asdict(spot) for spot in done.spots])
     else:
+        from fedballot.report.frontier_page import frontier_table
+
         table = frontier_table(done.spots)
         terminal.print_table(f"frontier, {trials} trials each", table.head, table.rows)
         terminal.out.print(f"page: {folder / 'frontier.html'}   table: {folder / 'frontier.json'}", soft_wrap=True)

@@ -31,16 +31,15 @@ def sweep_command(
     json: Json = False,
 ) -> None:
     """Run a grid of settings and print one table; call it again to go on where it stopped."""
-    from fedballot.api.sweeping import run_sweep
-    from fedballot.methods.registry import get_method
-    from fedballot.studies import sweep as grids
+    with terminal.watching("reading settings") as progress:
+        from fedballot.api.sweeping import run_sweep
+        from fedballot.methods.registry import get_method
+        from fedballot.studies import sweep as grids
 
-    name = preset or (config.stem if config else "")
-    folder = out or Path("sweeps") / "-".join(part for part in (method, name) if part)
-    fixed, points = grids.grid(get_method(method).settings, set_ or [], folder)
-
-    shared = grids.Shared(method, preset, config, fixed, track)
-    swept = run_sweep(shared, points, folder, jobs, terminal.watcher(quiet=False))
+        name = preset or (config.stem if config else "")
+        folder = out or Path("sweeps") / "-".join(part for part in (method, name) if part)
+        fixed, points = grids.grid(get_method(method).settings, set_ or [], folder)
+        swept = run_sweep(grids.Shared(method, preset, config, fixed, track), points, folder, jobs, progress)
     found = swept.rows
     if json:
         terminal.print_json([dataclasses.asdict(row) for row in found])

@@ -185,7 +185,8 @@ def _scatter(
     axes.set_xlim(min(xs) / step**0.4, max(xs) * step**0.4)
     locator = LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 300 else (1.0,), numticks=12)
     near = [float(x) for x in locator.tick_values(low, high) if low / 1.3 <= x <= high * 1.3]
-    ticks = {x: written(x) for x in near[:: 1 + len(near) // MOST_TICKS]}
+    near = near[:: 1 + len(near) // MOST_TICKS] if high / low > 2 else [low, high]
+    ticks = {x: written(x) for x in near}
     ticks |= {places[x]: name for x, name in ((0.0, "0"), (math.inf, "none")) if places[x] in xs}
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.xaxis.set_minor_locator(NullLocator())
