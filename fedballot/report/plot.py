@@ -46,10 +46,11 @@ def drawn(title: str, figure: Figure, name: str, alt: str, caption: str, *, pdf:
         Whether the page carries it as a PDF too, which takes a tenth of a second.
     """
     text = standalone_svg(figure)
+    caption = capital(caption) if caption[:1].isascii() else caption  # a large σ is a sum
     files = [download(f"{name}.svg", "SVG", "image/svg+xml", text.encode())]
     if pdf:
         files.append(download(f"{name}.pdf", "PDF", "application/pdf", _pdf(figure)))
-    return Plot(title, Markup(inline_svg(text, name, alt)), capital(caption), tuple(files))
+    return Plot(title, Markup(inline_svg(text, name, alt)), caption, tuple(files))
 
 
 def download(name: str, word: str, kind: str, content: bytes) -> Download:

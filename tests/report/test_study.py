@@ -66,6 +66,8 @@ def written(study: Study, path: Path) -> tuple[str, Page]:
     page = Page(text)
     assert not page.open and len(page.ids) == len(set(page.ids))
     assert all(value.startswith(("#", "data:")) for value in page.references)
+    for drawn_as in re.findall(r"<figure>.*?(<svg [^>]*>)", text, re.S):
+        assert 'role="img"' in drawn_as and re.search(r'aria-label="[^"]{10,}"', drawn_as)
     return text, page
 
 
@@ -124,6 +126,7 @@ def test_a_plan_has_a_page_whatever_the_method(tmp_path: Path) -> None:
     planned = fb.budget("pate-fl", budget=10.0, epsilon=1.0, clients=100)
     text = planned.write(tmp_path / "p.html").read_text()
     assert planned.guarantee.sentence() in html.unescape(text) and text.count("<figure>") == 3
+    assert "σ = 60.4." in text and "Σ" not in text
     assert "Mironov" in files(text)["accountants.csv"].decode()
     other = fb.budget("fedauxfdp", facts={"classes": 10, "features": 64, "records": 100, "negatives": 100})
     assert "<figure>" not in other.write(tmp_path / "o.html").read_text()
