@@ -180,7 +180,8 @@ def mlflow_server(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@needs("mlflow.server")
+@needs("mlflow")
+@needs("sqlalchemy")
 def test_an_mlflow_server_holds_each_run_of_a_sweep(
     tmp_path: Path, mlflow_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
