@@ -16,6 +16,7 @@ os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
+from fedballot.core.callbacks import Callbacks
 from fedballot.core.errors import FedballotError, RunError
 from fedballot.core.progress import Progress
 from fedballot.core.stopping import stoppable
@@ -47,6 +48,7 @@ def simulate(
     resume: bool,
     progress: Progress,
     workers: processes.Workers | None = None,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
     """Run one experiment to the end.
 
@@ -66,6 +68,8 @@ def simulate(
         Told about every answer and every step of the server's training.
     workers
         Processes that have served other runs; as many are kept as the settings ask for.
+    callbacks
+        Told when the run starts and after each round.
 
     Returns
     -------
@@ -83,7 +87,15 @@ def simulate(
     """
     with stoppable():
         try:
-            return _simulated(get_method(method_name), settings, out, resume=resume, progress=progress, workers=workers)
+            return _simulated(
+                get_method(method_name),
+                settings,
+                out,
+                resume=resume,
+                progress=progress,
+                workers=workers,
+                callbacks=callbacks,
+            )
         finally:
             progress.stop()
 
@@ -96,6 +108,7 @@ def _simulated(
     resume: bool,
     progress: Progress,
     workers: processes.Workers | None,
+    callbacks: Callbacks | None,
 ) -> dict[str, Any]:
     count = min(settings.worker_count, method.nodes(settings))
     cluster = cluster_address(settings)
@@ -120,6 +133,8 @@ def _simulated(
             try:
                 with _logs_in(folder.log), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
+                    if callbacks is not None:
+                        _announce(side, out, callbacks)
                     if cluster:
                         _run_on_cluster(side, method, joined)
                     elif on_ray:
@@ -137,6 +152,16 @@ def _simulated(
     if side.recorder.result["status"] != "done":
         raise RunError(f"the simulation ended without a result; see {folder.log}")
     return side.recorder.result
+
+
+def _announce(side: ServerSide, out: Path, callbacks: Callbacks) -> None:
+    """Tell what is planned and the rounds of earlier starts, and have each round told from now on."""
+    strategy = side.strategy
+    planned = [guarantee.worded() for guarantee in strategy.guarantees()]
+    callbacks.run_started(out, {**side.recorder.result, "guarantees": planned})
+    for record in strategy.round_records:
+        callbacks.round_ended(record["round"], record)
+    strategy.round_ended = callbacks.round_ended
 
 
 def cluster_address(settings: CommonSettings) -> str:

@@ -30,6 +30,9 @@ class Counting(Silent):
     def start(self, label: str, total: int) -> None:
         self.stages.append([label, total, 0])
 
+    def note(self, words: str) -> None:
+        pass
+
     def advance(self, steps: int = 1) -> None:
         self.stages[-1][2] += steps
 

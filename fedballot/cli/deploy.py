@@ -97,7 +97,7 @@ def site_start(
             raise SettingsError(f"{finding.what}: {finding.words}")
     site = read_site(site_file)
     cure = "get the server's new ca.crt, and start this site again"
-    terminal.warn(expiry_warnings([] if insecure else [site.ca], cure))
+    terminal.warn(*expiry_warnings([] if insecure else [site.ca], cure))
     raise typer.Exit(start_node(site, insecure=insecure, port=port))
 
 
@@ -234,7 +234,7 @@ def submit(
     resolved = resolve(method, values, preset, config, out, resume, deployed=True)
     folder = (out or new_folder(method)).absolute()
     place = ServerFolder(server.absolute())
-    terminal.warn(server_warnings(place))
+    terminal.warn(*server_warnings(place))
     run = submitting.submit(
         place, method, resolved, folder, resume=resume, requester=requester or _who(), purpose=purpose
     )

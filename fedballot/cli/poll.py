@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedballot.cli.options import Assignments, Json
+from fedballot.cli.options import Assignments, Config, Json, Preset, Quiet, Resume, Track
 from fedballot.cli.run import run
 from fedballot.settings import layers
 
@@ -16,12 +16,13 @@ CHOSEN = ("private_size", "public_size", "test_size", "clients", "partition")
 
 
 def poll(
-    preset: Annotated[str | None, typer.Option(help="A name from `fedballot presets`.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A settings file (TOML) in the form of a preset.")] = None,
+    preset: Preset = None,
+    config: Config = None,
     set_: Assignments = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/poll-TIME.")] = None,
-    resume: Annotated[bool, typer.Option(help="Take up the run that is in --out.")] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    resume: Resume = False,
+    quiet: Quiet = False,
+    track: Track = "",
     json: Json = False,
 ) -> None:
     """Ask clients, under differential privacy, whether the public pool fits their records: `run poll`."""
@@ -35,6 +36,7 @@ def poll(
         out,
         resume,
         quiet,
+        track,
         json,
     )
 

@@ -62,7 +62,7 @@ def server_start(
     from fedballot.deploy.renewal import server_warnings
     from fedballot.deploy.server import ServerFolder, start_server
 
-    terminal.warn(server_warnings(ServerFolder(directory.absolute())))
+    terminal.warn(*server_warnings(ServerFolder(directory.absolute())))
     raise typer.Exit(start_server(ServerFolder(directory.absolute()), fleet=fleet))
 
 
@@ -167,7 +167,7 @@ def server_status(directory: ServerDir, json: Json = False) -> None:
 
 
 def _print_status(status: ServerStatus) -> None:
-    terminal.warn(status.warnings)
+    terminal.warn(*status.warnings)
     ends = ", ".join(f"{one.name} to {one.ends} ({one.days} days)" for one in status.certificates)
     online = sum(site.status == "online" for site in status.sites)
     going = sum(not view.run.ended for view in status.runs)
@@ -244,7 +244,7 @@ def _folder(directory: Path) -> ServerFolder:
     from fedballot.deploy.server import ServerFolder
 
     server = ServerFolder(directory.absolute())
-    terminal.warn(server_warnings(server))
+    terminal.warn(*server_warnings(server))
     return server
 
 
