@@ -51,7 +51,7 @@ check: .venv/test
 	touch $@
 
 .venv/demo: .venv/pip
-	$(BIN)/python -m pip install -q --no-compile -e '.[torch,demo]'
+	$(BIN)/python -m pip install -q --no-compile -e '.[demo,ray,torch]'
 	touch $@
 
 .venv/test: .venv/pip

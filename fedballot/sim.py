@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import warnings
@@ -17,7 +18,7 @@ os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 from fedballot.core.callbacks import Callbacks
-from fedballot.core.errors import FedballotError, RunError
+from fedballot.core.errors import FedballotError, RunError, SettingsError
 from fedballot.core.progress import Progress
 from fedballot.core.stopping import stoppable
 from fedballot.learners.registry import get_learner
@@ -113,6 +114,9 @@ def _simulated(
     count = min(settings.worker_count, method.nodes(settings))
     cluster = cluster_address(settings)
     wants_ray = settings.engine == "ray" or cluster != ""
+    if wants_ray and not has_ray():
+        asked = "engine=ray" if settings.engine == "ray" else f"ray_address={cluster}"
+        raise SettingsError(f"{asked} needs Ray, which is not installed: pip install 'fedballot[ray]', or engine=local")
     if count > 1 and not wants_ray:
         processes.prepare(worker_modules(method, settings))
     progress.start("reading settings and data", 1)
@@ -121,7 +125,8 @@ def _simulated(
     models = method.trained_models(settings)
     check_learners(settings, (*models, *server_models(settings)))
     device = resolve_device(settings, models)
-    on_ray = wants_ray or (settings.engine == "auto" and device == "cuda" and settings.clients_per_worker == 1)
+    shares_gpu = device == "cuda" and settings.clients_per_worker == 1 and has_ray()
+    on_ray = wants_ray or (settings.engine == "auto" and shares_gpu)
     folder = open_run(out, method, settings, resume=resume)
     with ExitStack() as joined:
         if cluster:  # before anything of the run is on disk
@@ -162,6 +167,11 @@ def _announce(side: ServerSide, out: Path, callbacks: Callbacks) -> None:
     for record in strategy.round_records:
         callbacks.round_ended(record["round"], record)
     strategy.round_ended = callbacks.round_ended
+
+
+def has_ray() -> bool:
+    """Whether Ray is installed."""
+    return importlib.util.find_spec("ray") is not None
 
 
 def cluster_address(settings: CommonSettings) -> str:
