@@ -41,6 +41,8 @@ def linked(path: str, text: str) -> Iterator[str]:
 def content(path: str) -> str:
     """A page that shows a file, or lists a folder."""
     target = ROOT / path
+    if path == HOME:
+        return f"---\nhide: [navigation]\n---\n\n{target.read_text()}"
     if target.suffix == ".md":
         return target.read_text()
     if target.is_dir():
