@@ -88,6 +88,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return LINK.sub(turned, markdown)
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Turn the links of notebooks, which come as HTML."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
+    return re.sub(r'href="(?!https?:)([^"#]+)\.(?:ipynb|md)\b', r'href="\1.html', html)
+
+
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """Refuse a page that would load something from elsewhere."""
     if fault := ELSEWHERE.search(output):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import json
 import re
 import runpy
 import shlex
@@ -73,6 +74,14 @@ def faults_of_links(page: Path) -> Iterator[str]:
 @each_page
 def test_links_lead_somewhere(page: Path) -> None:
     assert list(faults_of_links(page)) == []
+
+
+@pytest.mark.parametrize("notebook", sorted(DOCS.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
+def test_links_of_notebooks_lead_somewhere(notebook: Path) -> None:
+    cells = json.loads(notebook.read_text())["cells"]
+    words = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    links = [link for _, _, link in LINK.findall(words) if not link.startswith("http")]
+    assert [link for link in links if not (notebook.parent / link.partition("#")[0]).exists()] == []
 
 
 def commands(code: str) -> Iterator[list[str]]:
