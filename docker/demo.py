@@ -15,8 +15,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from fedballot.datasets.fingerprint import fingerprint
+from fedballot.deploy.members import add_site
 from fedballot.deploy.node import start_node
-from fedballot.deploy.server import ServerFolder, add_site, init_server, start_server
+from fedballot.deploy.server import ServerFolder, init_server, start_server
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.template import init_site
 
@@ -54,7 +55,8 @@ def server() -> None:
         folder = init_server(SERVER, (HOST,), control=CONTROL, insecure=INSECURE)
     if not INSECURE:
         (PUBLIC / "ca.crt").write_bytes(folder.authority.read_bytes())
-    start_server(folder, fleet=f"{'127.0.0.1' if INSECURE else '0.0.0.0'}:9092")
+    code = start_server(folder, fleet=f"{'127.0.0.1' if INSECURE else '0.0.0.0'}:9092")
+    sys.exit(code)
 
 
 def site(number: int, model: str) -> None:
@@ -89,7 +91,7 @@ def run() -> None:
         key = PUBLIC / f"site{number}.pub"
         wait_for(key)
         if not key.with_suffix(".admitted").exists():
-            add_site(folder, key)
+            add_site(folder, f"site{number}", key)
             key.with_suffix(".admitted").touch()
     settings = {**RUN, "public_dataset": PUBLIC_DATA, "server_model": "logistic-regression"}
     pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]

@@ -6,7 +6,7 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from fedballot.learners.registry import get_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
 from fedballot.runs import workers as processes
+from fedballot.runs.worker import Job
 from fedballot.settings.parts import CommonSettings, server_models
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def simulate(
         A name from the table of methods.
     settings
         Resolved settings of that method. With ``engine=auto`` clients work in processes of this machine, or on Ray
-        where they share a GPU or ``ray_address`` names a cluster; the numbers are the same.
+        where they share a GPU or ``ray_address`` names a cluster; the numbers are the same. With
+        ``clients_per_worker`` torch clients of a worker train together, and the last bits are others.
     out
         The run's folder.
     resume
@@ -79,7 +81,22 @@ def simulate(
     KeyboardInterrupt
         If it was stopped, by SIGTERM too; ``resume`` takes it up.
     """
-    method = get_method(method_name)
+    with stoppable():
+        try:
+            return _simulated(get_method(method_name), settings, out, resume=resume, progress=progress, workers=workers)
+        finally:
+            progress.stop()
+
+
+def _simulated(
+    method: Method,
+    settings: CommonSettings,
+    out: Path,
+    *,
+    resume: bool,
+    progress: Progress,
+    workers: processes.Workers | None,
+) -> dict[str, Any]:
     count = min(settings.worker_count, method.nodes(settings))
     cluster = cluster_address(settings)
     wants_ray = settings.engine == "ray" or cluster != ""
@@ -91,26 +108,32 @@ def simulate(
     models = method.trained_models(settings)
     check_learners(settings, (*models, *server_models(settings)))
     device = resolve_device(settings, models)
-    on_ray = wants_ray or (settings.engine == "auto" and device == "cuda")
+    on_ray = wants_ray or (settings.engine == "auto" and device == "cuda" and settings.clients_per_worker == 1)
     folder = open_run(out, method, settings, resume=resume)
-    side = make_server(method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local")
-    try:
-        with _logs_in(folder.log), warnings.catch_warnings(), stoppable():
-            warnings.simplefilter("ignore")
-            if cluster:
-                _run_on_cluster(side, method, cluster)
-            elif on_ray:
-                _run_on_ray(side, method_name, device)
-            else:
-                _run_here(side, method_name, workers)
-    except (FedballotError, KeyboardInterrupt) as error:
-        side.recorder.failed(error)
-        raise
-    except Exception as error:
-        side.recorder.failed(error)
-        raise RunError(f"the simulation broke off: {type(error).__name__}: {error}; see {folder.log}") from error
-    finally:
-        progress.stop()
+    with ExitStack() as joined:
+        if cluster:  # before anything of the run is on disk
+            joined.enter_context(_joined(cluster, progress))
+        with folder.held():
+            side = make_server(
+                method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local"
+            )
+            try:
+                with _logs_in(folder.log), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    if cluster:
+                        _run_on_cluster(side, method, joined)
+                    elif on_ray:
+                        _run_on_ray(side, method.name, device)
+                    else:
+                        _run_here(side, method.name, workers)
+            except (FedballotError, KeyboardInterrupt) as error:
+                side.recorder.failed(error)
+                raise
+            except Exception as error:
+                side.recorder.failed(error)
+                raise RunError(
+                    f"the simulation broke off: {type(error).__name__}: {error}; see {folder.log}"
+                ) from error
     if side.recorder.result["status"] != "done":
         raise RunError(f"the simulation ended without a result; see {folder.log}")
     return side.recorder.result
@@ -119,7 +142,8 @@ def simulate(
 def cluster_address(settings: CommonSettings) -> str:
     """The Ray cluster that a run joins, by its settings or by Ray's own ``RAY_ADDRESS``; empty: none."""
     address = settings.ray_address or os.environ.get("RAY_ADDRESS", "")
-    return "" if settings.engine == "local" or address == "local" else address
+    here = settings.engine == "local" or settings.clients_per_worker > 1
+    return "" if here or address == "local" else address
 
 
 def worker_modules(method: Method, settings: CommonSettings) -> list[str]:
@@ -137,7 +161,7 @@ def _run_here(side: ServerSide, method_name: str, shared: processes.Workers | No
 
     recorder, count = side.recorder, side.recorder.workers
     make = partial(make_client, method_name, recorder.settings, recorder.folder.path / "clients")
-    job = processes.Job(make, recorder.folder.log)
+    job = Job(make, recorder.folder.log, recorder.settings.clients_per_worker)
     if count == 1:
         run_rounds(side, job, processes.replies_here)
         return
@@ -171,8 +195,16 @@ def _run_on_ray(side: ServerSide, method_name: str, device: str) -> None:
     )
 
 
-def _run_on_cluster(side: ServerSide, method: Method, address: str) -> None:
-    side.progress.start(f"joining the Ray cluster at {address}", 1)
+@contextmanager
+def _joined(address: str, progress: Progress) -> Iterator[None]:
+    progress.start(f"joining the Ray cluster at {address}", 1)
+    from fedballot.runs.cluster import joined
+
+    with joined(address), stoppable():  # once more: Ray has put its own handler in place
+        yield
+
+
+def _run_on_cluster(side: ServerSide, method: Method, joined: ExitStack) -> None:
     from fedballot.runs import cluster
     from fedballot.runs.cluster_node import DATA, Errand, held
     from fedballot.runs.engine import federated_data, make_client, needs_torch
@@ -182,7 +214,7 @@ def _run_on_cluster(side: ServerSide, method: Method, address: str) -> None:
     folder = recorder.folder.path.absolute()
     make = partial(make_client, method.name, settings, folder / "clients")
     errand = Errand(
-        processes.Job(make, folder / recorder.folder.log.name),
+        Job(make, folder / recorder.folder.log.name),
         partial(federated_data, settings),
         folder,
         recorder.folder.request,
@@ -190,7 +222,7 @@ def _run_on_cluster(side: ServerSide, method: Method, address: str) -> None:
         data_folder=os.environ.get(DATA),
     )
     with_gpus = settings.device != "cpu" and needs_torch(settings, method.trained_models(settings))
-    with held(folder), cluster.joined(address), stoppable():  # once more: Ray has put its own handler in place
+    with held(folder), joined:  # the cluster is left, and clients on it end, before another process may ask them
         most = min(settings.workers or side.strategy.nodes, side.strategy.nodes)
         share = cluster.gpu_share(settings.gpu_fraction) if with_gpus else 0.0
         nodes = cluster.Cluster(errand, gpu_share=share, most=most)

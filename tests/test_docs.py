@@ -90,13 +90,13 @@ def commands(code: str) -> Iterator[list[str]]:
     for line in code.splitlines():
         for part in re.split(r"&&|\|\||;|\$\(", line):
             try:
-                words = shlex.split(part.partition(" | ")[0], comments=True)
+                words = shlex.split(re.split(r" (?:\||>|2>) ", part)[0], comments=True)
             except ValueError:  # a quote that ends on another line: no command of ours
                 continue
             while words and re.fullmatch(r"\w+=\S*", words[0]):
                 words = words[1:]
             if words and words[0] == "fedballot":
-                yield [word.rstrip(")") for word in words[1:] if word not in ("...", "…", "&", ">")]
+                yield [word.rstrip(")") for word in words[1:] if word not in ("...", "…", "&")]
 
 
 def faults_of_command(words: list[str]) -> Iterator[str]:

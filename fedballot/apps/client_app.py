@@ -21,7 +21,8 @@ def client(context: Context) -> NumPyClient:
         check_import(read_site(Path(str(site_file))), str(context.run_config.get("method", "")))
     method, settings, out = from_run_config(context.run_config)
     if site_file:
-        return SiteClient(Path(str(site_file)), method, settings)
+        words = {key: str(context.run_config.get(key, "")) for key in ("requester", "purpose")}
+        return SiteClient(Path(str(site_file)), method, settings, **words)
     return make_client(method.name, settings, clients_root(context, out), client_number(context))
 
 

@@ -1,5 +1,8 @@
 """The ServerApp for `flwr run` and deployments."""
 
+from contextlib import ExitStack
+from dataclasses import replace
+
 from flwr.common import Context
 
 from fedballot.privacy.ledger.heads import Heads
@@ -14,11 +17,13 @@ def server(context: Context) -> ServerSide:
     """The server of a run; the result goes to the run-config's ``out``."""
     method, settings, out = from_run_config(context.run_config)
     folder = open_run(out, method, settings, resume=True)
+    alone = ExitStack()
+    alone.enter_context(folder.held())
     check_learners(settings, server_models(settings))
     progress = FileProgress(folder.path / PROGRESS_FILE)
     side = make_server(method, settings, folder, workers=method.nodes(settings), progress=progress)
     side.strategy.ledger_heads = Heads(heads_file(context, out))
-    return side
+    return replace(side, alone=alone)
 
 
 app = flower_api().server_app(server)

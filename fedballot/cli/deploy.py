@@ -1,7 +1,9 @@
-"""The commands of a real federation: `fedballot site`, `fedballot server` and `fedballot submit`."""
+"""The commands of a real federation at a site, and to start a run: `fedballot site` and `fedballot submit`."""
 
 from __future__ import annotations
 
+import getpass
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -9,16 +11,21 @@ import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
+from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError
 from fedballot.settings.layers import parse_assignments
 
 site_app = typer.Typer(no_args_is_help=True, help="A client of a real federation: its file, key and SuperNode.")
-server_app = typer.Typer(no_args_is_help=True, help="The server of a real federation: certificates, SuperLink, sites.")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-ServerDir = Annotated[Path, typer.Argument(metavar="DIR", help="The server's folder.")]
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="The site's file.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Plain text, no authentication; on this machine only.")]
+
+ServiceUser = Annotated[str, typer.Option("--user", help="Whom it runs as: a user of its own.")]
+Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the page is; beyond this machine it asks more.")]
+PasswordFile = Annotated[Path | None, typer.Option(help="A file with the password that a browser is asked for.")]
+DashboardCert = Annotated[Path | None, typer.Option("--cert", help="Certificate of the page (PEM), for https.")]
+DashboardKey = Annotated[Path | None, typer.Option("--key", help="Its key (PEM).")]
 
 
 @site_app.command("init")
@@ -42,11 +49,23 @@ def site_init(
 
 
 @site_app.command("check")
-def site_check(site_file: SiteFile, json: Json = False) -> None:
-    """Test everything about a site, without the network."""
+def site_check(
+    site_file: SiteFile,
+    connect: Annotated[
+        bool,
+        typer.Option("--connect", help="Also the network: name, port, certificate, clock, key."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Test everything about a site, without the network unless asked."""
     from fedballot.deploy.check import check_site
+    from fedballot.deploy.site_file import read_site
 
     findings = check_site(site_file)
+    if connect:
+        from fedballot.deploy.connect import check_connection
+
+        findings += check_connection(read_site(site_file))
     if json:
         terminal.print_json([vars(finding) for finding in findings])
     else:
@@ -69,65 +88,121 @@ def site_start(
     """Run the site's SuperNode until it is stopped."""
     from fedballot.deploy.check import check_site
     from fedballot.deploy.node import start_node
+    from fedballot.deploy.renewal import expiry_warnings
     from fedballot.deploy.site_file import read_site
 
     spared = ("key", "authority") if insecure else ()
     for finding in check_site(site_file):
         if finding.good is False and finding.what not in spared:
             raise SettingsError(f"{finding.what}: {finding.words}")
-    raise typer.Exit(start_node(read_site(site_file), insecure=insecure, port=port))
+    site = read_site(site_file)
+    cure = "get the server's new ca.crt, and start this site again"
+    terminal.warn(expiry_warnings([] if insecure else [site.ca], cure))
+    raise typer.Exit(start_node(site, insecure=insecure, port=port))
 
 
-@server_app.command("init")
-def server_init(
-    directory: ServerDir,
-    host: Annotated[
-        list[str] | None, typer.Option(help="A name or address by which sites reach the server; may be repeated.")
-    ] = None,
-    control: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Control API. Whoever reaches it may start runs: keep it local.")
-    ] = "127.0.0.1:18000",
-    ca: Annotated[Path | None, typer.Option(help="Your own certificate authority (PEM).")] = None,
-    cert: Annotated[Path | None, typer.Option(help="Your own server certificate (PEM).")] = None,
-    key: Annotated[Path | None, typer.Option(help="Your own server key (PEM).")] = None,
-    insecure: Insecure = False,
+@site_app.command("requests")
+def site_requests(site_file: SiteFile, json: Json = False) -> None:
+    """What runs have asked of a site, who asked and what for, what it costs, and what was decided."""
+    from fedballot.deploy.approval import asked_runs
+    from fedballot.deploy.site_file import read_site
+
+    asked = asked_runs(read_site(site_file))
+    if json:
+        terminal.print_json([vars(one) for one in asked])
+        return
+    rows = [
+        [
+            escape(one.run),
+            escape(one.method),
+            f"[yellow]{one.decision}[/]" if one.decision == "waits" else one.decision,
+            f"{numbers.epsilon(one.total)} in {one.releases}",
+            f"{numbers.epsilon(one.spent)} of {numbers.epsilon(one.limit)}",
+            escape(one.requester),
+            escape(one.purpose),
+            escape(one.settings),
+            one.asked,
+        ]
+        for one in asked
+    ]
+    columns = (
+        "run",
+        "method",
+        "decision",
+        "ε, releases",
+        "ε spent before",
+        "requester",
+        "purpose",
+        "settings",
+        "asked",
+    )
+    terminal.print_table("", columns, rows)
+
+
+@site_app.command("dashboard")
+def site_dashboard(
+    site_file: SiteFile,
+    listen: Listen = "127.0.0.1:8091",
+    password_file: PasswordFile = None,
+    cert: DashboardCert = None,
+    key: DashboardKey = None,
 ) -> None:
-    """Make a server's folder, with a certificate authority, a server certificate and their keys, or with yours."""
-    from fedballot.deploy.server import init_server
+    """Show budget, charges and what waits for a decision in a browser, read-only; /metrics, /health, /status.json."""
+    from fedballot.deploy.dashboard import checked_place, serve
+    from fedballot.deploy.dashboard import site_app as pages
+    from fedballot.deploy.site_file import read_site
 
-    own = (ca, cert, key)
-    if any(own) and not all(own):
-        raise SettingsError("--ca, --cert and --key go together: give all three, or none for new ones")
-    if not (host or any(own) or insecure):
-        raise SettingsError("--host NAME is missing: by which name or address do the sites reach the server?")
-    if insecure and any(own):
-        raise SettingsError("--insecure uses no certificates: leave out --ca, --cert and --key")
-    chosen = None if ca is None or cert is None or key is None else (ca, cert, key)
-    server = init_server(directory, tuple(host or ()), control=control, own=chosen, insecure=insecure)
-    if not insecure:
-        print(server.authority)
+    read_site(site_file)
+    place = checked_place(listen, password_file, cert, key)
+    terminal.err.print(f"{'https' if cert else 'http'}://{listen}", soft_wrap=True)
+    serve(pages(site_file, place.password), place)
 
 
-@server_app.command("start")
-def server_start(
-    directory: ServerDir,
-    fleet: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where sites connect to.")] = "0.0.0.0:9092",
-) -> None:
-    """Run the SuperLink until it is stopped."""
-    from fedballot.deploy.server import ServerFolder, start_server
+@site_app.command("service")
+def site_service(site_file: SiteFile, user: ServiceUser = "fedballot") -> None:
+    """Print a unit of systemd that runs the site."""
+    from fedballot.deploy.service import site_unit
+    from fedballot.deploy.site_file import read_site
 
-    start_server(ServerFolder(directory.absolute()), fleet=fleet)
+    print(site_unit(read_site(site_file), user=user), end="")
 
 
-@server_app.command("add-site")
-def server_add_site(
-    directory: ServerDir,
-    public_key: Annotated[Path, typer.Argument(metavar="PUBKEY", help="The site's public key.")],
-) -> None:
-    """Let a site in; the server must be running."""
-    from fedballot.deploy.server import ServerFolder, add_site
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Its name in `site requests`, or the beginning of it.")]
 
-    print(add_site(ServerFolder(directory.absolute()), public_key))
+
+@site_app.command("approve")
+def site_approve(site_file: SiteFile, run: Run) -> None:
+    """Let a run that waits at a site through; it goes on at once."""
+    _decide(site_file, run, approved=True)
+
+
+@site_app.command("refuse")
+def site_refuse(site_file: SiteFile, run: Run) -> None:
+    """Refuse a run that waits at a site; nothing is charged."""
+    _decide(site_file, run, approved=False)
+
+
+def _decide(site_file: Path, run: str, *, approved: bool) -> None:
+    from fedballot.deploy.approval import decide
+    from fedballot.deploy.site_file import read_site
+
+    record = decide(read_site(site_file), run, approved=approved)
+    print(f"{record.run} ({record.method}, ε = {numbers.epsilon(record.total)} in all) is {record.decision}")
+
+
+@site_app.command("renew-key")
+def site_renew_key(site_file: SiteFile) -> None:
+    """Make a new key pair for a site; the old one stays beside it as KEY.old until you delete it."""
+    from fedballot.deploy.renewal import renew_site_key
+    from fedballot.deploy.site_file import read_site
+
+    public_key = renew_site_key(read_site(site_file))
+    terminal.err.print(
+        f"1. send {escape(str(public_key))} to the server, which lets it in with: fedballot server add-site DIR NAME "
+        f"{escape(public_key.name)};\n2. start this site again",
+        soft_wrap=True,
+    )
+    print(public_key)
 
 
 def submit(
@@ -138,6 +213,8 @@ def submit(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/METHOD-TIME.")] = None,
     resume: Annotated[bool, typer.Option(help="Take up the run that is in --out.")] = False,
+    purpose: Annotated[str, typer.Option(help="What the run is for; the sites' people read it.")] = "",
+    requester: Annotated[str | None, typer.Option(help="Who asks; default: USER@HOST of this machine.")] = None,
     quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
     json: Json = False,
 ) -> None:
@@ -146,6 +223,8 @@ def submit(
     from fedballot.cli.run import print_result
     from fedballot.datasets.own import SITES
     from fedballot.deploy import submit as submitting
+    from fedballot.deploy.renewal import server_warnings
+    from fedballot.deploy.running import stop_run
     from fedballot.deploy.server import ServerFolder
     from fedballot.report.build import write_report
 
@@ -155,14 +234,18 @@ def submit(
     resolved = resolve(method, values, preset, config, out, resume, deployed=True)
     folder = (out or new_folder(method)).absolute()
     place = ServerFolder(server.absolute())
-    run = submitting.submit(place, method, resolved, folder, resume=resume)
-    terminal.err.print(f"run {run.run_id} -> {escape(str(folder))}", soft_wrap=True)
+    terminal.warn(server_warnings(place))
+    run = submitting.submit(
+        place, method, resolved, folder, resume=resume, requester=requester or _who(), purpose=purpose
+    )
+    joined = ", which the server has already" if run.joined else ""
+    terminal.err.print(f"run {run.run_id}{joined} -> {escape(str(folder))}", soft_wrap=True)
     progress = terminal.watcher(quiet=quiet)
     try:
         result = submitting.follow(place, run, progress)
     except KeyboardInterrupt:
         try:
-            submitting.stop(place, run)
+            stop_run(place, run.run_id)
             terminal.err.print(f"stopped; go on with --out {folder} --resume", soft_wrap=True)
         except FedballotError as error:
             terminal.err.print(f"the run goes on: {escape(str(error))}", soft_wrap=True)
@@ -178,3 +261,10 @@ def submit(
         terminal.print_json(result)
     else:
         print_result(result, folder)
+
+
+def _who() -> str:
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a user without a name, as in a container
+        return socket.gethostname()

@@ -23,11 +23,13 @@ from fedballot.cli import model as model_commands
 from fedballot.cli import privacy as privacy_commands
 from fedballot.cli import terminal
 from fedballot.cli.data import data_app
+from fedballot.cli.federation import try_federation
 from fedballot.cli.first import first
 from fedballot.cli.frontier import frontier_command
 from fedballot.cli.options import Json
 from fedballot.cli.poll import poll
 from fedballot.cli.run import run
+from fedballot.cli.server import server_app
 from fedballot.cli.sweep import sweep_command
 from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError
@@ -157,8 +159,9 @@ command(STUDIES, "fedballot frontier --methods pate-fl,dp-fedavg --preset demo -
 )
 command(STUDIES, "fedballot budget pate-fl --preset demo --budget 10")(privacy_commands.budget)
 command(STUDIES, "fedballot audit pate-fl")(privacy_commands.audit)
+command(MACHINES, "fedballot try-federation federation --sites 3", "try-federation")(try_federation)
 app.add_typer(deployed.site_app, name="site", rich_help_panel=MACHINES)
-app.add_typer(deployed.server_app, name="server", rich_help_panel=MACHINES)
+app.add_typer(server_app, name="server", rich_help_panel=MACHINES)
 command(MACHINES, "fedballot submit pate-fl --server server --preset demo --out runs/first")(deployed.submit)
 app.add_typer(ledger_commands.ledger_app, name="ledger", rich_help_panel=MACHINES)
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +29,7 @@ __all__ = [
     "print_table",
     "stop",
     "toned",
+    "warn",
     "watcher",
 ]
 STOPPED = 130  # the exit code that shells know for Ctrl-C
@@ -60,6 +61,12 @@ def print_guarantees(title: str, guarantees: Sequence[Mapping[str, Any]]) -> Non
         for one in guarantees
     ]
     print_table(title, columns, rows)
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Sentences on stderr, in yellow."""
+    for sentence in sentences:
+        err.print(f"[yellow]warning:[/] {escape(sentence)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import DataError, SettingsError
+
+PROBE_BYTES = 1 << 20
 
 
 def with_home(name: str | Path) -> Path:
@@ -47,6 +50,24 @@ def check_ours(path: Path) -> None:
     """
     if path.is_file() and b"fedballot" not in path.read_bytes():
         raise SettingsError(f"--out {path}: is there already and is none of fedballot's files; name another")
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder, there or to be made, in which nothing can be written: no right to, no room, no such disk.
+
+    Raises
+    ------
+    SettingsError
+        Naming the folder and what is wrong.
+    """
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=place) as probe:
+            probe.write(bytes(PROBE_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        raise SettingsError(f"--out {folder}: cannot be written: {error.strerror}; name another folder") from error
 
 
 def sync_folder(path: Path) -> None:

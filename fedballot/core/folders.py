@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedballot.core.errors import DataError, SettingsError
+from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.core.files import read_json, write_json
 from fedballot.core.setting import Settings
+
+LOCK = ".run.lock"
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class RunFolder:
         """
         record = path / "run.json"
         if not record.exists():
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            if path.exists() and (not path.is_dir() or any(entry.name != LOCK for entry in path.iterdir())):
                 raise SettingsError(f"--out {path}: exists and holds no fedballot run; name a new folder")
             started = datetime.now(UTC).isoformat(timespec="seconds")
             return cls(path, method, settings.to_dict(), secrets.token_hex(16), started)
@@ -117,6 +121,43 @@ class RunFolder:
             return cls(path, method, settings, request, record["started"], tuple(record.get("changed", ())))
         except (KeyError, TypeError) as error:
             raise DataError(f"{path / 'run.json'}: is no record of a run; name a new folder") from error
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep every other process from working on this run, in the block; a folder that stays empty is taken away.
+
+        Raises
+        ------
+        SettingsError
+            If another process has begun a run here since :meth:`open`, or the folder cannot be made or written.
+        RunError
+            If another process works on the run now.
+        """
+        lock = self.path / LOCK
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = lock.open("a")
+        except OSError as error:
+            raise SettingsError(
+                f"--out {self.path}: cannot be written: {error.strerror}; name another folder"
+            ) from error
+        record = self.path / "run.json"
+        with handle:  # closing it lets go, also when the process dies
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunError(
+                    f"--out {self.path}: another process works on this run; wait for it to end, or stop it first"
+                ) from error
+            if record.exists() and RunFolder.read(self.path).request != self.request:
+                raise SettingsError(f"--out {self.path}: another run began there just now; name a new folder")
+            try:
+                yield
+            finally:
+                if not record.exists():
+                    with suppress(OSError):
+                        lock.unlink()
+                        self.path.rmdir()
 
     def save(self) -> None:
         """Put the run's record on disk.

@@ -53,6 +53,17 @@ def write_app(folder: Path) -> None:
     (folder / _RECORD).write_text("\n".join(lines) + "\n")
 
 
+def compatible(one: str, other: str) -> bool:
+    """Whether a server and a site of these versions of fedballot work together: MAJOR is the same, before 1 MINOR too.
+
+    Their requests, answers and records are the same then; a ledger, a state folder and a run folder are read by every
+    later version.
+    """
+    parts = [text.split(".") for text in (one, other)]
+    depth = 2 if parts[0][0] == "0" else 1
+    return parts[0][:depth] == parts[1][:depth]
+
+
 def check_bundle(content: bytes) -> None:
     """Refuse a bundle with any code that is not this site's own.
 
@@ -64,8 +75,8 @@ def check_bundle(content: bytes) -> None:
     Raises
     ------
     SettingsError
-        If it holds another file than the entry points, an entry point that differs from the installed one, or names
-        another client app.
+        If it is of a version that does not work together with this one, holds another file than the entry points, an
+        entry point that differs from the installed one, or names another client app.
     """
     ours = entry_points()
     try:
@@ -76,14 +87,20 @@ def check_bundle(content: bytes) -> None:
                 raise SettingsError(
                     f"the server's bundle holds {(strange or names)[0]!r}; this site runs its own code only"
                 )
+            record = tomllib.loads(archive.read(_RECORD).decode())
+            version = str(record["project"]["version"])
+            if not compatible(version, __version__):
+                raise SettingsError(
+                    f"the server runs fedballot {version}, this site {__version__}, which do not work together: "
+                    "install the same MAJOR.MINOR on both sides; ledger and state are kept"
+                )
             for name in {*names} & {*ours}:
                 if archive.read(name) != ours[name]:
                     raise SettingsError(
                         f"{name} in the server's bundle differs from this site's (fedballot {__version__}): "
                         "install the same version on both sides"
                     )
-            app = tomllib.loads(archive.read(_RECORD).decode())["tool"]["flwr"]["app"]
-            if app["components"]["clientapp"] != CLIENT_APP:
+            if record["tool"]["flwr"]["app"]["components"]["clientapp"] != CLIENT_APP:
                 raise SettingsError(f"the server's bundle names another client app than {CLIENT_APP}")
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
         raise SettingsError(f"the server's bundle cannot be read: {type(error).__name__}") from error

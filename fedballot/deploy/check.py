@@ -18,10 +18,11 @@ from fedballot.datasets.own import OwnRecords, schema_of
 from fedballot.datasets.schema.apply import Comparison, comparisons
 from fedballot.datasets.schema.prepare import public_preparation
 from fedballot.datasets.schema.words import listed
+from fedballot.deploy.modes import check_modes
 from fedballot.deploy.pki import check_certificate, check_site_key
 from fedballot.deploy.records import own_records, public_source
 from fedballot.deploy.rules import limits_of
-from fedballot.deploy.site_file import Allowed, Site, check_modes, read_site
+from fedballot.deploy.site_file import Allowed, Site, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
 from fedballot.learners.registry import get_learner
 from fedballot.learners.tryout import try_learner
@@ -169,7 +170,7 @@ def _key(site: Site) -> tuple[Path, str]:
 
 def _modes(site: Site) -> tuple[Site, str]:
     check_modes(site)
-    return site, "key, ledger and state are the owner's alone"
+    return site, "others on this machine can read no key, ledger, state or record, and change no rule"
 
 
 def _budget(site: Site, own: OwnRecords) -> tuple[Path, str]:

@@ -21,9 +21,11 @@ from fedballot.core.files import read_json, write_json
 from fedballot.core.folders import ClientFolder
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import OwnRecords, stamps
+from fedballot.deploy.approval import Request
+from fedballot.deploy.modes import check_modes
 from fedballot.deploy.records import own_records
 from fedballot.deploy.rules import check_request, check_weights, site_settings
-from fedballot.deploy.site_file import Site, check_modes, read_site
+from fedballot.deploy.site_file import Site, first_key, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
 from fedballot.deploy.time_limit import GRACE_S, time_limit
 from fedballot.methods.api import Method
@@ -35,6 +37,7 @@ from fedballot.wire.messages import Config, Scalar
 
 logger = logging.getLogger("flwr")  # what the SuperNode writes to
 
+PATIENCE = 0.9  # of the time that the server waits for an answer: a decision by hand must come within
 REASON_STAYS = "`fedballot site check` says why"  # at the site: the text may name its files or values
 
 
@@ -99,12 +102,13 @@ def _read_own(site: Site) -> OwnRecords | None:
 
 
 def own_tag(site: Site) -> str:
-    """By which the site's answers name its ledger."""
-    return ledger_tag(site.key.read_bytes(), site.data.population)
+    """By which the site's answers name its ledger; it stays when the key is renewed."""
+    first = first_key(site)
+    return ledger_tag((first if first.exists() else site.key).read_bytes(), site.data.population)
 
 
-def open_ledger(site: Site, config: Config) -> SiteLedger:
-    """The site's ledger, if it holds every head that the server was shown of it.
+def open_ledger(site: Site, config: Config, request: Request | None = None) -> SiteLedger:
+    """The site's ledger, if it holds every head that the server was shown of it; ``request`` is who asks for what.
 
     Raises
     ------
@@ -113,7 +117,7 @@ def open_ledger(site: Site, config: Config) -> SiteLedger:
     Refusal
         If the request's heads cannot be read.
     """
-    ledger = SiteLedger(site)
+    ledger = SiteLedger(site, request)
     try:
         heads = heads_for(own_tag(site), config.get(HEADS_KEY))
     except DataError as error:
@@ -163,8 +167,15 @@ def make_site_client(site: Site, method: Method, requested: CommonSettings, ledg
 class SiteClient(NumPyClient):
     """Answers a request, or refuses it: a word for the server and one in the site's log, never data in either."""
 
-    def __init__(self, site_file: Path, method: Method, settings: CommonSettings) -> None:
+    def __init__(
+        self, site_file: Path, method: Method, settings: CommonSettings, *, requester: str = "", purpose: str = ""
+    ) -> None:
         self.site_file, self.method, self.settings = site_file, method, settings
+        self.requester, self.purpose = requester, purpose
+
+    def _request(self) -> Request:
+        patience = PATIENCE * self.settings.round_timeout_s
+        return Request(self.method.name, self.settings, self.requester, self.purpose, patience)
 
     def fit(self, parameters: Arrays, config: Config) -> tuple[Arrays, int, dict[str, Scalar]]:
         """See :meth:`fedballot.clients.base.BallotClient.fit`."""
@@ -175,7 +186,7 @@ class SiteClient(NumPyClient):
             check_weights(site, self.settings, parameters)
             check_modes(site)
             site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            ledger = open_ledger(site, config)
+            ledger = open_ledger(site, config, self._request())
             client = make_site_client(site, self.method, self.settings, ledger)
             arrays, one, metrics = client.fit(parameters, config)
             if client.failed:

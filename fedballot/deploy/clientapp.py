@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedballot.core.errors import RunError
 from fedballot.deploy.bundle import check_bundle
+from fedballot.deploy.handover import with_token
 from fedballot.deploy.warm import WARM, serve
 
 
@@ -45,7 +46,7 @@ def main() -> None:
     if sys.argv[1:2] == [WARM]:
         folder, *modules = sys.argv[2:]
         serve(Path(folder), modules, run)
-    run(sys.argv[1:])
+    run(with_token(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import ipaddress
 import os
-import shlex
-import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,34 +13,20 @@ from pathlib import Path
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.datasets.readers.tables import is_table
 from fedballot.deploy import handover
+from fedballot.deploy.addresses import check_name, free_port, is_loopback
 from fedballot.deploy.flower import command, environment
 from fedballot.deploy.site_file import Site
+from fedballot.deploy.superexec import write_command, write_superexec
+from fedballot.deploy.supervise import die_too, run_supervised
 from fedballot.deploy.warm import WARM
 from fedballot.learners.registry import modules_of
 from fedballot.methods.registry import all_methods
 
 REFUSED_S = 150.0  # a server notices a killed SuperNode after about a minute
 AGAIN_S = 5.0
-WORDS_S = 3.0  # for the last words of a SuperNode that has ended
 APP_MODULES = ("flwr.supernode.cli.flwr_clientapp", "fedballot.apps.client_app", "fedballot.deploy.client")
 TABLE_MODULES = ("pandas", "sklearn.compose", "sklearn.impute", "sklearn.preprocessing")
 THERE_ALREADY = b"Failed to activate SuperNode"  # Flower's words to a second SuperNode with the same key
-
-
-def free_port() -> int:
-    """A port on loopback that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def is_loopback(address: str) -> bool:
-    """Whether HOST:PORT is this machine itself."""
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def node_command(site: Site, *, insecure: bool, port: int) -> list[str]:
@@ -95,17 +75,18 @@ def start_node(site: Site, *, insecure: bool, port: int | None) -> int:
     SettingsError
         If plain text would leave the machine.
     RunError
-        If the server refuses the site for longer.
+        If the server's name cannot be looked up, the server refuses the site for longer, or the process that starts
+        the apps has died.
     """
     line = node_command(site, insecure=insecure, port=port or free_port())
+    check_name(site.server)  # Flower tries for ever, without a word on DNS
     os.umask(0o077)  # models and ledger are for the owner alone
     site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     guard = site.state / "bin"
     guard.mkdir(exist_ok=True)
-    wrapper = guard / "flwr-clientapp"
     script = [sys.executable, "-I", "-S", handover.__file__, str(guard)]
-    wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(script)} "$@"\n')
-    wrapper.chmod(0o700)
+    write_command(guard, "flwr-clientapp", script)
+    write_superexec(guard)
     home = site.state / "flwr"
     home.mkdir(exist_ok=True)
     env = environment(home, guard)
@@ -116,13 +97,13 @@ def start_node(site: Site, *, insecure: bool, port: int | None) -> int:
 def _run_until_let_in(site: Site, line: list[str], env: dict[str, str]) -> int:
     deadline = time.monotonic() + REFUSED_S
     while True:
-        code, refused = _run_once(line, env)
-        if code == 0 or not refused:
-            return code
+        ended = run_supervised(line, env, words=THERE_ALREADY)
+        if ended.code == 0 or not ended.said:
+            return ended.code
         if time.monotonic() > deadline:
             raise RunError(
                 f"{site.server} has refused this site for {REFUSED_S:g} s: let its key in with `fedballot server "
-                f"add-site DIR {site.key.name}.pub`, and see that no other SuperNode runs with it"
+                f"add-site DIR NAME {site.key.name}.pub`, and see that no other SuperNode runs with it"
             )
         print(
             "the server refuses this site: its key was not added there, or its last SuperNode was killed and still "
@@ -136,7 +117,7 @@ def _run_until_let_in(site: Site, line: list[str], env: dict[str, str]) -> int:
 def _warm_process(site: Site, folder: Path, env: dict[str, str]) -> Iterator[None]:
     """A process that forks the site's apps, in the block; should it end, each app starts by itself."""
     line = [sys.executable, "-m", handover.COLD, WARM, str(folder), *app_modules(site)]
-    process = subprocess.Popen(line, env=env, stdin=subprocess.DEVNULL, preexec_fn=_die_too)
+    process = subprocess.Popen(line, env=env, stdin=subprocess.DEVNULL, preexec_fn=die_too)
     try:
         yield
     finally:
@@ -151,39 +132,3 @@ def app_modules(site: Site) -> list[str]:
     clients = {method.client.partition(":")[0] for method in allowed if isinstance(method.client, str)}
     tables = TABLE_MODULES if any(is_table(path) for path in (site.data.private, site.data.public)) else ()
     return [*APP_MODULES, *modules_of(site.model), *tables, *sorted(clients)]
-
-
-def _run_once(line: list[str], env: dict[str, str]) -> tuple[int, bool]:
-    """Run a SuperNode and pass its words on; returns its exit code, and whether the server has it as connected."""
-    child = subprocess.Popen(
-        line, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=_die_too
-    )
-    before = {
-        number: signal.signal(number, lambda number, _: child.send_signal(number))
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    refused = threading.Event()
-
-    def relay() -> None:
-        for words in child.stdout or ():
-            if THERE_ALREADY in words:
-                refused.set()
-            sys.stdout.buffer.write(words)
-            sys.stdout.buffer.flush()
-
-    # beside the wait: the SuperNode's own children hold the pipe open until they see that it is gone
-    reader = threading.Thread(target=relay, daemon=True)
-    reader.start()
-    try:
-        code = child.wait()
-        reader.join(timeout=WORDS_S)
-        return code, refused.is_set()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        child.kill()
-
-
-def _die_too() -> None:
-    """Have the kernel end this process when its parent is killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # 1: PR_SET_PDEATHSIG

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedballot.core.errors import SettingsError
 
 AUTHORITY_DAYS = 3650
+LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+HOST = re.compile(rf"(?!.{{254}})(?:\*\.)?{LABEL}(?:\.{LABEL})*\.?")
 SERVER_DAYS = 397  # the longest that common TLS clients accept
 
 
@@ -45,12 +50,14 @@ def make_server_certificate(
         If the authority's certificate or key cannot be read, or is of another kind.
     """
     try:
-        issuer = x509.load_pem_x509_certificate(authority.read_bytes())
         issuer_key = serialization.load_pem_private_key(authority_key.read_bytes(), password=None)
+        issuer = _of_key(x509.load_pem_x509_certificates(authority.read_bytes()), issuer_key)
     except (OSError, ValueError, TypeError) as error:
         raise SettingsError(
             f"{authority} and {authority_key}: not a PEM certificate and its key without password: {error}"
         ) from error
+    if issuer is None:
+        raise SettingsError(f"{authority_key}: is the key of none of the certificates in {authority}")
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise SettingsError(f"{authority_key}: holds a {type(issuer_key).__name__}; expected an elliptic-curve key")
     secret = ec.generate_private_key(ec.SECP384R1())
@@ -107,23 +114,74 @@ def check_site_key(private: Path) -> None:
 
 
 def check_certificate(path: Path) -> datetime:
-    """The day on which a PEM certificate ends.
+    """The moment at which a file of PEM certificates ends: the last of those that hold now.
 
     Raises
     ------
     SettingsError
-        If it cannot be read, is not yet valid, or has ended.
+        If it cannot be read, or none of its certificates holds now.
+    """
+    certificates, now = read_certificates(path), datetime.now(UTC)
+    ends = [one.not_valid_after_utc for one in certificates if one.not_valid_before_utc <= now]
+    if not ends or max(ends) < now:
+        first = certificates[0]
+        raise SettingsError(
+            f"{path}: valid from {first.not_valid_before_utc:%Y-%m-%d} to {first.not_valid_after_utc:%Y-%m-%d}, not "
+            "now; check the clock, or ask for a new one (`fedballot server renew` makes it)"
+        )
+    return max(ends)
+
+
+def read_certificates(path: Path) -> list[x509.Certificate]:
+    """The certificates of a PEM file, at least one.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be read.
     """
     try:
-        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        return x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError) as error:
         raise SettingsError(f"{path}: not a PEM certificate ({error}); ask the server for its ca.crt") from error
-    if not certificate.not_valid_before_utc <= datetime.now(UTC) <= certificate.not_valid_after_utc:
-        raise SettingsError(
-            f"{path}: valid from {certificate.not_valid_before_utc:%Y-%m-%d} to "
-            f"{certificate.not_valid_after_utc:%Y-%m-%d}, not now; check the clock, or ask for a new one"
-        )
-    return certificate.not_valid_after_utc
+
+
+def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
+    """The names and addresses that a server's certificate is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    return tuple(str(name.value) for name in names)
+
+
+def check_pair(authority: Path, certificate: Path, key: Path) -> None:
+    """Refuse a server's certificate that is not of this key, or not of this authority.
+
+    Raises
+    ------
+    SettingsError
+        Naming the two that do not belong together.
+    """
+    for path in (authority, certificate):
+        check_certificate(path)
+    try:
+        secret = serialization.load_pem_private_key(key.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        raise SettingsError(f"{key}: not a PEM private key without password ({error})") from error
+    chain = read_certificates(certificate)
+    if secret.public_key() != chain[0].public_key():
+        raise SettingsError(f"{key}: is not the key of {certificate}; give the key that this certificate was made for")
+    trusted = read_certificates(authority)
+    for one, issuer in zip(chain, [*chain[1:], None], strict=True):
+        for parent in trusted if issuer is None else [*trusted, issuer]:
+            try:
+                one.verify_directly_issued_by(parent)
+            except (ValueError, TypeError, InvalidSignature):
+                continue
+            break
+        else:
+            raise SettingsError(f"{certificate}: was not signed by {authority}; give the authority that signed it")
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -157,6 +215,10 @@ def _builder(
     )
 
 
+def _of_key(certificates: list[x509.Certificate], key: PrivateKeyTypes) -> x509.Certificate | None:
+    return next((one for one in certificates if one.public_key() == key.public_key()), None)
+
+
 def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not sign_certificates,
@@ -169,6 +231,24 @@ def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def check_host(name: str) -> None:
+    """Refuse a name that cannot stand in a certificate.
+
+    Raises
+    ------
+    SettingsError
+        If it is no address and no host name in ASCII.
+    """
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        if not HOST.fullmatch(name):
+            raise SettingsError(
+                f"--host {name!r}: not a host name; expected letters, digits, '-' and '.' (names in other scripts in "
+                "their ASCII form, xn--...), or an IP address, without a port"
+            ) from None
 
 
 def _alternative(host: str) -> x509.GeneralName:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import shutil
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedballot.core.errors import SettingsError
 from fedballot.deploy import pki
-from fedballot.deploy.flower import CONNECTION, ask, command, environment, one_port
-from fedballot.deploy.node import is_loopback
-from fedballot.deploy.site_file import check_private
+from fedballot.deploy.addresses import check_free, is_loopback
+from fedballot.deploy.flower import CONNECTION, command, environment, one_port
+from fedballot.deploy.modes import check_private
+from fedballot.deploy.superexec import write_server_app, write_superexec
+from fedballot.deploy.supervise import run_supervised
 from fedballot.privacy.ledger.heads import FILE
 
 FLEET_PORT, CONTROL_PORT = 9092, 18000
@@ -105,28 +106,48 @@ def init_server(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SettingsError(f"{folder}: exists and is not empty; name a new folder")
+    for name in hosts:
+        pki.check_host(name)
+    if own is not None:
+        pki.check_pair(*own)
+        check_private(own[2])
     server = ServerFolder(folder.absolute())
+    existed = folder.exists()
+    try:
+        _fill(server, hosts, control, own, insecure=insecure)
+    except BaseException:
+        shutil.rmtree(server.path, ignore_errors=True)  # a half-made folder would be in the way of the next try
+        if existed:
+            server.path.mkdir(mode=0o700)
+        raise
+    return server
+
+
+def _fill(
+    server: ServerFolder,
+    hosts: tuple[str, ...],
+    control: str,
+    own: tuple[Path, Path, Path] | None,
+    *,
+    insecure: bool,
+) -> None:
     server.home.mkdir(parents=True)
     server.path.chmod(0o700)
     connection = [f"[superlink.{CONNECTION}]", f'address = "{control}"']
     if insecure:
         connection.append("insecure = true")
-    elif own is None:
-        pki.make_authority(server.authority, server.authority_key)
-        names = tuple(dict.fromkeys((*hosts, "localhost", "127.0.0.1")))
-        pki.make_server_certificate(server.authority, server.authority_key, names, server.certificate, server.key)
     else:
-        authority, certificate, key = own
-        for path in (authority, certificate):
-            pki.check_certificate(path)
-        check_private(key)
-        server.authority.write_bytes(authority.read_bytes())
-        server.certificate.write_bytes(certificate.read_bytes())
-        pki.write_private(server.key, key.read_bytes())
-    if not insecure:
         connection.append(f'root-certificates = "{server.authority}"')
+        if own is None:
+            pki.make_authority(server.authority, server.authority_key)
+            names = tuple(dict.fromkeys((*hosts, "localhost", "127.0.0.1")))
+            pki.make_server_certificate(server.authority, server.authority_key, names, server.certificate, server.key)
+        else:
+            authority, certificate, key = own
+            server.authority.write_bytes(authority.read_bytes())
+            server.certificate.write_bytes(certificate.read_bytes())
+            pki.write_private(server.key, key.read_bytes())
     (server.home / "config.toml").write_text("\n".join([*connection, ""]))
-    return server
 
 
 def server_command(server: ServerFolder, *, fleet: str) -> list[str]:
@@ -160,25 +181,19 @@ def server_command(server: ServerFolder, *, fleet: str) -> list[str]:
     return [*line, "--insecure"]
 
 
-def start_server(server: ServerFolder, *, fleet: str) -> None:
-    """Become the SuperLink; does not return."""
-    line = server_command(server, fleet=fleet)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(line[0], line, environment(server.home))
-
-
-def add_site(server: ServerFolder, public_key: Path) -> int:
-    """Let the site with this public key in; the server must be running. Returns Flower's number of the node.
+def start_server(server: ServerFolder, *, fleet: str) -> int:
+    """Run the SuperLink until it is stopped; returns its exit code.
 
     Raises
     ------
-    SettingsError
-        If there is no such file.
     RunError
-        If the server does not answer or refuses.
+        If another process listens at one of its addresses, or the one that starts the server apps has died.
     """
-    if not public_key.exists():
-        raise SettingsError(f"{public_key}: no such file; expected the public key that `fedballot site init` wrote")
-    _ = server.control
-    return int(ask(server.home, "supernode", "register", str(public_key.absolute()))["node-id"])
+    for option, address in (("--fleet", fleet), ("--control", server.control)):
+        check_free(option, address)
+    line = server_command(server, fleet=fleet)
+    commands = server.path / "bin"
+    commands.mkdir(mode=0o700, exist_ok=True)
+    write_superexec(commands)
+    write_server_app(commands)
+    return run_supervised(line, environment(server.home, commands)).code

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import stat
 import tomllib
 import typing
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,6 @@ from fedballot.methods.registry import all_methods, load_method
 from fedballot.privacy.accounting import FILTERS, Accountant
 from fedballot.privacy.guarantee import Unit
 
-OPEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
@@ -83,6 +81,8 @@ class Allowed:
     least_clients : fewest answers for a result (``min_clients``) that it joins in.
     least_colluders : fewest colluders that the noise and the masks must bear.
     longest_training_s : longest work on one request, in seconds.
+    approve : whether what keeps all these rules passes (``by-rule``), or waits for a decision (``by-hand``).
+    unasked_epsilon : with ``by-hand``, what a run may cost in all without being asked about.
     settings : limits of single settings, in place of the built-in ones.
     """
 
@@ -95,6 +95,8 @@ class Allowed:
     least_clients: int
     least_colluders: int
     longest_training_s: float
+    approve: Literal["by-rule", "by-hand"] = "by-rule"
+    unasked_epsilon: float = 0.0
     settings: Mapping[str, Limit] = dataclasses.field(default_factory=dict, hash=False)
 
 
@@ -123,6 +125,11 @@ class Site:
     data: Data
     budget: Budget
     allowed: Allowed
+
+
+def first_key(site: Site) -> Path:
+    """The site's first key, kept when it is renewed: the server knows the site's ledger by it."""
+    return site.key.with_name(site.key.name + ".first")
 
 
 def read_site(path: Path) -> Site:
@@ -241,6 +248,7 @@ def _check(site: Site) -> None:
             f"0 to {site.sites - 1}, as sites = {site.sites}",
         ),
         ("allowed.longest_training_s", site.allowed.longest_training_s > 0, "more than 0"),
+        ("allowed.unasked_epsilon", site.allowed.unasked_epsilon >= 0, "at least 0"),
         ("budget.epsilon", site.budget.epsilon > 0, "more than 0"),
         ("budget.delta", 0 < site.budget.delta < 1, "more than 0 and less than 1"),
         ("budget.accountant", site.budget.accountant in FILTERS, f"one of {', '.join(FILTERS)}"),
@@ -269,32 +277,3 @@ def _check(site: Site) -> None:
 def _is_address(text: str) -> bool:
     host, colon, port = text.rpartition(":")
     return bool(host and colon) and port.isdecimal() and 0 < int(port) < 65536
-
-
-def check_modes(site: Site) -> None:
-    """Refuse a key, ledger or state folder that others on the machine can open.
-
-    Raises
-    ------
-    SettingsError
-        Naming the file, its mode and the command that mends it.
-    """
-    check_private(site.key)
-    for folder in filter(Path.exists, (site.budget.ledger, site.state)):
-        check_private(folder)
-
-
-def check_private(path: Path) -> None:
-    """Refuse a file or folder that is not the owner's alone.
-
-    Raises
-    ------
-    SettingsError
-        If it is missing, or group or others may open it.
-    """
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    if mode & OPEN_BITS:
-        raise SettingsError(f"{path}: mode {mode:o} lets others open it; run: chmod go= {path}")

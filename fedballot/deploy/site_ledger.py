@@ -18,10 +18,12 @@ from fedballot.clients.workspace import Refusal
 from fedballot.core.errors import RunError
 from fedballot.core.files import read_json, write_json
 from fedballot.datasets.own import OwnRecords
+from fedballot.deploy import approval
 from fedballot.deploy.site_file import Site
 from fedballot.privacy import accounting
 from fedballot.privacy.guarantee import ADJACENCY
 from fedballot.privacy.ledger import Account, Admission, Arrays, Chain, Costs, Ledger, Line, Version
+from fedballot.privacy.ledger.spending import costs_of
 
 SEEN = "ledgers.json"  # in the state folder
 
@@ -89,11 +91,12 @@ class SiteLedger(Ledger):
     Attributes
     ----------
     used : whether anything was charged or served; an answer without that never leaves the site.
+    request : who asks for what, to be noted and perhaps decided by hand before the first charge; None: nobody is told.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, request: approval.Request | None = None) -> None:
         budget = site.budget
-        self.site, self.used = site, False
+        self.site, self.used, self.request = site, False, request
         require_ledger(site)
         budget.ledger.mkdir(mode=0o700, parents=True, exist_ok=True)
         account = Account(
@@ -145,7 +148,9 @@ class SiteLedger(Ledger):
         """
         if uncharged or seeded or not costs:
             raise RunError(f"request {request!r}: without a charge, or with seeded noise; it stays here")
-        self._require_limits(costs)
+        step = self._require_limits(costs)
+        if self.request is not None and not self._charged(request):
+            approval.require(self.site, self.request, request, self._run_cost(request, costs, step))
         return super().admit(request, costs, digest)
 
     def answer(self, admission: Admission, draw: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
@@ -154,8 +159,25 @@ class SiteLedger(Ledger):
         self.used = True
         return arrays
 
-    def _require_limits(self, costs: Costs) -> None:
-        """Refuse a release that costs more or less than the site's file allows.
+    def _charged(self, request: str) -> bool:
+        return any(line["kind"] == "charge" and line["request"] == request for line in self.lines())
+
+    def _run_cost(self, request: str, costs: Costs, release: float) -> approval.RunCost:
+        """What the run of this request costs; the same release is asked for once a round."""
+        account, run = self.account, request.partition("/")[0]
+        before = [
+            line for line in self.lines() if line["kind"] == "charge" and line["request"].partition("/")[0] == run
+        ]
+        parts, charged = [*costs.values()], [cost for line in before for cost in costs_of(line).values()]
+        releases = int(getattr(self.request.settings, "rounds", 1)) if self.request else 1
+        whole = so_far = release
+        if all(cost.noisy for cost in (*parts, *charged)):  # a secret sample is drawn once, and costs no epsilon
+            whole = accounting.epsilon([cost.times(releases) for cost in parts], account.delta, account.accountant)
+            so_far = accounting.epsilon([*charged, *parts], account.delta, account.accountant)
+        return approval.RunCost(release, releases, whole, so_far, spent=self.spent())
+
+    def _require_limits(self, costs: Costs) -> float:
+        """What a release costs; refuses one that costs more or less than the site's file allows.
 
         Raises
         ------
@@ -170,6 +192,7 @@ class SiteLedger(Ledger):
                 f"the release costs epsilon {step:.3g} at delta {delta:g}; this site allows "
                 f"{allowed.smallest_epsilon:g} to {allowed.largest_epsilon:g}",
             )
+        return step
 
     def require_heads(self, heads: Sequence[str], who: str, last: Mapping[str, Any] | None = None) -> None:
         """Refuse if heads that this ledger has shown before are neither in its chain nor given up as lost.

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fedballot.core.errors import DataError, RunError
-from fedballot.core.files import read_json
+from fedballot.core.files import check_writable, read_json
 from fedballot.core.folders import RunFolder
 from fedballot.core.progress import Progress
+from fedballot.deploy import running
 from fedballot.deploy.bundle import write_app
 from fedballot.deploy.flower import ask
 from fedballot.deploy.server import ServerFolder
@@ -29,14 +30,32 @@ SILENCES = 3  # unanswered questions in a row after which the server counts as g
 
 @dataclass(frozen=True)
 class Submitted:
-    """A run that the server has taken: Flower's number, its folder, and the result file as it was before."""
+    """A run that the server has taken.
+
+    Attributes
+    ----------
+    run_id : Flower's number.
+    folder : of the run.
+    before : the result file as it was before.
+    joined : whether the server had it already, from an earlier command that is gone.
+    """
 
     run_id: str
     folder: Path
     before: bytes | None
+    joined: bool = False
 
 
-def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out: Path, *, resume: bool) -> Submitted:
+def submit(
+    server: ServerFolder,
+    method_name: str,
+    settings: CommonSettings,
+    out: Path,
+    *,
+    resume: bool,
+    requester: str = "",
+    purpose: str = "",
+) -> Submitted:
     """Hand a run to the server.
 
     Parameters
@@ -48,7 +67,9 @@ def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out
     out
         The run's folder, on a disk that the server writes to.
     resume
-        Take up the run that is in ``out``.
+        Take up the run that is in ``out``: one that the server still has is only followed.
+    requester, purpose
+        Who asks and what for, for the people of the sites to read.
 
     Raises
     ------
@@ -59,22 +80,36 @@ def submit(server: ServerFolder, method_name: str, settings: CommonSettings, out
     """
     method = get_method(method_name)
     _ = server.control
+    if resume and (number := running.under_way(server, out)):
+        open_run(out, method, settings, resume=True)
+        return Submitted(number, out, _content(out), joined=True)
     check_learners(settings, server_models(settings))
-    folder = open_run(out, method, settings, resume=resume)
-    before = folder.result.read_bytes() if folder.result.exists() else None
+    open_run(out, method, settings, resume=resume)
+    check_writable(out)
+    before = _content(out)
     with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
         app = Path(scratch) / "fedballot"
         write_app(app)
         config = Path(scratch) / "run.toml"
-        config.write_text(run_config(method_name, settings, out, server.heads))
+        config.write_text(run_config(method_name, settings, out, server.heads, requester, purpose))
         answer = ask(server.home, "run", str(app), "--run-config", str(config))
-    return Submitted(str(answer["run-id"]), out, before)
+    number = str(answer["run-id"])
+    running.note(server, number, method_name, out, getattr(settings, "epsilon", None))
+    return Submitted(number, out, before)
 
 
-def run_config(method_name: str, settings: CommonSettings, out: Path, heads: Path) -> str:
+def _content(out: Path) -> bytes | None:
+    result = RunFolder(out, "", {}, "", "").result
+    return result.read_bytes() if result.exists() else None
+
+
+def run_config(
+    method_name: str, settings: CommonSettings, out: Path, heads: Path, requester: str = "", purpose: str = ""
+) -> str:
     """The run-config of an experiment as TOML, every setting spelled out."""
     words = settings_text(settings)
     values = {"method": method_name, "preset": "", "out": str(out), "settings": words, "heads": str(heads)}
+    values |= {"requester": requester, "purpose": purpose}
     lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
     return "".join(lines).replace("\x7f", r"\u007f")  # which JSON may hold as it is, and TOML may not
 
@@ -138,8 +173,3 @@ def run_ended(server: ServerFolder, run_id: str) -> str | None:
         if str(run["run-id"]) == run_id and str(run["status"]).startswith("finished"):
             return str(run["status"])
     return None
-
-
-def stop(server: ServerFolder, run: Submitted) -> None:
-    """Have the server stop a run."""
-    ask(server.home, "stop", run.run_id)

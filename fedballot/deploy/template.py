@@ -46,6 +46,8 @@ secure_aggregation = true       # what is added up leaves under masks: the serve
 least_clients = {least_clients}                # fewest sites in a sum: `min_clients` of a request must not be below
 least_colluders = 0             # sites that may pool what they know with the server: `colluders` must not be below
 longest_training_s = 3600.0     # longest work on one request, in seconds
+approve = "by-rule"             # "by-hand": what keeps these rules still waits for `fedballot site approve`
+unasked_epsilon = 0.0           # with "by-hand": a run that costs no more in all passes without being asked about
 
 # The server sets how this site trains, within limits that `fedballot site check` lists. Yours replace them here:
 # numbers as [lowest, highest], words as the list of those accepted.
@@ -67,7 +69,8 @@ def init_site(folder: Path, *, number: int, sites: int, server: str) -> Path:
     record = folder / "site.toml"
     if record.exists():
         raise SettingsError(f"{record}: already there; name another folder")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)  # the records may be there already
     public_key = make_site_key(folder / "site.key")
     # more than half: what secure aggregation needs in any case
     text = TEMPLATE.format(number=number, sites=sites, server=server, least_clients=sites // 2 + 1)

@@ -30,9 +30,14 @@ def write_page(template: str, values: Mapping[str, Any], path: Path) -> Path:
     Path
         `path`.
     """
-    page = _environment().get_template(template).render(light=LIGHT, dark=DARK, version=__version__, **values)
+    page = render_page(template, values)
     write_atomic(path, lambda stream: stream.write(page.encode("utf-8")))
     return path
+
+
+def render_page(template: str, values: Mapping[str, Any]) -> str:
+    """Render a template of this package; a name that it does not find is an error."""
+    return _environment().get_template(template).render(light=LIGHT, dark=DARK, version=__version__, **values)
 
 
 @lru_cache(maxsize=1)

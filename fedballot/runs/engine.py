@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from fedballot.core.progress import Progress, Silent
 from fedballot.core.setting import names_of
 from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.own import SITES
-from fedballot.datasets.spec import FederationSpec
+from fedballot.datasets.spec import FederationSpec, WithoutLabels
 from fedballot.learners import steps
 from fedballot.learners.registry import get_learner
 from fedballot.learners.tryout import try_learner
@@ -34,7 +34,8 @@ from fedballot.strategies.one_shot import OneShotStrategy
 @lru_cache(maxsize=8)  # every client asks; to check each setting anew takes .8 ms
 def federation_spec(settings: CommonSettings) -> FederationSpec:
     """The part of the settings that says what data there are and who holds them."""
-    return FederationSpec(**{name: getattr(settings, name) for name in names_of(FederationSpec)})
+    kind = FederationSpec if settings.labelled else WithoutLabels
+    return kind(**{name: getattr(settings, name) for name in names_of(FederationSpec)})
 
 
 def federated_data(settings: CommonSettings) -> FederatedData:
@@ -126,11 +127,17 @@ def make_client(method_name: str, settings: CommonSettings, clients_root: Path, 
 
 @dataclasses.dataclass(frozen=True)
 class ServerSide:
-    """A run's server, whatever carries its messages: the Strategy, and the recorder that holds its result."""
+    """A run's server, whatever carries its messages: the Strategy, and the recorder that holds its result.
+
+    Attributes
+    ----------
+    alone : what keeps others from the run's folder until the outcome is written, if that is for this object to end.
+    """
 
     strategy: BallotStrategy[Any]
     recorder: Recorder
     progress: Progress
+    alone: ExitStack = dataclasses.field(default_factory=ExitStack)
 
     @property
     def round_timeout_s(self) -> float:
@@ -140,10 +147,11 @@ class ServerSide:
     def finish(self, error: BaseException | None) -> None:
         """Write the outcome of the run, or why there is none."""
         self.progress.stop()
-        if error is None:
-            self.recorder.done(self.strategy)
-        else:
-            self.recorder.failed(error)
+        with self.alone:
+            if error is None:
+                self.recorder.done(self.strategy)
+            else:
+                self.recorder.failed(error)
 
 
 @contextmanager

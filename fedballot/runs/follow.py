@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 from fedballot.core.progress import LogProgress, Progress
@@ -11,7 +12,7 @@ PROGRESS_FILE = "progress.jsonl"
 
 
 class FileProgress(LogProgress):
-    """Log lines as :class:`LogProgress`, and every step as a JSON line: a stage's label and total, or steps done."""
+    """Log lines as :class:`LogProgress`, and each step as a JSON line: a stage's label, size and time, or steps."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -19,13 +20,13 @@ class FileProgress(LogProgress):
 
     def start(self, label: str, total: int) -> None:
         super().start(label, total)
-        self._write({"label": label, "total": total})
+        self._write({"label": label, "total": total, "at": time.time()})
 
     def advance(self, steps: int = 1) -> None:
         super().advance(steps)
         self._write({"steps": steps})
 
-    def _write(self, event: dict[str, str | int]) -> None:
+    def _write(self, event: dict[str, str | float]) -> None:
         # one short write in append mode: lines of several threads do not mix
         with self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(event) + "\n")

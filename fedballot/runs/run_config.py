@@ -17,7 +17,8 @@ from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.settings.parts import CommonSettings
 
 # an empty text means "not set"; `heads` is for `fedballot submit`, whose server keeps one file for all of its runs
-KEYS = ("method", "preset", "out", "settings", "heads")
+# and so are `requester` and `purpose`, which sites show to their people
+KEYS = ("method", "preset", "out", "settings", "heads", "requester", "purpose")
 
 
 def from_run_config(config: Mapping[str, object]) -> tuple[Method, CommonSettings, Path]:

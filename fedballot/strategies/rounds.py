@@ -108,7 +108,7 @@ class Rounds(Hooks[S], Generic[S]):
         state = self.state()
         if self._checkpoint is None or state is None:
             return
-        write_arrays(self._checkpoint, {**state, PROGRESS: np.array(json.dumps(self._progress()))})
+        write_arrays(self._checkpoint, {**state, PROGRESS: np.array(json.dumps(self._progress()))}, mode=0o600)
 
     @property
     def patience_s(self) -> float:

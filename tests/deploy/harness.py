@@ -22,9 +22,10 @@ from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
+from fedballot.deploy.addresses import free_port
 from fedballot.deploy.flower import one_port
-from fedballot.deploy.node import free_port
-from fedballot.deploy.server import add_site, init_server
+from fedballot.deploy.members import add_site
+from fedballot.deploy.server import init_server
 from fedballot.deploy.submit import Submitted, follow, submit
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
@@ -207,7 +208,7 @@ class Federation:
         wait_until("SuperLink", lambda: listens(self.fleet) and listens(self.control), 200)
 
     def add_site(self, name: str) -> None:
-        add_site(self.server, self.folder / name / "site.key.pub")
+        add_site(self.server, name, self.folder / name / "site.key.pub")
 
     def start_site(self, number: int, *, wait: bool = True) -> float:
         """Start a site's SuperNode; returns the seconds until it is connected."""

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from flwr.cli.build import build_fab_from_disk
 
+from fedballot import __version__
 from fedballot.core.errors import SettingsError
-from fedballot.deploy.bundle import check_bundle, write_app
+from fedballot.deploy.bundle import check_bundle, compatible, write_app
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,7 +55,12 @@ def test_it_holds_no_secret_settings_and_every_key(bundle: bytes) -> None:
         ("numpy.py", b"", "holds 'numpy.py'"),
         ("../escape.py", b"", "escape.py"),
         ("fedballot/apps/client_app.py", b"app = None", "differs from this site's"),
-        ("pyproject.toml", b"[tool.flwr.app.components]\nclientapp = 'os:system'", "another client app"),
+        (
+            "pyproject.toml",
+            f"[project]\nversion = '{__version__}'\n[tool.flwr.app.components]\nclientapp = 'os:system'".encode(),
+            "another client app",
+        ),
+        ("pyproject.toml", b"[project]\nversion = '0.99.0'", "runs fedballot 0.99.0, this site"),
         ("pyproject.toml", b"=", "cannot be read"),
         ("pyproject.toml", b"[project]", "cannot be read"),
     ],
@@ -77,3 +83,18 @@ def test_the_same_name_twice_is_refused(bundle: bytes) -> None:
         archive.writestr("fedballot/apps/client_app.py", b"app = None")
     with pytest.raises(SettingsError, match="its own code only"):
         check_bundle(out.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "together"),
+    [
+        ("0.1.0", "0.1.7", True),
+        ("0.1.0", "0.1.0.dev3", True),
+        ("0.1.0", "0.2.0", False),
+        ("1.0.0", "1.9.2", True),
+        ("1.4.0", "2.0.0", False),
+        ("0.1.0", "1.1.0", False),
+    ],
+)
+def test_which_versions_work_together(one: str, other: str, together: bool) -> None:
+    assert compatible(one, other) is compatible(other, one) is together

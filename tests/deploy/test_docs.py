@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fedballot.deploy.node import free_port
+from fedballot.deploy.addresses import free_port
 from tests.deploy.harness import listens, wait_until
 
 PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"

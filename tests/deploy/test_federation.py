@@ -13,8 +13,8 @@ import grpc
 import pytest
 
 from fedballot.core.errors import RunError
+from fedballot.deploy.addresses import free_port
 from fedballot.deploy.flower import command, environment, one_port
-from fedballot.deploy.node import free_port
 from fedballot.deploy.server import init_server
 from tests.deploy.harness import edit, fedballot, says, wait_until
 

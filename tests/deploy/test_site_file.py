@@ -4,7 +4,8 @@ import pytest
 
 from fedballot.core.errors import SettingsError
 from fedballot.deploy.limits import Limit
-from fedballot.deploy.site_file import check_modes, read_site
+from fedballot.deploy.modes import check_modes
+from fedballot.deploy.site_file import read_site
 from fedballot.deploy.template import init_site
 
 
