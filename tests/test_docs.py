@@ -17,6 +17,7 @@ import click
 import pytest
 from typer.main import get_command
 
+import fedballot
 from fedballot.cli.main import app
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import names_of
@@ -194,6 +195,12 @@ def test_the_reference_is_up_to_date() -> None:
 def test_every_method_has_its_line() -> None:
     page = (DOCS / "methods.md").read_text()
     assert [name for name in all_methods() if f"`{name}`" not in page] == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (DOCS / "reference" / "api.md").read_text()
+    names = [name for name in fedballot.__all__ if not name.startswith("__")]
+    assert [name for name in names if f".{name}\n" not in page] == []
 
 
 @pytest.mark.parametrize(("folder", "most"), [("tutorials", 900), ("concepts", 400)])
