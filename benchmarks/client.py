@@ -31,7 +31,7 @@ from fedballot.learners.flat import flatten
 from fedballot.learners.nets import cnn_small
 from fedballot.methods.registry import get_method
 from fedballot.runs.engine import federated_data, make_client
-from fedballot.runs.workers import one_thread
+from fedballot.runs.worker import one_thread
 from fedballot.wire.codec import Singles
 
 PARTS = {  # innermost function of a stack that is one of these -> what that time is

@@ -43,7 +43,12 @@ TAIL = """## What is slower, and why
   in the command and once in the process that workers are forked from. A sweep pays for what its runs do not share.
 - **Charged methods write**: each client's ledger and release are on disk before its answer leaves, which a plain loop
   does not do.
-- `torch.func.vmap` over clients is not used on a CPU: it is slower there (7.7 against 5.0 ms a step and client).
+- **Clients train one by one** unless `clients_per_worker` says otherwise: a worker then trains that many at once, their
+  weights stacked (`torch.func.vmap`), each with its own data, seed, batches, noise and charge, and with the weights of
+  training alone but for rounding. On a GPU a small network's step is mostly the launch of its kernels; on a CPU it is
+  arithmetic, and a cohort is slower (0.7 to 0.9 of the speed of one by one), so the default is 1. `python
+  benchmarks/cohort.py` measures it on the device there is; nobody has on a GPU yet. Networks with batch norm or
+  dropout, and objectives with gradients (FedProx, `domain_adaptation`), always train alone.
 """
 
 

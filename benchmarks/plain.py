@@ -26,7 +26,7 @@ from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
 from fedballot.methods.registry import get_method
 from fedballot.runs.engine import federated_data
-from fedballot.runs.workers import one_thread
+from fedballot.runs.worker import one_thread
 from fedballot.settings.layers import parse_assignments
 
 Map = Callable[[Callable[[int], Any]], list[Any]]

@@ -7,9 +7,12 @@ if TYPE_CHECKING:
     from fedballot.api.classifier import FederatedClassifier
     from fedballot.api.comparing import Comparison, compare
     from fedballot.api.experiment import run
+    from fedballot.api.frontiers import Frontier, frontier
     from fedballot.api.planning import Budget, audit, budget
+    from fedballot.api.polling import Poll, poll
     from fedballot.api.result import Result, load
     from fedballot.api.sweeping import Sweep, sweep
+    from fedballot.core.callbacks import Callback
     from fedballot.core.errors import DataError, FedballotError, RunError, SettingsError
     from fedballot.methods.api import Method
     from fedballot.methods.registry import get_method
@@ -22,16 +25,19 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Budget",
+    "Callback",
     "Comparison",
     "Composition",
     "DataError",
     "Facts",
     "FedballotError",
     "FederatedClassifier",
+    "Frontier",
     "Guarantee",
     "Ledger",
     "Mechanism",
     "Method",
+    "Poll",
     "Result",
     "RunError",
     "SettingsError",
@@ -40,8 +46,10 @@ __all__ = [
     "audit",
     "budget",
     "compare",
+    "frontier",
     "get_method",
     "load",
+    "poll",
     "run",
     "simulate",
     "sweep",
@@ -50,16 +58,19 @@ __all__ = [
 # imported when first used: neither Flower nor torch comes with `import fedballot`
 _HOMES = {
     "Budget": "api.planning",
+    "Callback": "core.callbacks",
     "Comparison": "api.comparing",
     "Composition": "privacy.mechanism",
     "DataError": "core.errors",
     "Facts": "privacy.mechanism",
     "FedballotError": "core.errors",
     "FederatedClassifier": "api.classifier",
+    "Frontier": "api.frontiers",
     "Guarantee": "privacy.guarantee",
     "Ledger": "privacy.ledger.ledger",
     "Mechanism": "privacy.mechanism",
     "Method": "methods.api",
+    "Poll": "api.polling",
     "Result": "api.result",
     "RunError": "core.errors",
     "SettingsError": "core.errors",
@@ -67,8 +78,10 @@ _HOMES = {
     "audit": "api.planning",
     "budget": "api.planning",
     "compare": "api.comparing",
+    "frontier": "api.frontiers",
     "get_method": "methods.registry",
     "load": "api.result",
+    "poll": "api.polling",
     "run": "api.experiment",
     "simulate": "sim",
     "sweep": "api.sweeping",

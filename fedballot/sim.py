@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,15 @@ os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
-from fedballot.core.errors import FedballotError, RunError
+from fedballot.core.callbacks import Callbacks
+from fedballot.core.errors import FedballotError, RunError, SettingsError
 from fedballot.core.progress import Progress
 from fedballot.core.stopping import stoppable
 from fedballot.learners.registry import get_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
 from fedballot.runs import workers as processes
+from fedballot.runs.worker import Job
 from fedballot.settings.parts import CommonSettings, server_models
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ def simulate(
     resume: bool,
     progress: Progress,
     workers: processes.Workers | None = None,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
     """Run one experiment to the end.
 
@@ -55,7 +59,8 @@ def simulate(
         A name from the table of methods.
     settings
         Resolved settings of that method. With ``engine=auto`` clients work in processes of this machine, or on Ray
-        where they share a GPU or ``ray_address`` names a cluster; the numbers are the same.
+        where they share a GPU or ``ray_address`` names a cluster; the numbers are the same. With
+        ``clients_per_worker`` torch clients of a worker train together, and the last bits are others.
     out
         The run's folder.
     resume
@@ -64,6 +69,8 @@ def simulate(
         Told about every answer and every step of the server's training.
     workers
         Processes that have served other runs; as many are kept as the settings ask for.
+    callbacks
+        Told when the run starts and after each round.
 
     Returns
     -------
@@ -79,10 +86,37 @@ def simulate(
     KeyboardInterrupt
         If it was stopped, by SIGTERM too; ``resume`` takes it up.
     """
-    method = get_method(method_name)
+    with stoppable():
+        try:
+            return _simulated(
+                get_method(method_name),
+                settings,
+                out,
+                resume=resume,
+                progress=progress,
+                workers=workers,
+                callbacks=callbacks,
+            )
+        finally:
+            progress.stop()
+
+
+def _simulated(
+    method: Method,
+    settings: CommonSettings,
+    out: Path,
+    *,
+    resume: bool,
+    progress: Progress,
+    workers: processes.Workers | None,
+    callbacks: Callbacks | None,
+) -> dict[str, Any]:
     count = min(settings.worker_count, method.nodes(settings))
     cluster = cluster_address(settings)
     wants_ray = settings.engine == "ray" or cluster != ""
+    if wants_ray and not has_ray():
+        asked = "engine=ray" if settings.engine == "ray" else f"ray_address={cluster}"
+        raise SettingsError(f"{asked} needs Ray, which is not installed: pip install 'fedballot[ray]', or engine=local")
     if count > 1 and not wants_ray:
         processes.prepare(worker_modules(method, settings))
     progress.start("reading settings and data", 1)
@@ -91,38 +125,60 @@ def simulate(
     models = method.trained_models(settings)
     check_learners(settings, (*models, *server_models(settings)))
     device = resolve_device(settings, models)
-    on_ray = wants_ray or (settings.engine == "auto" and device == "cuda")
+    shares_gpu = device == "cuda" and settings.clients_per_worker == 1 and has_ray()
+    on_ray = wants_ray or (settings.engine == "auto" and shares_gpu)
     folder = open_run(out, method, settings, resume=resume)
-    with folder.held():
-        side = make_server(
-            method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local"
-        )
-        try:
-            with _logs_in(folder.log), warnings.catch_warnings(), stoppable():
-                warnings.simplefilter("ignore")
-                if cluster:
-                    _run_on_cluster(side, method, cluster)
-                elif on_ray:
-                    _run_on_ray(side, method_name, device)
-                else:
-                    _run_here(side, method_name, workers)
-        except (FedballotError, KeyboardInterrupt) as error:
-            side.recorder.failed(error)
-            raise
-        except Exception as error:
-            side.recorder.failed(error)
-            raise RunError(f"the simulation broke off: {type(error).__name__}: {error}; see {folder.log}") from error
-        finally:
-            progress.stop()
-        if side.recorder.result["status"] != "done":
-            raise RunError(f"the simulation ended without a result; see {folder.log}")
-        return side.recorder.result
+    with ExitStack() as joined:
+        if cluster:  # before anything of the run is on disk
+            joined.enter_context(_joined(cluster, progress))
+        with folder.held():
+            side = make_server(
+                method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local"
+            )
+            try:
+                with _logs_in(folder.log), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    if callbacks is not None:
+                        _announce(side, out, callbacks)
+                    if cluster:
+                        _run_on_cluster(side, method, joined)
+                    elif on_ray:
+                        _run_on_ray(side, method.name, device)
+                    else:
+                        _run_here(side, method.name, workers)
+            except (FedballotError, KeyboardInterrupt) as error:
+                side.recorder.failed(error)
+                raise
+            except Exception as error:
+                side.recorder.failed(error)
+                raise RunError(
+                    f"the simulation broke off: {type(error).__name__}: {error}; see {folder.log}"
+                ) from error
+    if side.recorder.result["status"] != "done":
+        raise RunError(f"the simulation ended without a result; see {folder.log}")
+    return side.recorder.result
+
+
+def _announce(side: ServerSide, out: Path, callbacks: Callbacks) -> None:
+    """Tell what is planned and the rounds of earlier starts, and have each round told from now on."""
+    strategy = side.strategy
+    planned = [guarantee.worded() for guarantee in strategy.guarantees()]
+    callbacks.run_started(out, {**side.recorder.result, "guarantees": planned})
+    for record in strategy.round_records:
+        callbacks.round_ended(record["round"], record)
+    strategy.round_ended = callbacks.round_ended
+
+
+def has_ray() -> bool:
+    """Whether Ray is installed."""
+    return importlib.util.find_spec("ray") is not None
 
 
 def cluster_address(settings: CommonSettings) -> str:
     """The Ray cluster that a run joins, by its settings or by Ray's own ``RAY_ADDRESS``; empty: none."""
     address = settings.ray_address or os.environ.get("RAY_ADDRESS", "")
-    return "" if settings.engine == "local" or address == "local" else address
+    here = settings.engine == "local" or settings.clients_per_worker > 1
+    return "" if here or address == "local" else address
 
 
 def worker_modules(method: Method, settings: CommonSettings) -> list[str]:
@@ -140,7 +196,7 @@ def _run_here(side: ServerSide, method_name: str, shared: processes.Workers | No
 
     recorder, count = side.recorder, side.recorder.workers
     make = partial(make_client, method_name, recorder.settings, recorder.folder.path / "clients")
-    job = processes.Job(make, recorder.folder.log)
+    job = Job(make, recorder.folder.log, recorder.settings.clients_per_worker)
     if count == 1:
         run_rounds(side, job, processes.replies_here)
         return
@@ -174,8 +230,16 @@ def _run_on_ray(side: ServerSide, method_name: str, device: str) -> None:
     )
 
 
-def _run_on_cluster(side: ServerSide, method: Method, address: str) -> None:
-    side.progress.start(f"joining the Ray cluster at {address}", 1)
+@contextmanager
+def _joined(address: str, progress: Progress) -> Iterator[None]:
+    progress.start(f"joining the Ray cluster at {address}", 1)
+    from fedballot.runs.cluster import joined
+
+    with joined(address), stoppable():  # once more: Ray has put its own handler in place
+        yield
+
+
+def _run_on_cluster(side: ServerSide, method: Method, joined: ExitStack) -> None:
     from fedballot.runs import cluster
     from fedballot.runs.cluster_node import DATA, Errand, held
     from fedballot.runs.engine import federated_data, make_client, needs_torch
@@ -185,7 +249,7 @@ def _run_on_cluster(side: ServerSide, method: Method, address: str) -> None:
     folder = recorder.folder.path.absolute()
     make = partial(make_client, method.name, settings, folder / "clients")
     errand = Errand(
-        processes.Job(make, folder / recorder.folder.log.name),
+        Job(make, folder / recorder.folder.log.name),
         partial(federated_data, settings),
         folder,
         recorder.folder.request,
@@ -193,7 +257,7 @@ def _run_on_cluster(side: ServerSide, method: Method, address: str) -> None:
         data_folder=os.environ.get(DATA),
     )
     with_gpus = settings.device != "cpu" and needs_torch(settings, method.trained_models(settings))
-    with held(folder), cluster.joined(address), stoppable():  # once more: Ray has put its own handler in place
+    with held(folder), joined:  # the cluster is left, and clients on it end, before another process may ask them
         most = min(settings.workers or side.strategy.nodes, side.strategy.nodes)
         share = cluster.gpu_share(settings.gpu_fraction) if with_gpus else 0.0
         nodes = cluster.Cluster(errand, gpu_share=share, most=most)

@@ -17,7 +17,7 @@ from fedballot.methods.registry import get_method
 from fedballot.runs import workers
 from fedballot.runs.engine import check_learners, make_client, make_server, open_run
 from fedballot.runs.local import run_rounds
-from fedballot.runs.workers import Job
+from fedballot.runs.worker import Job
 from fedballot.settings.parts import CommonSettings, server_models
 
 
@@ -29,6 +29,9 @@ class Counting(Silent):
 
     def start(self, label: str, total: int) -> None:
         self.stages.append([label, total, 0])
+
+    def note(self, words: str) -> None:
+        pass
 
     def advance(self, steps: int = 1) -> None:
         self.stages[-1][2] += steps

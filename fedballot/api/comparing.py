@@ -38,11 +38,11 @@ class Comparison:
         from fedballot.report.compare import compare as side_by_side
         from fedballot.report.compare_plot import comparison_figure
 
-        return comparison_figure(side_by_side([one.folder for one in self.results]).rows)
+        return comparison_figure(side_by_side([one.folder for one in self.results]).groups)
 
     def write(self, out: str | Path) -> Path:
-        """Write it as a page (``.html``) or a picture (``.png``)."""
-        from fedballot.report.compare import write_compare
+        """Write it as a page (``.html``), a table (``.csv``, ``.tex``, ``.md``) or a picture (``.png``, ``.pdf``)."""
+        from fedballot.report.compare_page import write_compare
 
         return write_compare([one.folder for one in self.results], Path(out))
 

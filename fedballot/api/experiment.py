@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
+from fedballot.api.trackers import trackers
 from fedballot.api.watch import listener
+from fedballot.core.callbacks import Callback, Callbacks
 from fedballot.core.errors import RunError
 from fedballot.core.progress import Progress
+from fedballot.runs.results import load_result
 from fedballot.settings import layers
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ def run(
     config: str | Path | None = None,
     resume: bool = False,
     progress: bool | Progress = True,
+    callbacks: Sequence[Callback] = (),
+    track: str = "",
     **settings: Any,
 ) -> Result:
     """Run one experiment in a simulation on this machine.
@@ -43,6 +48,10 @@ def run(
         Take up the run that is in ``out``: nobody who has answered is asked again. Where there is none, begin it.
     progress : bool or Progress
         Show a bar (on a terminal, in a notebook) or lines; or who is told.
+    callbacks : sequence of Callback
+        Told of the run's start, of each round and of its end. One that raises is dropped with a warning.
+    track : str
+        Trackers by name: ``csv``, ``tensorboard``, ``mlflow``, ``wandb``; commas between several.
     **settings
         By the names that ``fedballot methods --settings METHOD`` lists. ``dataset`` and ``public_dataset`` may be a
         pandas data frame or a pair ``(x, y)``; a list of them is one for each client. Models may be classifiers
@@ -68,9 +77,10 @@ def run(
     >>> result.accuracy, result.guarantee.sentence()  # doctest: +SKIP
     """
     folder = new_folder(method) if out is None else Path(out)
+    told = Callbacks([*callbacks, *trackers(track)])
     taken_up = resume and (folder / "run.json").exists()
     resolved = resolve(method, as_settings(settings), preset, None if config is None else Path(config), folder, resume)
-    carry_out(method, resolved, folder, resume=taken_up, progress=listener(progress))
+    carry_out(method, resolved, folder, resume=taken_up, progress=listener(progress), callbacks=told)
     return Result.read(folder)
 
 
@@ -121,16 +131,24 @@ def carry_out(
     resume: bool,
     progress: Progress,
     workers: Workers | None = None,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
     """Simulate a run and write its page, also where it fails; see `simulate`."""
     from fedballot.report.build import write_report
     from fedballot.sim import simulate
 
     try:
-        result = simulate(method, settings, folder, resume=resume, progress=progress, workers=workers)
-    except RunError:
+        result = simulate(
+            method, settings, folder, resume=resume, progress=progress, workers=workers, callbacks=callbacks
+        )
+    except (RunError, KeyboardInterrupt) as error:
         if (folder / "result.json").exists():  # else it failed before it began
-            write_report(folder)
+            if isinstance(error, RunError):
+                write_report(folder)
+            if callbacks is not None:
+                callbacks.run_failed(folder, load_result(folder))
         raise
     write_report(folder)
+    if callbacks is not None:
+        callbacks.run_ended(folder, result)
     return result

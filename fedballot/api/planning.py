@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedballot.api.experiment import resolve
 from fedballot.api.objects import as_settings
 from fedballot.api.watch import listener
+from fedballot.core.errors import SettingsError
 from fedballot.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class Budget:
 
     Attributes
     ----------
+    method : str
     spending : Spending
         Each part's cost, and the charge to a ledger of each unit.
     guarantees : tuple of Guarantee
@@ -41,6 +44,7 @@ class Budget:
     clients : int
     """
 
+    method: str
     spending: Spending
     guarantees: tuple[Guarantee, ...]
     plan: Plan | None
@@ -70,6 +74,31 @@ class Budget:
         from fedballot.report.budget_plot import planning_figure
 
         return planning_figure(self.plan)
+
+    def write(self, out: str | Path) -> Path:
+        """Write it as a page (``.html``), a table (``.csv``, ``.tex``, ``.md``) or, of votes, a picture.
+
+        Raises
+        ------
+        SettingsError
+            If the file ends otherwise, is none of fedballot's, or a picture has nothing to show.
+        """
+        from fedballot.report.budget_page import budget_page
+        from fedballot.report.canvas import write_picture
+        from fedballot.report.study import write_study
+        from fedballot.report.tables import FORMATS, write_table
+
+        path = Path(out)
+        page = budget_page(self.method, self.plan, self.spending, self.guarantees, self.clients, aimed=self.aimed)
+        if path.suffix == ".html":
+            return write_study(page, path)
+        if path.suffix in FORMATS:
+            write_table(page.tables[-1], path)
+        elif (figure := self.figure()) is None:
+            raise SettingsError(f"--out {path}: there is a figure of noisy votes only; write .html or .csv")
+        else:
+            write_picture(figure, path)
+        return path
 
 
 def budget(
@@ -115,7 +144,7 @@ def budget(
         layers = preset_layers(load_preset(preset), found.name, settings_types(found)) if preset else []
         aimed = any("epsilon" in layer for layer in [*layers, values]) or not chosen.sigma
         plan = planning.make_plan(first, composition.delta, composition.unit, chosen.epsilon if aimed else None)
-    return Budget(spent, tuple(composition.guarantees()), plan, aimed, chosen.clients)
+    return Budget(method, spent, tuple(composition.guarantees()), plan, aimed, chosen.clients)
 
 
 def audit(

@@ -116,7 +116,7 @@ class Result:
         return self.model.predict_proba(x)
 
     def report(self) -> Path:
-        """Write the run's page anew.
+        """Write the run's page anew, its figures as PDF too.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class Result:
         """
         from fedballot.report.build import write_report
 
-        return write_report(self.folder)
+        return write_report(self.folder, pdf=True)
 
     def to_frame(self) -> pd.DataFrame:
         """One row: folder, method, settings that differ from their defaults, measures and guarantee."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedballot.api.experiment import resolve
 from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
+from fedballot.api.trackers import trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import write_json
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from fedballot.studies.sweep import Point, Row
+    from fedballot.studies.sweep import Point, Row, Shared
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,17 @@ class Sweep:
         One for each cell: runs that differ in the seed only are averaged.
     points : tuple of Point
         Each run: its values, and its folder.
+    title : str
+        Method and preset.
+    command : str
+        What does it again.
     """
 
     folder: Path
     rows: tuple[Row, ...]
     points: tuple[Point, ...]
+    title: str = ""
+    command: str = ""
 
     @property
     def results(self) -> list[Result]:
@@ -64,12 +71,16 @@ class Sweep:
         return sweep_figure(self.rows)
 
     def write(self) -> None:
-        """Write ``sweep.json`` and ``sweep.png`` into the folder."""
+        """Write ``sweep.json``, ``sweep.html`` and ``sweep.png`` into the folder."""
+        from fedballot.report.study import write_study
+        from fedballot.report.sweep_page import sweep_page
+
         write_json(self.folder / "sweep.json", [dataclasses.asdict(row) for row in self.rows])
         if (figure := self.figure()) is not None:
             from fedballot.report.canvas import write_picture
 
             write_picture(figure, self.folder / "sweep.png")
+        write_study(sweep_page(self.title, self.rows, self.command), self.folder / "sweep.html")
 
 
 def sweep(
@@ -80,6 +91,7 @@ def sweep(
     config: str | Path | None = None,
     jobs: int = 1,
     progress: bool | Progress = True,
+    track: str = "",
     **settings: Any,
 ) -> Sweep:
     """Run a method over a grid; call it again to go on where it stopped.
@@ -90,6 +102,8 @@ def sweep(
         Folder of all runs.
     jobs : int
         Runs at a time; then give each few workers.
+    track : str
+        Trackers by name, as for `run`: each run of the grid is one of theirs.
     **settings
         As for `run`. A list is several values, of which each is run; a tuple is one value.
 
@@ -106,7 +120,7 @@ def sweep(
     >>> grid = fb.sweep("fedmd-nfdp", out="sweeps/k", dataset="digits", k=[18, 60, 120])  # doctest: +SKIP
     >>> grid.to_frame()  # doctest: +SKIP
     """
-    from fedballot.studies.sweep import points_of
+    from fedballot.studies.sweep import Shared, points_of
 
     varied = {name: [_word(name, one) for one in value] for name, value in settings.items() if isinstance(value, list)}
     fixed = {name: _word(name, value) for name, value in settings.items() if not isinstance(value, list)}
@@ -116,45 +130,50 @@ def sweep(
         raise SettingsError(f"{twice}={settings[twice]!r}: names a value twice, or none")
     points = points_of(varied, Path(out))
     place = None if config is None else Path(config)
-    found = run_sweep(method, fixed, points, Path(out), preset, place, jobs, listener(progress))
+    shared = Shared(method, preset, place, fixed, track)
+    found = run_sweep(shared, points, Path(out), jobs, listener(progress))
     if found.failed:
         first = f"{len(found.failed)} of {len(points)} runs failed (the first: {found.failed[0]})"
         raise RunError(f"{first}; call again to retry them")
     return found
 
 
-def run_sweep(
-    method: str,
-    fixed: Mapping[str, str],
-    points: Sequence[Point],
-    folder: Path,
-    preset: str | None,
-    config: Path | None,
-    jobs: int,
-    progress: Progress,
-    report: Callable[[Point, str], None] = lambda point, outcome: None,
-) -> Sweep:
-    """Check all points, run those that are not done, write the tables; ``report`` is told what became of each."""
+def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, progress: Progress) -> Sweep:
+    """Check all points, run those that are not done, write the tables; each run is told as it begins and ends."""
+    progress.start(f"checking {len(points)} runs", len(points))
     from fedballot.core.folders import RunFolder
     from fedballot.studies import sweep as grids
-
-    for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
-        resolved = resolve(method, {**fixed, **point.values}, preset, config)
-        if (point.folder / "run.json").exists():
-            RunFolder.open(point.folder, method, resolved, resume=True)
-    progress.start("runs", len(points))
-
-    def ended(point: Point, outcome: str) -> None:
-        report(point, outcome)
-        progress.advance()
+    from fedballot.studies.watching import Watch
 
     try:
-        grids.run_all(points, grids.Shared(method, preset, config, fixed), jobs=jobs, report=ended)
+        trackers(shared.track)
+        for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
+            resolved = resolve(shared.method, {**shared.values, **point.values}, shared.preset, shared.config)
+            if (point.folder / "run.json").exists():
+                RunFolder.open(point.folder, shared.method, resolved, resume=True)
+            progress.advance()
+        watch = Watch(progress, len(points), jobs)
+        grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
     finally:
         progress.stop()
-    found = Sweep(folder, tuple(grids.rows(points)), tuple(points))
+    name = shared.preset or (shared.config.stem if shared.config else "")
+    title = f"{shared.method} {name}".strip()
+    found = Sweep(folder, tuple(grids.rows(points)), tuple(points), title, _command(shared, points, folder))
     found.write()
     return found
+
+
+def _command(shared: Shared, points: Sequence[Point], folder: Path) -> str:
+    """What runs the same grid on the command line."""
+    from fedballot.report.again import study_command
+
+    varied: dict[str, list[str]] = {}
+    for point in points:
+        for name, value in point.values.items():
+            varied.setdefault(name, []).append(value)
+    texts = {name: list(dict.fromkeys(values)) for name, values in varied.items()}
+    grid = {name: (";" if any("," in one for one in values) else ",").join(values) for name, values in texts.items()}
+    return study_command(["sweep", shared.method], {}, shared.preset, shared.config, {**shared.values, **grid}, folder)
 
 
 def _word(name: str, value: Any) -> str:

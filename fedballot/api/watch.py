@@ -42,6 +42,9 @@ class Bars:
         if self._bars is not None:
             self._bars.advance(self._task, steps)
 
+    def note(self, words: str) -> None:
+        err.print(words, soft_wrap=True, markup=False)
+
     def stop(self) -> None:
         if self._bars is not None:
             self._bars.stop()

@@ -47,7 +47,7 @@ def data(
     contract of a federation's data."""
     from fedballot.datasets import describe as about
     from fedballot.datasets import sources
-    from fedballot.datasets.schema.infer import Hints
+    from fedballot.datasets.schema.hints import Hints
     from fedballot.datasets.schema.reading import Reading
     from fedballot.datasets.schema.toml import read_schema
 
@@ -79,7 +79,7 @@ def data(
         title = title or resolved.dataset
         found = about.describe(federation_spec(resolved))
     else:
-        reading = Reading(read_schema(schema) if schema else None, Hints(label), image_reader)
+        reading = Reading(read_schema(schema) if schema else None, Hints(label), image_reader, labels=not schema)
         found = about.describe(sources.load_as(str(name), reading))
     if json:
         terminal.print_json(found)

@@ -53,8 +53,12 @@ class First:
 
 
 def first(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A table, an .npz file, an image folder, 'sites/*.csv'.")],
-    public: Annotated[str, typer.Option(help="Public and test records; default: some of DATA's.")] = "",
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A table, an .npz file, an image folder, or a folder of them.")
+    ],
+    public: Annotated[
+        str, typer.Option(help="Public and test records; default: a folder's public file, or some of DATA's.")
+    ] = "",
     label: Annotated[str, typer.Option(help="Column of the classes; default: `label` or the like.")] = "",
     schema: Annotated[str, typer.Option(metavar="FILE", help="What `fedballot data schema` has made of DATA.")] = "",
     method: Annotated[str, typer.Option(help="A name from `fedballot methods`.")] = "pate-fl",
@@ -107,29 +111,32 @@ def plan_first(method: str, where: Mapping[str, Any], values: Mapping[str, Any])
     SettingsError
         Data that cannot be used, or settings that cannot work.
     """
+    from fedballot.datasets.own import SITES
     from fedballot.datasets.readers.files import images_at
     from fedballot.datasets.readers.folders import fitting_size
-    from fedballot.datasets.sources import load_as
+    from fedballot.datasets.readers.places import public_in
     from fedballot.methods.registry import get_method, settings_types
     from fedballot.settings.parts import CommonSettings
-    from fedballot.settings.plan import first_settings
+    from fedballot.settings.plan import first_settings, own_sources
 
     kinds = settings_types(get_method(method))
     names = list(dict.fromkeys((method, ALONE, POOLED)))
     given = {**where, **values}
     layers.require(given, method, kinds)
+    if given["dataset"] == SITES:  # in settings that is a word for what each site holds; here it can only be a folder
+        given["dataset"] = f"./{SITES}"
+    if not given.get("public_dataset") and (beside := public_in(given["dataset"])):
+        given["public_dataset"] = str(beside)
     if not {"schema", "image_size"} & {*given}:
         images = images_at(given["dataset"], str(given.get("label", "")))
         given |= {"image_size": size} if (size := fitting_size(images)) else {}
     reads: dict[str, type[CommonSettings]] = {"data": CommonSettings}
     spec = layers.resolve("data", reads, values=_only(given, names_of(CommonSettings)))
-    public = load_as(spec.public_dataset, spec.reading) if spec.public_dataset else None
-    reading = spec.reading.through(public.schema) if public else spec.reading
-    private = load_as(spec.dataset, reading)
-    wanted = {
-        **first_settings(private, public, kinds[method], torch=importlib.util.find_spec("torch") is not None),
-        **given,
-    }
+    private, public, more = own_sources(spec)
+    torch = importlib.util.find_spec("torch") is not None
+    tests = {"test_source": spec.test_source, **more}["test_source"] == "private"
+    chosen_values = first_settings(private, public, kinds[method], torch=torch, private_tests=tests)
+    wanted = {**chosen_values, **more, **given}
     layers_of = {POLL: _only(wanted, names_of(CommonSettings))}  # its epsilon means something else
     layers_of |= {name: _only(wanted, names_of(kinds[name])) for name in names}
     settings = {name: layers.resolve(name, kinds, values=layer) for name, layer in layers_of.items()}
@@ -171,6 +178,8 @@ def _decided(method: str, plan: First) -> list[tuple[str, str]]:
         f"{len(private.train):,}: {settings.private_size:,} for {settings.clients} clients, {settings.public_size:,} "
         f"public, {settings.test_size:,} to test on"
     )
+    if plan.public is not None and not plan.public.labelled:
+        records += ", which are private ones: the public ones have no labels"
     trains, learns = getattr(settings, "client_models", ()), getattr(settings, "server_model", "")
     models = [f"clients {', '.join(trains)} in turn"] * bool(trains) + [f"server {learns}"] * bool(learns)
     rows = [("classes", where + ", ".join(classes[:20])), ("records", records), ("features", holds)]

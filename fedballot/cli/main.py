@@ -31,7 +31,6 @@ from fedballot.cli.poll import poll
 from fedballot.cli.run import run
 from fedballot.cli.server import server_app
 from fedballot.cli.sweep import sweep_command
-from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError
 from fedballot.core.setting import declaration, words_of
 from fedballot.settings import layers
@@ -108,43 +107,31 @@ def presets(json: Json = False) -> None:
 
 @command(RESULTS, "fedballot report runs/eps1")
 def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")]) -> None:
-    """Write DIR/report.html anew from DIR/result.json."""
+    """Write DIR/report.html anew from DIR/result.json, its figures as PDF too."""
     from fedballot.report.build import write_report
 
-    print(write_report(directory))
+    print(write_report(directory, pdf=True))
 
 
 @command(RESULTS, "fedballot compare runs/eps1 runs/alone --out compare.html")
 def compare(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs.")],
-    out: Annotated[Path, typer.Option(help="Where to write the page with the plots.")] = Path("compare.html"),
+    out: Annotated[
+        Path, typer.Option(help="A page (.html), a table (.csv, .tex, .md) or a picture (.png, .svg, .pdf).")
+    ] = Path("compare.html"),
     json: Json = False,
 ) -> None:
     """Runs side by side: a table and a plot."""
-    from fedballot.report import compare as side_by_side
+    from fedballot.report.compare import compare as side_by_side
+    from fedballot.report.compare_page import compare_table, write_compare
 
-    found = side_by_side.compare(directories)
-    page = side_by_side.write_compare(directories, out)
+    found = side_by_side(directories)
+    page = write_compare(directories, out)
     if json:
         terminal.print_json(found.to_dict())
         return
-    rows = [
-        [
-            row.name,
-            row.method,
-            row.status,
-            numbers.percent(row.accuracy),
-            numbers.percent(row.label_accuracy),
-            numbers.epsilon(row.epsilon) if row.guarantee_status else "–",
-            numbers.delta(row.delta) if row.guarantee_status else "–",
-            row.meaning or "–",
-            numbers.size(row.bytes_up),
-            numbers.seconds(row.wall_s),
-        ]
-        for row in found.rows
-    ]
-    columns = ("run", "method", "status", "accuracy", "labels", "ε", "δ", "what ε speaks of", "bytes up", "time")
-    terminal.print_table("", columns, rows)
+    table = compare_table(found)
+    terminal.print_table("", table.head, table.rows)
     for note in found.notes:
         terminal.out.print(escape(note))
     print(page)

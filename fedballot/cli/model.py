@@ -17,24 +17,30 @@ Force = Annotated[bool, typer.Option(help="Replace what is there.")]
 
 def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or a file of `fedballot export`.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Records, in a file like the run's own.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Records like the run's own: a file, or a folder of images.")
+    ],
     out: Annotated[Path | None, typer.Option(help="CSV file to write; default: stdout.")] = None,
     force: Force = False,
 ) -> None:
-    """Class words and probabilities for new records, as CSV: one line for each record, in their order."""
+    """Class words and probabilities for new records, as CSV: one line for each record, in their order.
+
+    Of a folder of images, each line begins with the image's place in it.
+    """
     if out is not None and out.exists() and not force:
         raise SettingsError(f"--out {out}: is there already; name another file, or add --force")
     from fedballot.core.files import write_atomic
     from fedballot.model import load
 
     model = load(run)
+    places = model.read.names(file)
     said = model.predict_proba(model.read(file))
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow([*([] if model.multi_label else ["predicted"]), *model.classes])
-    for row in said:
+    lines.writerow([*["file"][: len(places)], *([] if model.multi_label else ["predicted"]), *model.classes])
+    for number, row in enumerate(said):
         word = [] if model.multi_label else [model.classes[int(row.argmax())]]
-        lines.writerow([*word, *(f"{value:.6g}" for value in row)])
+        lines.writerow([*places[number : number + 1], *word, *(f"{value:.6g}" for value in row)])
     if out is None:
         sys.stdout.write(text.getvalue())
     else:

@@ -10,8 +10,9 @@ import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
-from fedballot.cli.options import Assignments, Json
+from fedballot.cli.options import Assignments, Config, Json, Preset, Quiet, Resume, Track
 from fedballot.core import numbers
+from fedballot.core.callbacks import Callbacks
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.privacy.words import adjacency_note
 from fedballot.settings import layers
@@ -19,23 +20,26 @@ from fedballot.settings import layers
 
 def run(
     method: Annotated[str, typer.Argument(help="A name from `fedballot methods`.")],
-    preset: Annotated[str | None, typer.Option(help="A name from `fedballot presets`.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A settings file (TOML) in the form of a preset.")] = None,
+    preset: Preset = None,
+    config: Config = None,
     set_: Assignments = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/METHOD-TIME.")] = None,
-    resume: Annotated[bool, typer.Option(help="Take up the run that is in --out.")] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    resume: Resume = False,
+    quiet: Quiet = False,
+    track: Track = "",
     json: Json = False,
 ) -> None:
     """Run one experiment in a simulation on this machine."""
     from fedballot.api.experiment import carry_out, new_folder, resolve
+    from fedballot.api.trackers import trackers
 
     if resume and (out is None or not (out / "run.json").exists()):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
     resolved = resolve(method, layers.parse_assignments(set_ or []), preset, config, out, resume)
-    folder = out or new_folder(method)
+    folder, told = out or new_folder(method), Callbacks(trackers(track), terminal.warn)
+    watcher = terminal.watcher(quiet=quiet)
     try:
-        result = carry_out(method, resolved, folder, resume=resume, progress=terminal.watcher(quiet=quiet))
+        result = carry_out(method, resolved, folder, resume=resume, progress=watcher, callbacks=told)
     except KeyboardInterrupt:
         begun = (folder / "run.json").exists()
         terminal.stop(f"fedballot run {method} --out {shlex.quote(str(folder))}" if begun else "", folder)
@@ -91,9 +95,9 @@ def print_result(result: dict[str, Any], folder: Path) -> None:
     rows += [("result", str(folder / "result.json")), ("report", str(folder / "report.html"))]
     terminal.print_table(f"{result['method']} on {result['data']['dataset']}", ("", ""), [list(row) for row in rows])
     for warning in result["warnings"]:
-        terminal.err.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)
+        terminal.warn(warning)
     for warning in (words for first in guarantees[:1] for words in first["warnings"]):
-        terminal.err.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)
+        terminal.warn(warning)
     if len(guarantees) > 1:
         terminal.print_guarantees("all guarantees", guarantees)
         if note := adjacency_note(guarantees):

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fedballot.api.experiment import carry_out, resolve
+from fedballot.api.trackers import trackers
 from fedballot.cli import terminal
+from fedballot.core.callbacks import Callbacks
 from fedballot.core.errors import FedballotError
 from fedballot.core.progress import Silent
 from fedballot.runs.workers import Workers
@@ -25,7 +27,8 @@ def main() -> None:
 
 
 def outcome(request: dict[str, Any], workers: Workers) -> str:
-    """Carry out a run: ``DONE``, or why it failed."""
+    """Carry out a run: ``DONE`` and what became of trackers, or why it failed."""
+    warnings: list[str] = []
     out, config = Path(request["out"]), request["config"]
     resume = (out / "run.json").exists()
     try:
@@ -37,10 +40,11 @@ def outcome(request: dict[str, Any], workers: Workers) -> str:
             out,
             resume,
         )
-        carry_out(request["method"], settings, out, resume=resume, progress=Silent(), workers=workers)
+        told = Callbacks(trackers(request["track"]), warnings.append)
+        carry_out(request["method"], settings, out, resume=resume, progress=Silent(), workers=workers, callbacks=told)
     except (FedballotError, OSError) as error:
         return str(error)
-    return DONE
+    return "; ".join([DONE, *warnings])
 
 
 if __name__ == "__main__":

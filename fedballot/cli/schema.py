@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
 from fedballot.core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from fedballot.datasets.schema.contract import Column
 
 
 def schema_command(
@@ -27,6 +31,9 @@ def schema_command(
     distinct: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Its words are different, however alike they look.")
     ] = None,
+    classes: Annotated[
+        str, typer.Option(metavar="WORD,WORD", help="The classes, where the public records have no labels.")
+    ] = "",
     image_size: Annotated[int, typer.Option(help="Pixels a side to which images are resized.")] = 0,
     image_reader: Annotated[str, typer.Option(help="package.module:function that reads an image file.")] = "",
     out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("schema.toml"),
@@ -34,7 +41,7 @@ def schema_command(
     """The contract of columns and classes that a public file suggests: look at it, edit it, give it to every site."""
     from fedballot.core.files import write_atomic
     from fedballot.datasets.fingerprint import source_fingerprint
-    from fedballot.datasets.schema.infer import Hints
+    from fedballot.datasets.schema.hints import Hints
     from fedballot.datasets.schema.reading import Reading
     from fedballot.datasets.schema.toml import to_toml
     from fedballot.datasets.sources import load_as
@@ -57,12 +64,19 @@ def schema_command(
         (image_size, image_size) if image_size else (),
         id,
     )
-    source = load_as(file, Reading(hints=hints, image_reader=image_reader))
+    words = tuple(word.strip() for word in classes.split(",")) if classes else ()
+    if words and len({*filter(None, words)}) < max(2, len(words)):
+        raise SettingsError(f"--classes {classes}: expected at least two different words with commas between")
+    source = load_as(file, Reading(hints=hints, image_reader=image_reader, labels=not words))
+    if words and source.labelled:
+        raise SettingsError(f"--classes: {file} has labels, which say what the classes are; leave it out")
+    if words and source.schema:
+        source = replace(source, schema=source.schema.with_classes(words))
     contract = source.schema
     if contract is None:
         raise SettingsError(f"{file}: is known by name to everybody, so it needs no schema")
     write_atomic(out, lambda stream: stream.write(to_toml(contract).encode()))
-    rows = [[column.name, column.kind, _content(column.words, column.low, column.high)] for column in contract.columns]
+    rows = [[column.name, column.kind, _content(column)] for column in contract.columns]
     rows.append([contract.label.name, "classes", ", ".join(contract.classes)])
     terminal.print_table(file, ("column", "kind", "holds"), [[escape(cell) for cell in row] for row in rows])
     for note in source.notes:
@@ -70,7 +84,10 @@ def schema_command(
     terminal.out.print(f"schema: {escape(str(out))}\nfingerprint: {source_fingerprint(source)}", soft_wrap=True)
 
 
-def _content(words: tuple[str, ...], low: float | None, high: float | None) -> str:
-    if low is not None and high is not None:
-        return f"{low:.6g} to {high:.6g}"
+def _content(column: Column) -> str:
+    words = column.words
+    if column.kind == "date":
+        return f"written as {column.format or '%Y-%m-%d'}"
+    if column.low is not None and column.high is not None:
+        return f"{column.low:.6g} to {column.high:.6g} {column.unit}".strip()
     return ", ".join(words[:20]) + (f", … ({len(words)} in all)" if len(words) > 20 else "")

@@ -10,7 +10,17 @@ import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
-from fedballot.cli.deploy import DashboardCert, DashboardKey, Insecure, Json, Listen, PasswordFile, ServiceUser
+from fedballot.cli.deploy import (
+    DashboardCert,
+    DashboardKey,
+    Insecure,
+    Json,
+    Listen,
+    LogForm,
+    PasswordFile,
+    ServiceUser,
+    log_form,
+)
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 
@@ -57,13 +67,14 @@ def server_init(
 def server_start(
     directory: ServerDir,
     fleet: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where sites connect to.")] = "0.0.0.0:9092",
+    log: LogForm = "text",
 ) -> None:
     """Run the SuperLink until it is stopped."""
     from fedballot.deploy.renewal import server_warnings
     from fedballot.deploy.server import ServerFolder, start_server
 
-    terminal.warn(server_warnings(ServerFolder(directory.absolute())))
-    raise typer.Exit(start_server(ServerFolder(directory.absolute()), fleet=fleet))
+    terminal.warn(*server_warnings(ServerFolder(directory.absolute())))
+    raise typer.Exit(start_server(ServerFolder(directory.absolute()), fleet=fleet, log=log_form(log)))
 
 
 @server_app.command("renew")
@@ -167,7 +178,7 @@ def server_status(directory: ServerDir, json: Json = False) -> None:
 
 
 def _print_status(status: ServerStatus) -> None:
-    terminal.warn(status.warnings)
+    terminal.warn(*status.warnings)
     ends = ", ".join(f"{one.name} to {one.ends} ({one.days} days)" for one in status.certificates)
     online = sum(site.status == "online" for site in status.sites)
     going = sum(not view.run.ended for view in status.runs)
@@ -244,7 +255,7 @@ def _folder(directory: Path) -> ServerFolder:
     from fedballot.deploy.server import ServerFolder
 
     server = ServerFolder(directory.absolute())
-    terminal.warn(server_warnings(server))
+    terminal.warn(*server_warnings(server))
     return server
 
 

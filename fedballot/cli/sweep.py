@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedballot.cli import terminal
+from fedballot.cli.options import Config, Jobs, Json, Preset, Track
 from fedballot.core import numbers
 from fedballot.core.errors import RunError
 
@@ -18,36 +19,34 @@ if TYPE_CHECKING:
 
 def sweep_command(
     method: Annotated[str, typer.Argument(help="A name from `fedballot methods`.")],
-    preset: Annotated[str | None, typer.Option(help="A name from `fedballot presets`.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A settings file (TOML) in the form of a preset.")] = None,
+    preset: Preset = None,
+    config: Config = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=V1,V2,...", help="Settings; several values are run each (lists: a,b;c,d)."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of all runs; default: sweeps/METHOD-PRESET.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time; then give each few workers.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    jobs: Jobs = 1,
+    track: Track = "",
+    json: Json = False,
 ) -> None:
     """Run a grid of settings and print one table; call it again to go on where it stopped."""
-    from fedballot.api.sweeping import run_sweep
-    from fedballot.methods.registry import get_method
-    from fedballot.studies import sweep as grids
+    with terminal.watching("reading settings") as progress:
+        from fedballot.api.sweeping import run_sweep
+        from fedballot.methods.registry import get_method
+        from fedballot.studies import sweep as grids
 
-    name = preset or (config.stem if config else "")
-    folder = out or Path("sweeps") / "-".join(part for part in (method, name) if part)
-    fixed, points = grids.grid(get_method(method).settings, set_ or [], folder)
-
-    def report(point: grids.Point, outcome: str) -> None:
-        terminal.err.print(f"{point.folder.name}: {outcome}", soft_wrap=True, markup=False)
-
-    swept = run_sweep(method, fixed, points, folder, preset, config, jobs, terminal.watcher(quiet=False), report)
+        name = preset or (config.stem if config else "")
+        folder = out or Path("sweeps") / "-".join(part for part in (method, name) if part)
+        fixed, points = grids.grid(get_method(method).settings, set_ or [], folder)
+        swept = run_sweep(grids.Shared(method, preset, config, fixed, track), points, folder, jobs, progress)
     found = swept.rows
     if json:
         terminal.print_json([dataclasses.asdict(row) for row in found])
     else:
         columns = (*found[0].values, "runs", "ε", "ε, paper's", "δ", "what ε speaks of", "accuracy", "bytes per query")
         terminal.print_table(f"{method} {name}".strip(), columns, [_written(row) for row in found])
-        terminal.out.print(f"table: {folder / 'sweep.json'}   plots: {folder / 'sweep.png'}", soft_wrap=True)
+        terminal.out.print(f"page: {folder / 'sweep.html'}   table: {folder / 'sweep.json'}", soft_wrap=True)
     if failed := swept.failed:
         raise RunError(f"{len(failed)} of {len(points)} runs failed (the first: {failed[0]}); call again to retry them")
 

@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from rich.markup import escape
 
 from fedballot.api.watch import err, watcher
 from fedballot.core import numbers
+from fedballot.core.progress import Progress
 from fedballot.privacy.words import tone, whom
 
 out = Console(highlight=False)
@@ -31,6 +33,7 @@ __all__ = [
     "toned",
     "warn",
     "watcher",
+    "watching",
 ]
 STOPPED = 130  # the exit code that shells know for Ctrl-C
 CARDS = 110  # columns of a terminal below which a table that does not fit becomes cards
@@ -63,10 +66,21 @@ def print_guarantees(title: str, guarantees: Sequence[Mapping[str, Any]]) -> Non
     print_table(title, columns, rows)
 
 
-def warn(sentences: Iterable[str]) -> None:
-    """Sentences on stderr, in yellow."""
+@contextmanager
+def watching(label: str) -> Iterator[Progress]:
+    """Progress that says at once what is being done, and stops where that fails."""
+    progress = watcher(quiet=False)
+    progress.start(label, 1)
+    try:
+        yield progress
+    finally:
+        progress.stop()
+
+
+def warn(*sentences: str) -> None:
+    """What a user should know, on stderr."""
     for sentence in sentences:
-        err.print(f"[yellow]warning:[/] {escape(sentence)}", soft_wrap=True)
+        err.print(f"[yellow]warning:[/yellow] {escape(sentence)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -23,6 +23,12 @@ def accuracy(confusion: npt.NDArray[np.integer]) -> float:
     return float(confusion.trace()) / int(confusion.sum())
 
 
+def share_right(predicted: npt.NDArray[Any], truth: npt.NDArray[Any]) -> float | None:
+    """Share of the records of a known class (not -1) that are right; None where there are none."""
+    right = (predicted == truth)[truth >= 0]
+    return float(np.mean(right)) if len(right) else None
+
+
 def accuracy_per_class(confusion: npt.NDArray[np.integer]) -> list[float | None]:
     """Recall of each class; None for a class without records."""
     return [

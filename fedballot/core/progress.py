@@ -10,11 +10,16 @@ logger = logging.getLogger("fedballot")
 
 
 class Progress(Protocol):
-    """One stage at a time: ``start``, then ``advance`` up to the total, then the next ``start`` or ``stop``."""
+    """One stage at a time: ``start``, then ``advance`` up to the total, then the next ``start`` or ``stop``.
+
+    ``note`` is a line beside it, such as which run of a study begins.
+    """
 
     def start(self, label: str, total: int) -> None: ...
 
     def advance(self, steps: int = 1) -> None: ...
+
+    def note(self, words: str) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -44,6 +49,9 @@ class LogProgress:
         left = (now - self._began) / paced * (self._total - self._done) if paced else float("nan")
         self._tell(f"{self._label}: {self._done} of {self._total}" + (f", {left:.0f} s left" if paced else ""))
 
+    def note(self, words: str) -> None:
+        self._tell(words)
+
     def stop(self) -> None:
         pass
 
@@ -58,6 +66,9 @@ class Silent:
         pass
 
     def advance(self, steps: int = 1) -> None:
+        pass
+
+    def note(self, words: str) -> None:
         pass
 
     def stop(self) -> None:

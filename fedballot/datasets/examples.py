@@ -57,3 +57,8 @@ class Source:
     origin: frozenset[str] = frozenset()
     schema: Schema | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the class of any record is known."""
+        return bool((self.train.y >= 0).any())

@@ -10,14 +10,14 @@ from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import Augment
 from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.fingerprint import fingerprint
-from fedballot.datasets.matching import check_match
+from fedballot.datasets.matching import check_match, check_sources
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import partition
+from fedballot.datasets.public import check_classes, contract_of, private_source, public_source
 from fedballot.datasets.readers.images import transfer
 from fedballot.datasets.schema.contract import Schema
 from fedballot.datasets.schema.prepare import Preparation, fit_preparation, public_preparation
-from fedballot.datasets.sources import load_as
 from fedballot.datasets.spec import FederationSpec
 from fedballot.datasets.unchanged import state_of, while_unchanged
 
@@ -104,13 +104,11 @@ def build(spec: FederationSpec) -> FederatedData:
     """
     if spec.dataset == SITES and not spec.public_dataset:
         raise SettingsError(f"public_dataset: empty, but dataset={SITES}; name the public source that all clients hold")
-    public = load_as(spec.public_dataset or spec.dataset, spec.reading)
+    public = public_source(spec)
     if spec.dataset == SITES:
+        check_classes(public)
         return _prepared(_public_only(spec, public), spec, None, public)
-    private = public
-    if spec.public_dataset:
-        own_classes = spec.test_source == "private"
-        private = load_as(spec.dataset, spec.reading.through(public.schema, classes=not own_classes))
+    private = private_source(spec, public)
     if spec.test_source == "private":
         from fedballot.datasets.own_task import build_own_task  # which builds on this module
 
@@ -129,8 +127,9 @@ def _prepared(data: FederatedData, spec: FederationSpec, private: Source | None,
     data = replace(data, augment=usual if spec.augment == "auto" else spec.augment, notes=tuple(notes))
     if schema is None:
         return data
+    contract = contract_of(public, private)
     if not schema.tabular:
-        return replace(data, schema=schema, public_fingerprint=fingerprint(data.public_x, schema.digest))
+        return replace(data, schema=contract, public_fingerprint=fingerprint(data.public_x, schema.digest))
     same = private is not None and private.name == public.name
     prepare = fit_preparation(schema, data.public_x) if same else public_preparation(public)
     x = data.private.x
@@ -140,7 +139,7 @@ def _prepared(data: FederatedData, spec: FederationSpec, private: Source | None,
         public_x=_frozen(prepare(data.public_x)),
         test_x=_frozen(prepare(data.test_x)),
         public_fingerprint=fingerprint(data.public_x, schema.digest, prepare.digest),
-        schema=schema,
+        schema=contract,
         preparation=prepare,
     )
 
@@ -148,7 +147,7 @@ def _prepared(data: FederatedData, spec: FederationSpec, private: Source | None,
 def _dealt(spec: FederationSpec, private: Source, public: Source) -> FederatedData:
     same = public.name == private.name
     if not same:
-        check_match(private, public)
+        (check_match if public.classes else check_sources)(private, public)
     pool = _public_pool(public, same)
     splits, dealing = (np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2))
     shared = same and private.test is None

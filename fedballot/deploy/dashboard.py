@@ -23,7 +23,7 @@ from fedballot.deploy.site_file import read_site
 from fedballot.deploy.status import ServerStatus, SiteStatus, server_status, site_status
 from fedballot.report.html import render_page
 from fedballot.report.spending_plot import spending_figure
-from fedballot.report.svg import inline_svg
+from fedballot.report.svg import inline_svg, standalone_svg
 
 REFRESH_S = 10
 FRESH_S = 5.0  # for how long an answer of Flower's server serves: each costs it a second of processor time
@@ -148,7 +148,7 @@ def _picture(status: SiteStatus) -> Any:
     times = [datetime.fromisoformat(entry.time) for entry in charges]
     figure = spending_figure(times, [entry.spent for entry in charges], status.limit)
     words = f"Epsilon spent by {len(charges)} charges: {status.spent:.3g} of {status.limit:g}"
-    return Markup(inline_svg(figure, "spending", words))
+    return Markup(inline_svg(standalone_svg(figure), "spending", words))
 
 
 def _cached(read: Callable[[], Any]) -> Callable[[], Any]:

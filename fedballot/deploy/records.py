@@ -19,7 +19,8 @@ def public_source(site: Site) -> Source:
         If it cannot be.
     """
     schema = read_schema(site.data.schema) if site.data.schema else None
-    return load_as(str(site.data.public), Reading(schema, image_reader=site.data.image_reader))
+    reading = Reading(schema, image_reader=site.data.image_reader, labels=schema is None)
+    return load_as(str(site.data.public), reading)
 
 
 def own_records(site: Site) -> OwnRecords:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -42,6 +43,14 @@ def augmentation_of(augment: Augment, *, colour: bool, elastic: bool) -> Augment
     return COLOUR if augment == "flip" else Augmentation(shift=COLOUR.shift if colour else GREY.shift)
 
 
+class Draws(NamedTuple):
+    """Random numbers that change n images: (6, n) in [0, 1), bits (n,) or None, normal ones (n, 2, knots) or None."""
+
+    affine: Tensor
+    flips: Tensor | None
+    knots: Tensor | None
+
+
 class Augmenter:
     """Applies an Augmentation to images of one size, with torch's global generator."""
 
@@ -52,28 +61,39 @@ class Augmenter:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Transform float images (n, channels, h, w); what comes in from outside is black."""
+        return self.moved(x, self.draw(len(x), x.device))
+
+    def draw(self, n: int, device: torch.device, generator: torch.Generator | None = None) -> Draws:
+        """What changes ``n`` images, from a generator; None: torch's global one."""
+        a = self.augmentation
+        affine = torch.rand(6, n, device=device, generator=generator)
+        flips = torch.randint(0, 2, (n,), device=device, generator=generator) if a.flip else None
+        knots = torch.randn(n, 2, _KNOTS**2, device=device, generator=generator) if a.elastic else None
+        return Draws(affine, flips, knots)
+
+    def moved(self, x: Tensor, draws: Draws) -> Tensor:
+        """Float images (n, channels, h, w), changed by n draws."""
         n = len(x)
-        coefficients = self._affine(n, x.device)
-        if self.augmentation.elastic:
+        coefficients = self._affine(draws)
+        if draws.knots is not None:
             # the sampling grid spans [-1, 1], so a share of the width counts twice
-            moves = torch.randn(n, 2, _KNOTS**2, device=x.device) * (2 * self.augmentation.elastic)
-            coefficients = torch.cat([coefficients, moves], dim=2)
+            coefficients = torch.cat([coefficients, draws.knots * (2 * self.augmentation.elastic)], dim=2)
         grid = (coefficients @ self._basis).reshape(n, 2, self.h, self.w).permute(0, 2, 3, 1)
         return F.grid_sample(x, grid, align_corners=False)
 
-    def _affine(self, n: int, device: torch.device) -> Tensor:
+    def _affine(self, draws: Draws) -> Tensor:
         a = self.augmentation
-        angle, size_x, size_y, shear, shift_x, shift_y = torch.rand(6, n, device=device).mul_(2).sub_(1)
+        angle, size_x, size_y, shear, shift_x, shift_y = draws.affine.mul(2).sub_(1)
         angle = angle * math.radians(a.degrees)
         size_x, size_y, shear = 1 + a.scale * size_x, 1 + a.scale * size_y, a.shear * shear
-        if a.flip:
-            size_x = size_x * torch.randint(0, 2, (n,), device=device).mul(2).sub(1)
+        if draws.flips is not None:
+            size_x = size_x * draws.flips.mul(2).sub(1)
         cos, sin = torch.cos(angle), torch.sin(angle)
         rows = [
             size_x * cos, size_y * (shear * cos - sin), 2 * a.shift * shift_x,
             size_x * sin, size_y * (shear * sin + cos), 2 * a.shift * shift_y,
         ]  # fmt: skip
-        return torch.stack(rows, dim=1).reshape(n, 2, 3)
+        return torch.stack(rows, dim=1).reshape(-1, 2, 3)
 
 
 @lru_cache(maxsize=8)  # every client's learner asks for the same one

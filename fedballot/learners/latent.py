@@ -6,7 +6,7 @@ and 5. The generator has one hidden layer, as the authors' has, but no batch nor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +63,19 @@ class Heads(NamedTuple):
     def logits(self, features: Tensor, labels: Tensor) -> Tensor:
         """Logits (n, C) of features (n, d) that were made for these labels (n,)."""
         return torch.einsum("nd,ncd->nc", features, self.weight[labels]) + self.bias[labels]
+
+
+def seen_by_head(net: nn.Module, predict: Callable[[], Tensor]) -> Tensor:
+    """Inputs of the last linear layer while ``predict`` uses the network; what that gives, if there is none."""
+    linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    inputs: list[Tensor] = []
+    hook = linear[-1].register_forward_pre_hook(lambda _, args: inputs.append(args[0])) if linear else None
+    try:
+        logits = predict()
+    finally:
+        if hook:
+            hook.remove()
+    return torch.cat(inputs) if inputs else logits
 
 
 def last_linear(net: nn.Module, example: Tensor) -> nn.Linear:

@@ -18,6 +18,7 @@ from fedballot.learners.names import read_name, write_name
 from fedballot.learners.options import LearnerOptions, Role
 
 GROUP = "fedballot.learners"
+TEXT = "hf:"  # how a learner is called that is a folder of Hugging Face's
 PREDICTS = ("predict", "predict_proba", "decision_function")
 
 Shapes = Literal["images", "any"]
@@ -84,6 +85,20 @@ def _make_torch(factory: Callable[..., Any] | None, name: str, options: LearnerO
             f"learner {name!r} needs torch: pip install 'fedballot[torch]'. Without torch these work: {without}"
         ) from error
     return TorchLearner(name, options, factory)
+
+
+def _make_text(name: str, options: LearnerOptions) -> Learner:
+    """A text classifier of Hugging Face's, from a folder: `hf:/models/bert(max_tokens=64)`."""
+    path, parameters = read_name(name)
+    if strange := [word for word in parameters if word != "max_tokens"]:
+        raise factories.unknown_parameter(name, strange[0], ["max_tokens"])
+
+    def factory(n_classes: int) -> object:
+        from fedballot.learners.hf_text import build
+
+        return build(path.removeprefix(TEXT), n_classes, **parameters)
+
+    return _make_torch(factory, name, options)
 
 
 def _torch(summary: str, shapes: Shapes = "images") -> LearnerInfo:
@@ -161,7 +176,7 @@ def modules_of(name: str) -> list[str]:
 
 
 def get_learner(name: str) -> LearnerInfo:
-    """The learner of this name: ours, one that a package adds, or what stands at ``package.module:NAME``.
+    """The learner of this name: ours, one that a package adds, what stands at ``package.module:NAME``, ``hf:FOLDER``.
 
     That may be a `LearnerInfo`; a class with ``fit`` and ``predict`` or scores of classes, in the manner of
     scikit-learn; or a function that returns an object of such a class or a torch module, see `make_learner`. Parameters
@@ -173,6 +188,9 @@ def get_learner(name: str) -> LearnerInfo:
         If there is none, or it is nothing of that kind.
     """
     name, parameters = read_name(name)
+    if name.startswith(TEXT):
+        words = "a text classifier of Hugging Face's"
+        return LearnerInfo(words, _make_text, needs_torch=True, takes_parameters=True, foreign=True)
     target: Any = plugins.get(name, LEARNERS, GROUP)
     if isinstance(target, LearnerInfo):
         return target

@@ -31,10 +31,10 @@ class Tensors:
 
     def __init__(self, input_shape: tuple[int, ...], device: str, *, elastic: bool, augment: Augment = "usual") -> None:
         self.input_shape, self.device = input_shape, device_of(device)
-        self._augmenter: Augmenter | None = None
+        self.augmenter: Augmenter | None = None
         if len(input_shape) > 1 and augment != "none":
             kind = augmentation_of(augment, colour=len(input_shape) == 3, elastic=elastic)
-            self._augmenter = Augmenter(kind, input_shape[0], input_shape[1], self.device)
+            self.augmenter = Augmenter(kind, input_shape[0], input_shape[1], self.device)
 
     def tensor(self, array: Inputs) -> Tensor:
         """The array on the device; a copy, for torch refuses to share read-only memory maps quietly."""
@@ -50,7 +50,7 @@ class Tensors:
     def augmented(self, data: Tensor) -> Tensor:
         """Float inputs, augmented; each depends on its own record only."""
         x = floats(data)
-        return self._augmenter(x) if self._augmenter else x
+        return self.augmenter(x) if self.augmenter else x
 
     def sampler(self, x: Inputs) -> Callable[[int], Tensor]:
         """n -> augmented inputs of ``n`` random rows of ``x``."""

@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedballot.core import meeting
 from fedballot.core.errors import DataError, RunError, SettingsError
-from fedballot.learners import checks, latent, nets, shared_weights, storage, torch_files, training
+from fedballot.learners import checks, cohort, latent, nets, plans, shared_weights, storage, torch_files, training
 from fedballot.learners.base import Combine, Loss, Progress
 from fedballot.learners.checks import FloatArray, Inputs, IntArray
 from fedballot.learners.objectives import Objective, Records, name_of
@@ -65,7 +66,7 @@ class TorchLearner:
             checks.check_multi_labels(y, len(x), self.n_classes)
             if objective is not None:
                 raise SettingsError(f"a learner of several labels takes no objective, so not {name_of(objective)}")
-            every = training.always(self._tensors.tensor(y.astype(np.float32)))
+            every = plans.always(self._tensors.tensor(y.astype(np.float32)))
             return self._train(self._tensors.data(x), every, self.n_classes, epochs=epochs, loss="binary")
         checks.check_labels(y, len(x), self.n_classes)
         parts = [Records(x, y), *(objective.records(self.n_classes) if objective else ())]
@@ -76,17 +77,11 @@ class TorchLearner:
         targets = torch.cat(
             [F.one_hot(self._tensors.tensor(part.y.astype(np.int64)), outputs).float() * part.weight for part in parts]
         )
-        starts = np.cumsum([len(part.x) for part in parts[:-1]], dtype=int)
-
-        def plan(epoch: int, best: nn.Module) -> training.Epoch:
-            rows = [torch.arange(len(x), device=self.device)]
-            for start, part in zip(starts, parts[1:], strict=True):
-                rows.append(int(start) + torch.randperm(len(part.x), device=self.device)[: len(x)])
-            every = torch.cat(rows)
-            return training.Epoch(every, targets[every])
-
+        sizes = [len(part.x) for part in parts]
+        pools = tuple((sum(sizes[:place]), sizes[place]) for place in range(1, len(parts)))
         data = torch.cat([self._tensors.data(part.x) for part in parts])
-        return self._train(data, plan, outputs, epochs=epochs, objective=objective)
+        mixture = plans.Mixture(targets, len(x), pools)
+        return self._train(data, mixture, outputs, epochs=epochs, objective=objective)
 
     def distill(
         self,
@@ -112,7 +107,7 @@ class TorchLearner:
             soft = targets.astype(np.float32)
         return self._train(
             self._tensors.data(x),
-            training.always(self._tensors.tensor(soft)),
+            plans.always(self._tensors.tensor(soft)),
             self.n_classes,
             epochs=epochs,
             batch_size=batch_size,
@@ -144,12 +139,12 @@ class TorchLearner:
         shares = None if prior is None else self._tensors.tensor(prior)
         warm_up = self.options.epochs // 3 if self_train else self.options.epochs
 
-        def plan(epoch: int, best: nn.Module) -> training.Epoch:
+        def plan(epoch: int, best: nn.Module) -> plans.Epoch:
             targets = one_hot
             if epoch >= warm_up:
                 targets = _LABEL_SHARE * one_hot + training.pseudo_labels(self._logits(best, data), shares)
             rows = torch.nonzero(targets.sum(1)).squeeze(1)
-            return training.Epoch(rows, targets[rows])
+            return plans.Epoch(rows, targets[rows])
 
         return self._train(data, plan, self.n_classes, progress=progress)
 
@@ -163,15 +158,7 @@ class TorchLearner:
         """Inputs of the last linear layer (n, d), scaled to L2 norm 1; the logits if there is none."""
         checks.check_inputs(x, self.input_shape)
         net = self._trained()
-        linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
-        inputs: list[Tensor] = []
-        hook = linear[-1].register_forward_pre_hook(lambda _, args: inputs.append(args[0])) if linear else None
-        try:
-            logits = self._logits(net, self._tensors.data(x))
-        finally:
-            if hook:
-                hook.remove()
-        return F.normalize(torch.cat(inputs) if inputs else logits).cpu().numpy()
+        return F.normalize(latent.seen_by_head(net, lambda: self._logits(net, self._tensors.data(x)))).cpu().numpy()
 
     def sgd_steps(self, x: Inputs, y: IntArray, batches: Iterable[IntArray], combine: Combine) -> Self:
         """See ``Learner.sgd_steps``."""
@@ -219,12 +206,7 @@ class TorchLearner:
 
     def _identity(self) -> dict[str, str]:
         shape = "x".join(str(size) for size in self.input_shape)
-        return {
-            "format": "fedballot-torch-1",
-            "learner": self.name,
-            "classes": str(self.n_classes),
-            "inputs": shape,
-        }
+        return {"format": "fedballot-torch-1", "learner": self.name, "classes": str(self.n_classes), "inputs": shape}
 
     def _shareable(self) -> nn.Module:
         """The network, built if there is none yet; refused where its parameters are not all of its state."""
@@ -242,14 +224,17 @@ class TorchLearner:
 
     def _stream(self) -> int:
         """Seed of the next fit: each has a stream of its own, also after a save and a load."""
-        return int.from_bytes(
-            hashlib.sha256(f"{self.options.seed}/{self._fits}".encode()).digest()[:8], "big", signed=True
-        )
+        digest = hashlib.sha256(f"{self.options.seed}/{self._fits}".encode()).digest()
+        return int.from_bytes(digest[:8], "big", signed=True)
+
+    def _untrained(self, outputs: int) -> nn.Module:
+        """What training starts from."""
+        return self._build(outputs).to(self.device) if self._net is None or outputs != self._outputs else self._net
 
     def _train(
         self,
         data: Tensor,
-        plan: training.Plan,
+        plan: plans.Mixture | plans.Plan,
         outputs: int,
         *,
         epochs: int | None = None,
@@ -259,29 +244,41 @@ class TorchLearner:
         objective: Objective | None = None,
         progress: Progress | None = None,
     ) -> Self:
+        schedule = plans.Schedule(
+            self.options.epochs if epochs is None else epochs,
+            self.options.batch_size if batch_size is None else batch_size,
+            self.options.lr,
+            temperature,
+        )
+        together = None
+        alike = loss == "cross-entropy" and not self._student and not (objective and objective.needs_gradients)
+        if alike and isinstance(plan, plans.Mixture) and meeting.held():
+            with training.seeded(self._stream(), self.device):
+                start = self._untrained(outputs), cohort.random_state(self.device)
+            together = cohort.Member(*start, data, plan, self._tensors.augmenter, schedule)
+        if together and meeting.join(together, cohort.train) is not None:
+            return self._done(together.net, outputs)
         with training.seeded(self._stream(), self.device):
-            if self._net is None or outputs != self._outputs:
-                self._net = self._build(outputs).to(self.device)
-            self._outputs = outputs
-            net = self._net
+            net = self._untrained(outputs)
             model = Model(net, self._tensors.sampler, partial(self._last_linear, net))
             terms = objective.terms(model) if objective else ()
-            self._net = training.train(
+            net = training.train(
                 net,
                 lambda rows: self._tensors.augmented(take(data, rows)),
-                plan,
-                epochs=self.options.epochs if epochs is None else epochs,
-                batch_size=self.options.batch_size if batch_size is None else batch_size,
-                lr=self.options.lr,
+                plan.epoch if isinstance(plan, plans.Mixture) else plan,
+                schedule,
                 average=self._student,
                 loss=loss,
-                temperature=temperature,
                 terms=terms,
                 progress=progress,
-            ).eval()
+            )
             for term in terms:
                 term.close()
-        if not all(bool(value.isfinite().all()) for value in self._net.state_dict().values()):
+        return self._done(net, outputs)
+
+    def _done(self, net: nn.Module, outputs: int) -> Self:
+        self._net, self._outputs = net.eval(), outputs
+        if not all(bool(value.isfinite().all()) for value in net.state_dict().values()):
             raise RunError(f"training of {self.name!r} diverged with lr = {self.options.lr:g}; use a smaller one")
         self._fits += 1
         return self

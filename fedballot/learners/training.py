@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,26 +14,11 @@ from torch import Tensor, nn
 
 from fedballot.learners.checks import PSEUDO_LABEL_THRESHOLD
 from fedballot.learners.memory import keep_freed_memory
+from fedballot.learners.plans import Plan, Schedule
 from fedballot.learners.terms import Step, Term
 
 AVERAGING = 0.99
 WEIGHT_DECAY = 1e-2
-
-
-class Epoch(NamedTuple):
-    """What one epoch trains on: rows of the data, and targets (len(rows), classes) times their weights."""
-
-    rows: Tensor
-    targets: Tensor
-
-
-Plan = Callable[[int, nn.Module], Epoch]
-
-
-def always(targets: Tensor) -> Plan:
-    """Every epoch on all rows."""
-    epoch = Epoch(torch.arange(len(targets), device=targets.device), targets)
-    return lambda number, best: epoch
 
 
 def pseudo_labels(logits: Tensor, prior: Tensor | None = None) -> Tensor:
@@ -126,13 +110,10 @@ def train(
     net: nn.Module,
     inputs: Callable[[Tensor], Tensor],
     plan: Plan,
+    schedule: Schedule,
     *,
-    epochs: int,
-    batch_size: int,
-    lr: float,
     average: bool,
     loss: str = "cross-entropy",
-    temperature: float = 1.0,
     terms: Sequence[Term] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
@@ -146,32 +127,30 @@ def train(
         (epoch, network that predicts best so far) -> what to train on in this epoch, in any order.
     loss
         A key of ``LOSSES``.
-    temperature
-        What logits are divided by before the loss.
     terms
         What is added to the loss, or changes its gradient.
     """
     keep_freed_memory()
     optimiser = AdamW(nn.ModuleList([net, *terms]))
     averaged = Average(net) if average else None
-    classify = partial(_loss, LOSSES[loss], temperature)
+    classify = partial(_loss, LOSSES[loss], schedule.temperature)
     result = averaged.net if averaged else net
-    for epoch in range(epochs):
+    for epoch in range(schedule.epochs):
         rows, targets = plan(epoch, result)
         order = torch.randperm(len(rows), device=rows.device)
-        batches = list(_batches(order, batch_size))
+        batches = list(_batches(order, schedule.batch_size))
         net.train()
         for number, batch in enumerate(batches):
-            done = (epoch + number / len(batches)) / epochs
+            done = (epoch + number / len(batches)) / schedule.epochs
             value = _batch_loss(net, inputs(rows[batch]), targets[batch], classify, terms, done)
             value.backward()  # type: ignore[no-untyped-call]
             for term in terms:
                 term.correct(optimiser.weights, optimiser.gradient)
-            optimiser.step(lr * 0.5 * (1 + math.cos(math.pi * done)))
+            optimiser.step(schedule.rate(done))
             if averaged:
                 averaged.update(net)
         if progress:
-            progress(epoch + 1, epochs)
+            progress(epoch + 1, schedule.epochs)
     for p in net.parameters():
         p.grad = None
     return result

@@ -20,7 +20,7 @@ from fedballot.datasets.schema.toml import parse_schema
 from fedballot.learners.base import Inputs, Learner
 from fedballot.learners.registry import make_learner
 from fedballot.model.files import parts_of, taken_apart
-from fedballot.model.inputs import Read, from_frame, reader
+from fedballot.model.inputs import Reader, from_frame
 from fedballot.runs.description import FORMAT, NAME
 
 Floats = npt.NDArray[np.float64]
@@ -39,7 +39,7 @@ class Model:
     schema : the contract of a user's own data; None: they are known by name.
     multi_label : whether a record may have several of the classes, or none.
     scores : records (n, ...) -> probabilities (n, C).
-    read : a file of records -> records; see `fedballot.model.inputs.reader`.
+    read : a file or folder of records -> records; see `fedballot.model.inputs.Reader`.
     """
 
     classes: tuple[str, ...]
@@ -47,7 +47,7 @@ class Model:
     schema: Schema | None
     multi_label: bool
     scores: Scores
-    read: Read
+    read: Reader
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def _assembled(folder: Path, description: Mapping[str, Any], device: str, *steps
         return averaged([learner.predict_logits(x) for learner in learners], several)
 
     schema, shape = schema_of(description, folder), tuple(description["shape"])
-    read = reader(schema, shape, description["image_reader"])
+    read = Reader(schema, shape, description["image_reader"])
     return Model(tuple(description["classes"]), shape, schema, several, scores, read)
 
 

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from fedballot.core.errors import FedballotError
 from fedballot.datasets.own import SITES
+from fedballot.settings.layers import resolve
+
+FOLLOWS = {"min_clients"}  # settings whose defaults are made of others
 
 
 def changed_settings(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run that are not their defaults; all where its method is not installed here."""
-    from fedballot.methods.registry import get_method
+    """The settings of a run that are not their defaults; all where its method is not installed here.
+
+    What follows from the others, such as `min_clients` from `clients`, is left out.
+    """
+    from fedballot.methods.registry import get_method, settings_types
 
     settings = dict(result["settings"])
     try:
-        usual = get_method(result["method"]).settings().to_dict()
+        method = get_method(result["method"])
+        usual = method.settings().to_dict()
     except FedballotError:
         return settings
-    return {name: value for name, value in settings.items() if name not in usual or usual[name] != value}
+    changed = {name: value for name, value in settings.items() if name not in usual or usual[name] != value}
+    kinds = settings_types(method)
+    for name in FOLLOWS & {*changed}:
+        others = {key: value for key, value in changed.items() if key != name}
+        with suppress(FedballotError):
+            if resolve(method.name, kinds, values=others).to_dict().get(name) == changed[name]:
+                changed = others
+    return changed
 
 
 def command(result: Mapping[str, Any]) -> str:
@@ -32,6 +48,24 @@ def command(result: Mapping[str, Any]) -> str:
         text = ",".join(map(str, value)) if isinstance(value, list) else _word(value)
         words += ["--set", f"{name}={text}"]
     return shlex.join(words)
+
+
+def study_command(
+    words: Sequence[str],
+    options: Mapping[str, str],
+    preset: str | None,
+    config: Path | None,
+    settings: Mapping[str, str],
+    folder: Path,
+) -> str:
+    """The command of a study, which goes on in its folder where it stopped."""
+    given = {**options, "preset": preset, "config": None if config is None else str(config)}
+    parts = ["fedballot", *words]
+    for name, value in given.items():
+        parts += [] if value is None else [f"--{name}", value]
+    for name, value in settings.items():
+        parts += ["--set", f"{name}={value}"]
+    return shlex.join([*parts, "--out", str(folder)])
 
 
 def _word(value: Any) -> str:

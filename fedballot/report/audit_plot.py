@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedballot.privacy.audit.mechanisms import ALARM
-from fedballot.report.canvas import bare, style
+from fedballot.report.canvas import bare, canvas, style
 from fedballot.report.palette import LIGHT
 from fedballot.studies.audit import AuditReport, Layer
 
@@ -35,6 +35,22 @@ def audit_figure(report: AuditReport) -> Figure:
             color=LIGHT["ink" if report.passed else "red"],
         )
         return figure
+
+
+def panel_figures(report: AuditReport) -> list[tuple[str, Figure]]:
+    """Draw bounds, and p-values where there are any, each for a page."""
+    kinds = (("bounds", _bounds, False), ("p-values", _p_values, True))
+    made = []
+    for name, draw, are_p in kinds:
+        layers = [layer for layer in report.layers if (layer.finding.about[1] == "p") == are_p]
+        if layers:
+            with style():
+                figure, axes = canvas(1.1 + 0.32 * len(layers))
+                draw(axes, layers)
+                if not are_p:
+                    axes.set_xlabel("at least; the line is the claim")
+                made.append((name, figure))
+    return made
 
 
 def _bounds(axes: Axes, layers: Sequence[Layer]) -> None:

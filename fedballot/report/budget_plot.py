@@ -1,5 +1,8 @@
 """A plan as a picture: epsilon against noise, votes and clients, by each accountant."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -7,7 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from fedballot.core import numbers
-from fedballot.report.canvas import bare, style
+from fedballot.report.canvas import bare, canvas, style
 from fedballot.report.palette import LIGHT
 from fedballot.studies.budget import ROUTES, Curve, Plan, Route, clients_curve, noise_curve, votes_curve
 
@@ -19,61 +22,116 @@ _LOOK: dict[Route, tuple[str, str, float]] = {
 _WHOM = {"client": "one whole client (zero-out)", "record": "one record (replace-one)"}
 
 
+@dataclass(frozen=True)
+class Panel:
+    """What one of the three shows: its file's name, heading, a note, its axis, its curve, and what lies between."""
+
+    name: str
+    title: str
+    note: str
+    label: str
+    curve: Curve
+    between: tuple[float, float, str] | None
+
+
+def panels(plan: Plan) -> list[Panel]:
+    """Epsilon against noise, votes and clients."""
+    noisy = plan.noisy
+    ours, paper = plan.row(plan.unit, "exact"), plan.row(plan.unit, "mironov")
+    scale = noisy.min_clients / noisy.sigma  # with noise in proportion to the clients, their number follows sigma
+    less = numbers.percent(paper.saved, 0)
+    more = None
+    if paper.votes:
+        words = f"{numbers.percent(ours.votes / paper.votes - 1, 0)} more votes"
+        more = (float(ours.votes), float(paper.votes), words)
+    sigma = f"σ = {noisy.sigma:{',.0f' if noisy.sigma >= 100 else '.3g'}}"
+    return [
+        Panel(
+            "noise",
+            "More noise",
+            f"{numbers.count(noisy.max_votes)} votes of each client",
+            "σ of the noise on each sum, in votes",
+            noise_curve(plan),
+            (ours.sigma, paper.sigma, f"{less} less noise"),
+        ),
+        Panel("votes", "Fewer votes", sigma, "votes of each client", votes_curve(plan), more),
+        Panel(
+            "clients",
+            "More clients",
+            f"the tally equally clear: σ = {1 / scale:.2g} × clients",
+            "clients that answer",
+            clients_curve(plan),
+            (scale * ours.sigma, scale * paper.sigma, f"{less} fewer clients"),
+        ),
+    ]
+
+
 def planning_figure(plan: Plan) -> Figure:
     """Draw the three panels on white, for a PNG file.
 
     The dot is the plan, the horizontal line its target; where a curve meets that line is what its accountant asks for.
     """
-    noisy = plan.noisy
-    ours, paper = plan.row(plan.unit, "exact"), plan.row(plan.unit, "mironov")
-    scale = noisy.min_clients / noisy.sigma  # with noise in proportion to the clients, their number follows sigma
-    less = numbers.percent(paper.saved, 0)
-    panels = (
-        (
-            "More noise",
-            f"{numbers.count(noisy.max_votes)} votes of each client",
-            "σ of the noise on each sum, in votes",
-        ),
-        ("Fewer votes", f"σ = {noisy.sigma:{',.0f' if noisy.sigma >= 100 else '.3g'}}", "votes of each client"),
-        ("More clients", f"the tally equally clear: σ = {1 / scale:.2g} × clients", "clients that answer"),
-    )
-    curves = (noise_curve(plan), votes_curve(plan), clients_curve(plan))
+    found = panels(plan)
     with style(white=True):
         figure = Figure(figsize=(11.5, 5.0), layout=ConstrainedLayoutEngine(wspace=0.04))
         axes = figure.subplots(1, 3, sharey=True)
-        for one, curve, (title, note, label) in zip(axes, curves, panels, strict=True):
-            _draw(one, plan, curve)
-            one.set_xlabel(label)
-            one.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=20)
-            one.text(0, 1.025, note, transform=one.transAxes, color=LIGHT["muted"])
-        _frame(axes[0], curves, plan.target)
-        above = _mark(axes[0], plan.target, ours.sigma, paper.sigma, f"{less} less noise")
-        if paper.votes:
-            more = f"{numbers.percent(ours.votes / paper.votes - 1, 0)} more votes"
-            _mark(axes[1], plan.target, ours.votes, paper.votes, more)
-        _mark(axes[2], plan.target, scale * ours.sigma, scale * paper.sigma, f"{less} fewer clients")
-        axes[0].annotate(
-            f"target {numbers.epsilon(plan.target)}",
-            (0, plan.target),
-            xycoords=("axes fraction", "data"),
-            xytext=(3, -3 if above else 3),
-            textcoords="offset points",
-            va="top" if above else "bottom",
-            color=LIGHT["muted"],
-        )
+        for one, panel in zip(axes, found, strict=True):
+            _draw(one, plan, panel)
+        _frame(axes[0], [panel.curve for panel in found], plan.target)
+        above = [_between(one, plan, panel) for one, panel in zip(axes, found, strict=True)]
+        _target(axes[0], plan, above[0])
         handles, names = axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower left", ncols=4, handlelength=2.6, columnspacing=2.4)
-        figure.suptitle(
-            f"ε for {_WHOM[plan.unit]} at δ = {plan.delta:g}, towards whoever sees the tally alone. A server "
-            f"that sees every answer by itself: ε = {numbers.epsilon(plan.server_epsilon)} (replace-one).",
-            x=0.012,
-            ha="left",
-            fontsize=10,
-        )
+        figure.suptitle(subtitle(plan), x=0.012, ha="left", fontsize=10)
         return figure
 
 
-def _draw(axes: Axes, plan: Plan, curve: Curve) -> None:
+def panel_figures(plan: Plan) -> list[tuple[Panel, Figure]]:
+    """Draw each panel for a page, with axes and a legend of its own."""
+    made = []
+    for panel in panels(plan):
+        with style():
+            figure, axes = canvas(4.4)
+            _draw(axes, plan, panel)
+            axes.set_title("", loc="left")
+            axes.texts[0].remove()
+            axes.set_ylabel("ε")
+            _frame(axes, [panel.curve], plan.target)
+            _target(axes, plan, _between(axes, plan, panel))
+            figure.legend(loc="outside lower left", handlelength=2.6)
+            made.append((panel, figure))
+    return made
+
+
+def subtitle(plan: Plan) -> str:
+    """What the epsilon of the curves speaks of."""
+    return (
+        f"ε for {_WHOM[plan.unit]} at δ = {plan.delta:g}, towards whoever sees the tally alone. A server "
+        f"that sees every answer by itself: ε = {numbers.epsilon(plan.server_epsilon)} (replace-one)."
+    )
+
+
+def _between(axes: Axes, plan: Plan, panel: Panel) -> bool:
+    return True if panel.between is None else _mark(axes, plan.target, *panel.between)
+
+
+def _target(axes: Axes, plan: Plan, above: bool) -> None:
+    axes.annotate(
+        f"target {numbers.epsilon(plan.target)}",
+        (0, plan.target),
+        xycoords=("axes fraction", "data"),
+        xytext=(3, -3 if above else 3),
+        textcoords="offset points",
+        va="top" if above else "bottom",
+        color=LIGHT["muted"],
+    )
+
+
+def _draw(axes: Axes, plan: Plan, panel: Panel) -> None:
+    curve = panel.curve
+    axes.set_xlabel(panel.label)
+    axes.set_title(panel.title, loc="left", fontsize=11, fontweight="bold", pad=20)
+    axes.text(0, 1.025, panel.note, transform=axes.transAxes, color=LIGHT["muted"])
     axes.set_xscale("log")
     axes.set_yscale("log")
     for route, (colour, dash, width) in _LOOK.items():
@@ -83,7 +141,7 @@ def _draw(axes: Axes, plan: Plan, curve: Curve) -> None:
     axes.fill_between(curve.x, curve.lines["exact"], curve.lines["mironov"], color=LIGHT["vermilion"], alpha=0.1, lw=0)
     axes.axhline(plan.target, color=LIGHT["muted"], linewidth=0.9, zorder=1)
     here = plan.row(plan.unit, "exact").epsilon
-    axes.plot([curve.at], [here], "o", color=LIGHT["blue"], markersize=9, markeredgecolor="white", zorder=5)
+    axes.plot([curve.at], [here], "o", color=LIGHT["blue"], markersize=9, markeredgecolor=LIGHT["paper"], zorder=5)
     drawn = curve.x[np.isfinite(curve.lines["exact"])]
     axes.set_xlim(drawn[0] / 1.06, drawn[-1])
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
@@ -94,7 +152,7 @@ def _draw(axes: Axes, plan: Plan, curve: Curve) -> None:
     bare(axes, "left")
 
 
-def _frame(axes: Axes, curves: tuple[Curve, ...], target: float) -> None:
+def _frame(axes: Axes, curves: Sequence[Curve], target: float) -> None:
     """Limits and ticks of the common axis: the target, and all curves between a thousandth and 1,000."""
     shown = np.concatenate([line for curve in curves for line in [*curve.lines.values(), curve.other]])
     shown = shown[np.isfinite(shown) & (shown > 0)]
@@ -115,7 +173,7 @@ def _mark(axes: Axes, target: float, ours: float, paper: float, words: str) -> b
     if not (low < min(ours, paper) and max(ours, paper) < high and ours != paper):
         return True
     for x, colour in ((ours, "blue"), (paper, "vermilion")):
-        axes.plot([x], [target], "o", color="white", markeredgecolor=LIGHT[colour], markersize=6, zorder=4)
+        axes.plot([x], [target], "o", color=LIGHT["paper"], markeredgecolor=LIGHT[colour], markersize=6, zorder=4)
     # the space right above the paper's curve is free, and so is the space below ours, mirrored where curves rise
     right = ours < paper
     above = bool(paper / low < (high / low) ** 0.6 if right else ours / low > (high / low) ** 0.6)
@@ -128,6 +186,6 @@ def _mark(axes: Axes, target: float, ours: float, paper: float, words: str) -> b
         va="bottom" if above else "top",
         fontweight="bold",
         zorder=6,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0},
+        bbox={"facecolor": LIGHT["paper"], "edgecolor": "none", "alpha": 0.85, "pad": 1.0},
     ).set_in_layout(False)
     return above

@@ -26,13 +26,15 @@ _EMPTY: dict[str, Any] = {
 NESTED = ("server_measures", "poll")  # measures that have a section of their own
 
 
-def write_report(run_dir: Path) -> Path:
+def write_report(run_dir: Path, *, pdf: bool = False) -> Path:
     """Write `report.html` into a run folder.
 
     Parameters
     ----------
     run_dir : Path
         Folder with `result.json` and, for methods that release votes, `release.npz`.
+    pdf : bool
+        Whether figures can be taken away as PDF too, not only as SVG; each takes a tenth of a second.
 
     Returns
     -------
@@ -49,7 +51,7 @@ def write_report(run_dir: Path) -> Path:
     # A release beside an unfinished result is an earlier run's, or not whole.
     release = load_release(run_dir) if result["status"] == "done" else Release()
     classes = [str(name) for name in result["classes"]]
-    poll = poll_view(result, release)
+    poll = poll_view(result, release, pdf=pdf)
     values = {
         "result": result,
         "name": run_dir.resolve().name,
@@ -60,11 +62,11 @@ def write_report(run_dir: Path) -> Path:
         "guarantees": view.guarantee_rows(result),
         "adjacency_note": adjacency_note(result["guarantees"]),
         "seeded": view.is_seeded(result),
-        "accuracy_plots": view.accuracy_plots(result),
+        "accuracy_plots": view.accuracy_plots(result, pdf=pdf),
         "plain_metrics": {key: value for key, value in result["metrics"].items() if key not in NESTED},
         "class_table": measures.class_table(result),
-        "measure_plots": measures.measure_plots(result),
-        "lead_plot": view.lead_plot(result, release),
+        "measure_plots": measures.measure_plots(result, pdf=pdf),
+        "lead_plot": view.lead_plot(result, release, pdf=pdf),
         "pictures": pictures(release, classes),
         "n_clients": view.client_count(result),
         "time_parts": view.time_parts(result),

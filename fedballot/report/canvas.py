@@ -1,7 +1,7 @@
 """What all figures share: matplotlib settings in the page's colours, axes in per cent, short names."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ WIDTH = 5.0  # inches: as wide as a phone shows it, so that 9 pt stays 9 pt ther
 _RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fedballot",
+    "text.parse_math": False,  # a dollar in a class's name is a dollar
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.spines.top": False,
@@ -56,19 +57,20 @@ def style(white: bool = False) -> Iterator[None]:
     more: dict[Any, Any] = {"figure.facecolor": "white", "figure.dpi": 160} if white else {}
     with matplotlib.rc_context({**_RC, **more}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)  # a page has fonts of its own
+        warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)  # it is drawn all the same
         yield
 
 
-def check_picture(path: Path) -> None:
-    """Refuse a name that is no picture's, a folder that is not there, or a file that is none of ours.
+def check_picture(path: Path, endings: Sequence[str] = PICTURES) -> None:
+    """Refuse a name that ends otherwise, a folder that is not there, or a file that is none of ours.
 
     Raises
     ------
     SettingsError
         Naming the path.
     """
-    if path.suffix.lower() not in PICTURES or not path.parent.is_dir():
-        raise SettingsError(f"--out {path}: must be a {' or '.join(PICTURES)} file in a folder that exists")
+    if path.suffix.lower() not in endings or not path.parent.is_dir():
+        raise SettingsError(f"--out {path}: must be a {' or '.join(endings)} file in a folder that exists")
     check_ours(path)
 
 

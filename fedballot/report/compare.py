@@ -1,19 +1,15 @@
-"""Runs side by side: a table, and accuracy against ε and against bytes, with unlike guarantees kept apart."""
+"""Runs side by side, and what a reader must know before ranking them: unlike guarantees are kept apart."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from fedballot.core.errors import SettingsError
-from fedballot.core.files import check_ours
 from fedballot.privacy.words import WEAK, Tone, holds, meaning, tone
-from fedballot.report.canvas import PICTURES, write_picture
-from fedballot.report.compare_plot import bytes_figure, comparison_figure, privacy_figure, series
-from fedballot.report.html import write_page
-from fedballot.report.palette import MARKS
-from fedballot.report.svg import inline_svg
+from fedballot.report.again import changed_settings
+from fedballot.report.groups import Group, groups_of
 from fedballot.runs.results import load_result
 
 
@@ -39,6 +35,10 @@ class Row:
         Bytes that all clients sent.
     wall_s : float or None
         Seconds.
+    settings : mapping
+        All of them, resolved.
+    changed : tuple of str
+        Names of those that are not at their defaults.
     """
 
     number: int
@@ -59,6 +59,8 @@ class Row:
     n: int | None
     bytes_up: int | None
     wall_s: float | None
+    settings: Mapping[str, Any]
+    changed: tuple[str, ...]
 
     @property
     def tone(self) -> Tone:
@@ -98,6 +100,11 @@ class Comparison:
         """Plain values for JSON."""
         return asdict(self)
 
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The runs, those joined that differ in their seed only."""
+        return groups_of(self.rows)
+
 
 def compare(dirs: list[Path]) -> Comparison:
     """Put runs side by side.
@@ -125,55 +132,6 @@ def compare(dirs: list[Path]) -> Comparison:
     return Comparison(rows, tuple(_notes(rows)))
 
 
-def write_compare(dirs: list[Path], out: Path) -> Path:
-    """Write a comparison as a page or as a picture.
-
-    Parameters
-    ----------
-    dirs : list of Path
-        Run folders, at least one.
-    out : Path
-        `*.html` for a self-contained page with table and plots, `*.png`, `*.svg` or `*.pdf` for the plots alone.
-
-    Returns
-    -------
-    Path
-        `out`, written atomically.
-
-    Raises
-    ------
-    SettingsError
-        No folder is given, `out` ends otherwise, or is a file that fedballot did not write.
-    DataError
-        A folder is missing, or is not a run folder.
-    """
-    out = Path(out)
-    if out.suffix not in (".html", *PICTURES):
-        kinds = f".html, {', '.join(PICTURES)}"
-        raise SettingsError(f"{out}: a comparison is written as {kinds}; end the name with one of them.")
-    check_ours(out)
-    comparison = compare(dirs)
-    if out.suffix in PICTURES:
-        write_picture(comparison_figure(comparison.rows), out)
-        return out
-    plots = [
-        (title, Markup(inline_svg(figure, prefix, alt)))
-        for title, prefix, alt, figure in (
-            ("Accuracy and privacy", "privacy", "Accuracy of each run against its ε.", privacy_figure(comparison.rows)),
-            ("Accuracy and bytes", "bytes", "Accuracy of each run against bytes sent.", bytes_figure(comparison.rows)),
-        )
-        if figure is not None
-    ]
-    values = {
-        "rows": comparison.rows,
-        "notes": comparison.notes,
-        "plots": plots,
-        "styles": series(comparison.rows),
-        "marks": MARKS,
-    }
-    return write_page("compare.html.j2", values, out)
-
-
 def _row(number: int, path: Path) -> Row:
     result = load_result(path)
     metrics, guarantees = result.get("metrics", {}), result.get("guarantees", [])
@@ -197,6 +155,8 @@ def _row(number: int, path: Path) -> Row:
         n=first.get("n"),
         bytes_up=result.get("communication", {}).get("bytes_up"),
         wall_s=result.get("timing", {}).get("wall_s"),
+        settings=result["settings"],
+        changed=tuple(changed_settings(result)),
     )
 
 

@@ -11,7 +11,7 @@ from fedballot.report.palette import LIGHT
 
 MOST_CLASSES = 40  # of a confusion matrix that is drawn
 MOST_NUMBERS = 12  # classes up to which cells hold their counts
-STRONGEST = 0.6  # opacity of a full cell, on which text can still be read
+STRONGEST = 0.48  # opacity of a full cell, on which text can still be read
 
 
 def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str]) -> Figure:

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from markupsafe import Markup
-
 from fedballot.core.numbers import percent
 from fedballot.report.pictures import Picture, data_uri
+from fedballot.report.plot import Plot, drawn
 from fedballot.report.poll_plot import cells_figure, classes_figure
-from fedballot.report.svg import inline_svg
-from fedballot.report.view import Headline, Plot
+from fedballot.report.tables import Table
+from fedballot.report.view import Headline
 from fedballot.runs.results import Release
 
 VERDICTS = {
@@ -19,6 +18,7 @@ VERDICTS = {
     "does not fit": ("no", "bad"),
     "cannot be told": ("unclear", "warn"),
 }
+CELLS = ("cell", "of the pool", "of the clients’ records", "state", "records there have")
 STATES = {"": "", "short": "too few", "idle": "idle"}
 
 
@@ -30,10 +30,10 @@ class PollView:
     headlines: list[Headline] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
-    rows: list[list[str]] = field(default_factory=list)
+    table: Table | None = None
 
 
-def poll_view(result: Mapping[str, Any], release: Release) -> PollView:
+def poll_view(result: Mapping[str, Any], release: Release, *, pdf: bool = False) -> PollView:
     """All that the page shows of a poll."""
     poll, classes = result["metrics"].get("poll"), [str(name) for name in result["classes"]]
     if not poll:
@@ -45,22 +45,23 @@ def poll_view(result: Mapping[str, Any], release: Release) -> PollView:
         Headline("Records far from it", percent(far["value"]), error),
     ]
     caption = "Grey: the pool. Dots: the clients, with two standard errors of the noise to either side."
-    plots = [Plot("By cell", Markup(inline_svg(cells_figure(poll), "cells", f"Records by cell. {caption}")), caption)]
+    plots = [drawn("By cell", cells_figure(poll), "cells", f"Records by cell. {caption}", caption, pdf=pdf)]
     if any(poll["classes"]):
         caption = f"The line is {percent(poll['expected'])}, what a pool of the same kind would have."
-        drawn = inline_svg(classes_figure(poll, classes), "far", f"Far records by class. {caption}")
-        plots.append(Plot("Far records by class", Markup(drawn), caption))
-    rows = [
-        [
+        figure, title = classes_figure(poll, classes), "Far records by class"
+        plots.append(drawn(title, figure, "far", f"{title}. {caption}", caption, pdf=pdf))
+    rows = tuple(
+        (
             f"{number}",
             percent(cell["pool"]),
             f"{percent(cell['clients']['value'])} ± {100 * 2 * cell['clients']['error']:.1f}",
             STATES.get(cell["state"], cell["state"]),
             cell["like"],
-        ]
+        )
         for number, cell in enumerate(poll["cells"], 1)
-    ]
-    return PollView(list(poll["advice"]), headlines, plots, _pictures(poll, release), rows)
+    )
+    table = Table("cells", f"{len(rows)} cells", CELLS, rows, texts=(0, 3, 4))
+    return PollView(list(poll["advice"]), headlines, plots, _pictures(poll, release), table)
 
 
 def answer(verdict: str) -> tuple[str, str, str]:

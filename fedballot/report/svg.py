@@ -5,17 +5,26 @@ import re
 
 from matplotlib.figure import Figure
 
+from fedballot import __version__
 from fedballot.report.canvas import style
 from fedballot.report.palette import LIGHT
 
 
-def inline_svg(figure: Figure, prefix: str, alt: str) -> str:
-    """Turn a figure into one `<svg>` element for a page.
+def standalone_svg(figure: Figure) -> str:
+    """A figure as the text of an SVG file."""
+    buffer = io.StringIO()
+    with style():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": f"fedballot {__version__}"})
+    return buffer.getvalue()
+
+
+def inline_svg(text: str, prefix: str, alt: str) -> str:
+    """Turn the text of an SVG file into one `<svg>` element for a page.
 
     Parameters
     ----------
-    figure : Figure
-        Drawn with the light colours of the palette.
+    text : str
+        Of `standalone_svg`, drawn with the light colours of the palette.
     prefix : str
         Put before every id, so that figures of one page do not clash.
     alt : str
@@ -27,10 +36,6 @@ def inline_svg(figure: Figure, prefix: str, alt: str) -> str:
         An SVG element without a fixed size, whose palette colours are CSS variables (`var(--ink)`), and
         which refers to nothing outside itself.
     """
-    buffer = io.StringIO()
-    with style():
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     text = re.sub(r'\bid="', f'id="{prefix}-', text)

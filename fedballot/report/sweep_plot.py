@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedballot.report.canvas import bare, percent_axis, style, whole_ticks
+from fedballot.report.canvas import bare, canvas, percent_axis, style, whole_ticks
 from fedballot.report.palette import LIGHT, SERIES
 from fedballot.studies.sweep import Row
 
@@ -20,33 +22,59 @@ PRIVACY = {
 }
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: what names its file, its heading, and what draws it."""
+
+    name: str
+    title: str
+    draw: Callable[[Axes], None]
+
+
+def panels(rows: Sequence[Row]) -> list[Panel]:
+    """A panel for each numeric setting, one for delta or epsilon where they differ, and one over the rounds."""
+    known = [row for row in rows if row.accuracy is not None]
+    if not known:
+        return []
+    keys = [key for key in known[0].values if _numeric([row.values[key] for row in known])]
+    private = [name for name in PRIVACY if len({getattr(row, name) for row in known} - {None}) > 1]
+    rounds = [row for row in known if len(row.per_round) > 1]
+    found = [
+        Panel(key, f"Accuracy over {key.replace('_', ' ')}", partial(_against, rows=known, key=key)) for key in keys
+    ]
+    for name in private:
+        shown = [row for row in known if getattr(row, name) is not None]
+        places = [float(getattr(row, name)) for row in shown]
+        draw = partial(_scatter, rows=shown, positions=places, label=PRIVACY[name])
+        found.append(Panel(f"guarantee-{name}", f"Accuracy and {PRIVACY[name]}", draw))
+    if rounds:
+        found.append(Panel("rounds", "Accuracy over the rounds", partial(_over_rounds, rows=rounds)))
+    return found
+
+
 def sweep_figure(rows: Sequence[Row]) -> Figure | None:
-    """Draw a panel for each numeric setting, one for delta or epsilon where they differ, and one over the rounds.
+    """Draw all panels side by side, on white.
 
     Returns
     -------
     Figure or None
         None where no run has an accuracy.
     """
-    known = [row for row in rows if row.accuracy is not None]
-    if not known:
-        return None
-    keys = [key for key in known[0].values if _numeric([row.values[key] for row in known])]
-    private = [name for name in PRIVACY if len({getattr(row, name) for row in known} - {None}) > 1]
-    rounds = [row for row in known if len(row.per_round) > 1]
-    panels = len(keys) + len(private) + bool(rounds)
-    if not panels:
+    found = panels(rows)
+    if not found:
         return None
     with style(white=True):
-        figure = Figure(figsize=(WIDTH * panels, HEIGHT), layout="constrained")
-        axes: list[Axes] = list(figure.subplots(1, panels, squeeze=False)[0])
-        for key in keys:
-            _against(axes.pop(0), known, key)
-        for name in private:
-            shown = [row for row in known if getattr(row, name) is not None]
-            _scatter(axes.pop(0), shown, [float(getattr(row, name)) for row in shown], PRIVACY[name])
-        if rounds:
-            _over_rounds(axes.pop(0), rounds)
+        figure = Figure(figsize=(WIDTH * len(found), HEIGHT), layout="constrained")
+        for panel, axes in zip(found, figure.subplots(1, len(found), squeeze=False)[0], strict=True):
+            panel.draw(axes)
+        return figure
+
+
+def panel_figure(panel: Panel) -> Figure:
+    """Draw one panel for a page."""
+    with style():
+        figure, axes = canvas(3.4)
+        panel.draw(axes)
         return figure
 
 

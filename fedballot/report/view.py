@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from fedballot.core.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
 from fedballot.privacy.words import holds, tone
+from fedballot.report.plot import Plot, drawn
 from fedballot.report.rounds_plot import rounds_figure
 from fedballot.report.run_plots import lead_figure, per_class_figure, per_client_figure
-from fedballot.report.svg import inline_svg
 from fedballot.runs.results import Release
 
 
@@ -23,15 +22,6 @@ class Headline:
     value: str
     remark: str
     tone: str = ""
-
-
-@dataclass(frozen=True)
-class Plot:
-    """An inline SVG with its heading and a caption that says what to see in it."""
-
-    title: str
-    svg: Markup
-    caption: str
 
 
 def client_count(result: Mapping[str, Any]) -> int | None:
@@ -69,7 +59,9 @@ def summary(result: Mapping[str, Any], release: Release) -> str:
 
 def key_settings(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Name and value of the settings that tell this run from another."""
-    settings = result["settings"]
+    settings = dict(result["settings"])
+    if settings.get("queries") and settings.get("public_size"):  # a round asks about no more than there are
+        settings["queries"] = min(settings["queries"], settings["public_size"])
     return [(k.replace("_", " "), scalar(settings[k])) for k in result.get("key_settings", ()) if k in settings]
 
 
@@ -135,16 +127,16 @@ def guarantee_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def accuracy_plots(result: Mapping[str, Any]) -> list[Plot]:
-    """Draw accuracy by class and by client, where it was measured."""
+def accuracy_plots(result: Mapping[str, Any], *, pdf: bool = False) -> list[Plot]:
+    """Draw accuracy by class and by client, where it was measured; ``pdf`` as for `drawn`."""
     metrics, classes = result["metrics"], [str(name) for name in result["classes"]]
     server, plots = metrics.get("server_accuracy"), []
     by_class = metrics.get("server_accuracy_per_class")
     if by_class and len(by_class) == len(classes) and any(value is not None for value in by_class):
         worst, name = min((value, name) for value, name in zip(by_class, classes, strict=True) if value is not None)
         caption = f"Weakest class: {name}, {percent(worst)}. The line is the accuracy over all classes."
-        svg = inline_svg(per_class_figure(by_class, classes, server), "class", "Server accuracy by class. " + caption)
-        plots.append(Plot("By class", Markup(svg), caption))
+        figure = per_class_figure(by_class, classes, server)
+        plots.append(drawn("By class", figure, "class", "Server accuracy by class. " + caption, caption, pdf=pdf))
     by_client = [value for value in metrics.get("accuracy_per_client") or [] if value is not None]
     if by_client:
         median = percent(float(np.median(by_client)))
@@ -152,26 +144,24 @@ def accuracy_plots(result: Mapping[str, Any]) -> list[Plot]:
         if server is not None:
             better = sum(value < server for value in by_client)
             caption += f" The server does better than {count(better)} of {count(len(by_client))} clients."
-        svg = inline_svg(
-            per_client_figure(by_client, server), "client", "Accuracy of each client's own model. " + caption
-        )
-        plots.append(Plot("By client", Markup(svg), caption))
+        figure, alt = per_client_figure(by_client, server), "Accuracy of each client's own model. " + caption
+        plots.append(drawn("By client", figure, "client", alt, caption, pdf=pdf))
     history = [entry["metrics"].get("accuracy_per_client") for entry in result["rounds"]]
     if len(history) > 1 and all(values and any(value is not None for value in values) for values in history):
         means = [float(np.mean([value for value in values if value is not None])) for values in history]
         caption = f"Mean {percent(means[0])} after the first round, {percent(means[-1])} after the last."
-        svg = inline_svg(rounds_figure(history), "rounds", "Accuracy of the clients' models by round. " + caption)
-        plots.append(Plot("By round", Markup(svg), caption))
+        alt = "Accuracy of the clients' models by round. " + caption
+        plots.append(drawn("By round", rounds_figure(history), "rounds", alt, caption, pdf=pdf))
     steps = [entry["metrics"].get("server_accuracy") for entry in result["rounds"]]
     if len(steps) > 1 and None not in steps:
         caption = f"{percent(steps[0])} after the first round, {percent(steps[-1])} after the last."
-        drawn = rounds_figure([[step] for step in steps], "server")
-        svg = inline_svg(drawn, "server-rounds", "Accuracy of the server's model by round. " + caption)
-        plots.append(Plot("The server by round", Markup(svg), caption))
+        figure = rounds_figure([[step] for step in steps], "server")
+        alt = "Accuracy of the server's model by round. " + caption
+        plots.append(drawn("The server by round", figure, "server-rounds", alt, caption, pdf=pdf))
     return plots
 
 
-def lead_plot(result: Mapping[str, Any], release: Release) -> Plot | None:
+def lead_plot(result: Mapping[str, Any], release: Release, *, pdf: bool = False) -> Plot | None:
     """Draw by how much each released label led in the noisy votes."""
     leads, labels, truth = release.leads, release.labels, release.true_labels
     if leads is None or labels is None or not len(leads):
@@ -186,8 +176,8 @@ def lead_plot(result: Mapping[str, Any], release: Release) -> Plot | None:
     if lost:
         caption += f" Left of zero: {count(lost)} labels that the server chose against the noisy votes."
     sigma = result["metrics"].get("released_noise_sigma")
-    svg = inline_svg(lead_figure(leads, correct, sigma), "lead", "Histogram of vote margins. " + caption)
-    return Plot("How clear the votes were", Markup(svg), caption)
+    figure, alt = lead_figure(leads, correct, sigma), "Histogram of vote margins. " + caption
+    return drawn("How clear the votes were", figure, "lead", alt, caption, pdf=pdf)
 
 
 def time_parts(result: Mapping[str, Any]) -> list[tuple[str, str, float]]:
@@ -197,7 +187,7 @@ def time_parts(result: Mapping[str, Any]) -> list[tuple[str, str, float]]:
     if not wall:
         return []
     rounds = sum(entry.get("wall_s") or 0.0 for entry in result["rounds"])
-    parts = [("start", timing.get("startup_s")), ("rounds", rounds), ("distilling", timing.get("distill_s"))]
+    parts = [("start", timing.get("startup_s")), ("rounds", rounds), ("the server’s training", timing.get("distill_s"))]
     known = [(name, float(value)) for name, value in parts if value]
     rest = wall - sum(value for _, value in known)
     if rest > 0.005 * wall:

@@ -29,7 +29,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from fedballot.core.errors import RunError
 from fedballot.core.progress import Progress
 from fedballot.runs.cluster_node import Errand, Report, answer, data_digest, report
-from fedballot.runs.workers import Job
+from fedballot.runs.worker import Job
 from fedballot.wire.messages import Reply, Request
 
 TIMES_ASKED = 3  # a client whose process or node is lost each time

@@ -20,7 +20,7 @@ from fedballot.core.folders import RunFolder
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.privacy.ledger.lock import take
-from fedballot.runs.workers import ONE_THREAD, Job, one_thread, reply_to
+from fedballot.runs.worker import ONE_THREAD, Job, one_thread, reply_to
 from fedballot.wire.messages import Config, Reply, Request
 
 LOCK = "cluster.lock"  # in the run's folder; the process that asks holds it

@@ -19,7 +19,7 @@ from fedballot.core.progress import Progress, Silent
 from fedballot.core.setting import names_of
 from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.own import SITES
-from fedballot.datasets.spec import FederationSpec
+from fedballot.datasets.spec import FederationSpec, WithoutLabels
 from fedballot.learners import steps
 from fedballot.learners.registry import get_learner
 from fedballot.learners.tryout import try_learner
@@ -34,7 +34,8 @@ from fedballot.strategies.one_shot import OneShotStrategy
 @lru_cache(maxsize=8)  # every client asks; to check each setting anew takes .8 ms
 def federation_spec(settings: CommonSettings) -> FederationSpec:
     """The part of the settings that says what data there are and who holds them."""
-    return FederationSpec(**{name: getattr(settings, name) for name in names_of(FederationSpec)})
+    kind = FederationSpec if settings.labelled else WithoutLabels
+    return kind(**{name: getattr(settings, name) for name in names_of(FederationSpec)})
 
 
 def federated_data(settings: CommonSettings) -> FederatedData:

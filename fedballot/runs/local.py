@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from fedballot.runs.engine import ServerSide, finishing
-from fedballot.runs.workers import Job
+from fedballot.runs.worker import Job
 from fedballot.wire.messages import Reply, Request
 
 Replies = Callable[[Job, Sequence[Request], float], Iterator[Reply | str]]

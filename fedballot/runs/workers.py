@@ -12,52 +12,19 @@ import os
 import pickle
 import signal
 import sys
-import threading
 import time
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import lru_cache, partial
 from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
-from pathlib import Path
-from typing import Protocol
 
-from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
+from fedballot.core.errors import RunError
+from fedballot.runs.worker import ONE_THREAD, Job, answers, one_thread, work
+from fedballot.wire.messages import Reply, Request
 
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-STOP_S = 5.0  # how long a worker may take to end before it is killed
-
-
-class Client(Protocol):
-    """What a worker asks of a client: a ``NumPyClient``'s ``fit``."""
-
-    def fit(self, parameters: Arrays, config: Config) -> tuple[Arrays, int, dict[str, Scalar]]:
-        """Answer a request."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a worker must know of a run.
-
-    Parameters
-    ----------
-    client
-        Makes the client of a number; it is sent to other processes.
-    log
-        Where the output of the workers goes.
-    """
-
-    client: Callable[[int], Client]
-    log: Path
-
-
-def reply_to(job: Job, request: Request) -> Reply:
-    """The answer of the client that a request is to, which is named by its number."""
-    arrays, _, metrics = job.client(int(request.to)).fit(deserialise(request.tensors), request.config)
-    return Reply(request.to, serialise(arrays), metrics)
+STOP_S = 5.0  # how long a process that has closed its side may take to end
 
 
 class Workers:
@@ -78,7 +45,7 @@ class Workers:
         self._count = count
         self._context = multiprocessing.get_context("forkserver")
         self._processes: dict[connection.Connection, BaseProcess] = {}
-        self._busy: set[connection.Connection] = set()
+        self._busy: dict[connection.Connection, Sequence[Request]] = {}
 
     def __enter__(self) -> Workers:
         return self
@@ -93,15 +60,28 @@ class Workers:
             self._end(worker)
 
     def start(self, advance: Callable[[], None] = lambda: None) -> None:
-        """Start the processes that are missing; ``advance`` is called for each."""
-        for worker in self._processes.keys() - self._busy:  # that a busy one has died is found out by who waits for it
-            if not self._processes[worker].is_alive():
+        """Start the processes that are missing; ``advance`` is called for each.
+
+        Raises
+        ------
+        RunError
+            If one cannot be started.
+        """
+        for worker in self._processes.keys() - self._busy.keys():  # who waits for a busy one sees that it has died
+            if worker.poll():  # it has nothing to say: this is its end
                 self._end(worker)
         while len(self._processes) < self._count:
             ours, theirs = self._context.Pipe()
-            process = self._context.Process(target=_work, args=(theirs, dict(os.environ)), daemon=True)
-            with _nothing_of_main():
-                process.start()
+            process = self._context.Process(target=work, args=(theirs, dict(os.environ)), daemon=True)
+            try:
+                with _nothing_of_main():
+                    process.start()
+            except (OSError, EOFError) as error:  # the process that forks them has died, or cannot fork
+                raise RunError(
+                    f"worker {len(self._processes) + 1} of {self._count} could not be started ({type(error).__name__}: "
+                    f"{error}): is there memory for it? Take fewer workers (workers=1: none beside this process), and "
+                    "--resume takes the run up"
+                ) from error
             theirs.close()
             self._processes[ours] = process
             advance()
@@ -117,35 +97,60 @@ class Workers:
             To clients by their numbers.
         timeout_s
             Seconds after which whoever has not answered is given up.
+
+        Raises
+        ------
+        RunError
+            If the process of a client ends: without its answer the numbers would be others.
         """
         deadline = time.monotonic() + timeout_s
-        waiting, pickled = deque(requests), pickle.dumps(job)
+        waiting, pickled = deque(groups(requests, job.together)), pickle.dumps(job)
         try:
             while waiting or self._busy:
                 if time.monotonic() > deadline:
-                    yield from [f"no answer within {timeout_s:g} s"] * (len(waiting) + len(self._busy))
+                    count = sum(map(len, [*waiting, *self._busy.values()]))
+                    yield from [f"no answer within {timeout_s:g} s"] * count
                     return
                 if waiting:
                     self.start()
-                for worker in self._processes.keys() - self._busy:
+                for worker in self._processes.keys() - self._busy.keys():
                     if waiting:
-                        self._busy.add(worker)
-                        with suppress(BrokenPipeError):  # one that has just died is found out below
-                            worker.send((pickled, waiting.popleft()))
+                        asked = self._busy[worker] = waiting.popleft()
+                        with suppress(ConnectionError):  # one that has just died is found out below
+                            worker.send((pickled, asked))
                 for ready in connection.wait(list(self._busy), timeout=max(0.0, deadline - time.monotonic())):
                     assert isinstance(ready, connection.Connection)
-                    yield self._received(ready)
+                    yield from self._received(ready, job)
         finally:  # what is still at work must not answer the next requests
             for worker in list(self._busy):
                 self._end(worker)
 
-    def _received(self, worker: connection.Connection) -> Reply | str:
+    def _received(self, worker: connection.Connection, job: Job) -> list[Reply | str]:
         try:
-            reply: Reply | str = worker.recv()
-        except (EOFError, ConnectionError):
-            return f"its process ended: exit code {self._end(worker)}"
-        self._busy.remove(worker)
-        return reply
+            replies: list[Reply | str] = worker.recv()
+        except (EOFError, OSError) as error:
+            raise RunError(self._lost(worker, job)) from error
+        del self._busy[worker]
+        return replies
+
+    def _lost(self, worker: connection.Connection, job: Job) -> str:
+        """What became of a worker that has ended before its answer, and what to do."""
+        number = list(self._processes).index(worker) + 1
+        names = [request.to for request in self._busy[worker]]
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        who = f"client {names[0]} was" if len(names) == 1 else f"clients {', '.join(names[:5])}{more} were"
+        self._processes[worker].join(STOP_S)
+        code = self._end(worker)
+        mend = f"{job.log} may say why; mend it, and --resume takes the run up: who has answered is not asked again"
+        words = f"ended with exit code {code}"
+        if code is not None and code < 0:
+            words = f"was killed by signal {-code} ({signal.strsignal(-code)})"
+        if code == -signal.SIGKILL:
+            mend = (
+                "as the kernel does where memory runs out: take fewer workers (workers=1: one at a time) or "
+                "clients_per_worker, and --resume takes the run up: who has answered is not asked again"
+            )
+        return f"worker {number} of {self._count} {words} while {who} at work; {mend}"
 
     def close(self) -> None:
         """End all processes; what a client has not finished is lost."""
@@ -154,11 +159,9 @@ class Workers:
 
     def _end(self, worker: connection.Connection) -> int | None:
         process = self._processes.pop(worker)
-        self._busy.discard(worker)
+        self._busy.pop(worker, None)
         worker.close()
         process.join(0.1)
-        process.terminate()
-        process.join(STOP_S)
         process.kill()
         process.join()
         return process.exitcode
@@ -170,13 +173,18 @@ def replies_here(job: Job, requests: Sequence[Request], timeout_s: float) -> Ite
     Nobody ends a client that takes too long.
     """
     deadline = time.monotonic() + timeout_s
-    for request in requests:
+    for asked in groups(requests, job.together):
         if time.monotonic() > deadline:
-            yield f"no answer within {timeout_s:g} s"
+            yield from [f"no answer within {timeout_s:g} s"] * len(asked)
             continue
         with one_thread():
-            reply = _or_words(partial(reply_to, job, request))
-        yield reply
+            replies = answers(job, asked)
+        yield from replies
+
+
+def groups(requests: Sequence[Request], size: int) -> list[Sequence[Request]]:
+    """Requests to clients that work together."""
+    return [requests[start : start + size] for start in range(0, len(requests), size)]
 
 
 def prepare(modules: Sequence[str]) -> None:
@@ -208,71 +216,6 @@ def _no_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for BLAS, OpenMP and torch: workers share the cores, and sums have one order."""
-    from threadpoolctl import threadpool_limits
-
-    def torch_threads(count: int) -> int:
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
-        before: int = torch.get_num_threads()
-        torch.set_num_threads(count)
-        return before
-
-    with threadpool_limits(1):
-        before = torch_threads(1)
-        try:
-            yield
-        finally:
-            torch_threads(before)
-
-
-def _or_words(work: Callable[[], Reply]) -> Reply | str:
-    try:
-        return work()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def _work(requests: connection.Connection, environment: Mapping[str, str]) -> None:
-    """A worker's life: answer until the other side is gone."""
-    os.environ.clear()  # it has that of the time when the first workers were prepared
-    os.environ.update({**environment, **ONE_THREAD})
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for the answers decides what it means
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with one_thread():  # of what is imported by now; what comes later reads the environment
-        while True:
-            try:
-                pickled, request = requests.recv()
-            except EOFError:
-                return
-            requests.send(_or_words(partial(_reply_of, pickled, request)))
-
-
-def _reply_of(pickled: bytes, request: Request) -> Reply:
-    return reply_to(_job(pickled), request)
-
-
-@lru_cache(maxsize=1)
-def _job(pickled: bytes) -> Job:
-    """A worker's present job, whose output goes to its log."""
-    job: Job = pickle.loads(pickled)
-    with job.log.open("a") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
-    return job
-
-
-def _end_with_parent() -> None:
-    """A worker whose run was killed ends, too, in the middle of its work."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    connection.wait([parent.sentinel])
-    os._exit(1)
 
 
 @contextmanager

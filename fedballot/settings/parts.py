@@ -58,6 +58,13 @@ class Run(Settings):
     workers: int = setting(
         0, "parallel workers; 0: as many as cores; 1: in this process (engine=local)", low=0, reads="machine"
     )
+    clients_per_worker: int = setting(
+        1,
+        "clients that a worker trains together with stacked weights, for GPUs (engine=local, networks without batch "
+        "norm or dropout); weights differ by rounding",
+        low=1,
+        reads="machine",
+    )
     device: Literal["auto", "cpu", "cuda"] = setting(
         "auto", "where torch learners train; auto: cuda if there is one", reads="machine"
     )
@@ -65,6 +72,14 @@ class Run(Settings):
     round_timeout_s: float = setting(
         3600.0, "longest wait for the answers of a round, in seconds", above=0, reads="machine"
     )
+
+    def check(self) -> None:
+        super().check()
+        if self.clients_per_worker > 1 and (self.engine == "ray" or self.ray_address):
+            raise SettingsError(
+                f"clients_per_worker={self.clients_per_worker} is for workers of this machine (engine=local); Ray "
+                "gives each client a process of its own: set clients_per_worker=1, or leave Ray out"
+            )
 
 
 @dataclass(frozen=True)

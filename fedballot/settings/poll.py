@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
@@ -23,7 +23,9 @@ STEPS = 10_000  # of a client's histogram, for ledgers about clients
 
 @dataclass(frozen=True)
 class PollSettings(PrivacyTarget, SummedSettings):
-    """Settings of a poll."""
+    """Settings of a poll, which reads no label of a public record and tests nothing."""
+
+    labelled: ClassVar[bool] = False
 
     test_size: int = again(Federation, "test_size", 1, help="test records; a poll has no use for them")
     epsilon: float = again(PrivacyTarget, "epsilon", 0.5, help="privacy target of the sum over clients")

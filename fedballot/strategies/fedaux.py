@@ -17,6 +17,7 @@ from scipy.special import softmax
 from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.private_heads import head_codec
+from fedballot.core.metrics import share_right
 from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.aggregation import VectorMean, WeightedMean
@@ -97,7 +98,7 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
         student = self.new_student(inputs.shape[1:], 0).distill(inputs, soft.astype(np.float32))
         self.progress.advance(1)
         scores = student.predict_logits(space.transform(self.test_features()))
-        right = {"label_accuracy": float(np.mean(labels == truth))}
+        right = {"label_accuracy": share_right(labels, truth)}
         return Learned(
             scores,
             models=[student],

@@ -41,6 +41,11 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
         self.consensus: npt.NDArray[np.float64] | None = None
         if self.settings.weights == "size" and self.settings.dataset == SITES:
             raise SettingsError("weights=size needs sizes that are public, but sites keep theirs: set weights=equal")
+        if self.settings.pretrain_epochs and (self.data.public_y < 0).all():
+            raise SettingsError(
+                f"pretrain_epochs={self.settings.pretrain_epochs} learns the labels of public records, and they have "
+                "none of these classes (public_labels=ignored): set pretrain_epochs=0"
+            )
 
     @property
     def shape(self) -> tuple[int, int]:

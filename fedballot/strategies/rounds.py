@@ -48,6 +48,7 @@ class Rounds(Hooks[S], Generic[S]):
         self.clients_root: Path | None = None  # where the clients' folders lie, if on this machine
         self.numbers: dict[str, int] = {}  # of virtual clients, by the network's names for them
         self._intake: Intake | None = None  # of the exchange that is under way
+        self.round_ended: Callable[[int, Mapping[str, Any]], None] | None = None  # is told each round's record
 
     @property
     def arrived(self) -> int | None:
@@ -233,6 +234,8 @@ class Rounds(Hooks[S], Generic[S]):
     def _end_round(self, record: dict[str, Any], metrics: dict[str, Any]) -> None:
         self.round_records.append({**record, "metrics": metrics})
         self._keep()
+        if self.round_ended is not None:
+            self.round_ended(record["round"], {**record, "metrics": dict(metrics)})
 
     def _check(self, reply: Reply) -> Answer:
         metrics = reply.metrics

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedballot.core.metrics import share_right
 from fedballot.core.seeds import Stream, generator
 from fedballot.distillation.propagation import argmax_labels
 from fedballot.distillation.students import probabilities, train_student
@@ -73,7 +74,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         )
         winners, margins = argmax_labels(total.astype(np.float64))
         truth, on_queries = np.asarray(data.public_y), np.searchsorted(labelled.rows, queries)
-        right = float(np.mean(labelled.labels == truth[labelled.rows]))
+        right = share_right(labelled.labels, truth[labelled.rows])
         return Learned(
             scores=probabilities(students, test),
             models=students,
@@ -88,7 +89,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
             rows=queries,
             metrics={
                 "label_accuracy": right,
-                "noisy_label_accuracy": float(np.mean(winners == truth[queries])),
+                "noisy_label_accuracy": share_right(winners, truth[queries]),
                 "released_noise_sigma": sigma,
                 "votes_cast_share": cast,
             },

@@ -31,7 +31,7 @@ class Runner:
         self._errors.close()
 
     def run(self, point: Point, shared: Shared) -> str:
-        """``DONE``, or why the run of a point failed."""
+        """``DONE``, and which trackers were dropped; or why the run of a point failed."""
         if self._process is None or self._process.poll() is not None:
             self._errors.seek(0)
             self._errors.truncate()  # what another process said before
@@ -50,6 +50,7 @@ class Runner:
             "config": None if shared.config is None else str(shared.config),
             "values": {**shared.values, **point.values},
             "out": str(point.folder),
+            "track": shared.track,
         }
         try:
             print(json.dumps(request), file=self._process.stdin, flush=True)

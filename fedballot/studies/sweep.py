@@ -29,6 +29,7 @@ from fedballot.settings.parts import CommonSettings
 from fedballot.studies.runner import Runner
 
 SEED = "seed"
+WAS_DONE = "was done"
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Shared:
-    """What all runs of a study have in common."""
+    """What all runs of a study have in common; ``track`` names their trackers."""
 
     method: str
     preset: str | None
     config: Path | None
     values: Mapping[str, str]
+    track: str = ""
 
 
 def values_of(word: str, *, is_tuple: bool) -> list[str]:
@@ -121,13 +123,22 @@ def is_done(folder: Path) -> bool:
     return path.exists() and read_json(path).get("status") == "done"
 
 
-def run_all(points: Sequence[Point], shared: Shared, *, jobs: int, report: Callable[[Point, str], None]) -> None:
+def run_all(
+    points: Sequence[Point],
+    shared: Shared,
+    *,
+    jobs: int,
+    report: Callable[[Point, str], None],
+    begin: Callable[[Point], None] = lambda point: None,
+) -> None:
     """Run every point that is not done, ``jobs`` at a time; a run that was begun is taken up.
 
     Parameters
     ----------
     report
         Called with each point and what became of it: "done", "was done", or why it failed.
+    begin
+        Called with each point whose run begins.
 
     Raises
     ------
@@ -141,7 +152,11 @@ def run_all(points: Sequence[Point], shared: Shared, *, jobs: int, report: Calla
         with Runner() as runner:
             runners.append(runner)
             while (point := _next(waiting)) is not None:
-                report(point, "was done" if is_done(point.folder) else runner.run(point, shared))
+                if is_done(point.folder):
+                    report(point, WAS_DONE)
+                    continue
+                begin(point)
+                report(point, runner.run(point, shared))
 
     with stoppable(), ThreadPoolExecutor(jobs) as pool:
         try:

@@ -13,11 +13,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fedballot.core.arrays import from_halves, row_sums
 from fedballot.wire.messages import Arrays
 from fedballot.wire.packing import WireError, pack_labels, unpack_labels
 
 Array = npt.NDArray[np.generic]
 Floats = npt.NDArray[np.float32]
+
+_NON_FINITE = "the answer holds NaN or infinity"
 
 
 class Codec(Protocol):
@@ -86,7 +89,7 @@ def _require(array: Array, shape: tuple[int, ...], *dtypes: npt.DTypeLike) -> No
 
 def _require_finite(array: Array) -> None:
     if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-        raise WireError("non-finite", "the answer holds NaN or infinity")
+        raise WireError("non-finite", _NON_FINITE)
 
 
 @dataclass(frozen=True)
@@ -173,8 +176,9 @@ class Halves:
     def read(self, arrays: Sequence[Array]) -> Floats:
         array = one_array(arrays)
         _require(array, self.shape, np.float16)
-        values = array.astype(np.float32)
-        _require_finite(values)  # 15 times as fast as of float16
+        values = from_halves(array)
+        if values.size and not -(2.0**16) < float(values.min()) <= float(values.max()) < 2.0**16:
+            raise WireError("non-finite", _NON_FINITE)
         return values
 
 
@@ -233,11 +237,12 @@ class Probabilities:
 
     def read(self, arrays: Sequence[Array]) -> Floats:
         values = self.numbers.read(arrays)
-        sums = values.sum(axis=1, keepdims=True)
+        sums = row_sums(values)[:, None]
         # rounding to float16 or to levels moves the sum of C classes by little
-        if (values < 0).any() or (abs(sums - 1) > 2e-3 * values.shape[1] + 1e-3).any():
+        if values.min(initial=0) < 0 or (abs(sums - 1) > 2e-3 * values.shape[1] + 1e-3).any():
             raise WireError("range", "rows must be probabilities: at least 0, with sum 1")
-        return np.asarray(values / sums)
+        values /= sums
+        return values
 
 
 @dataclass(frozen=True)

@@ -227,3 +227,19 @@ def test_all_names_are_there() -> None:
     assert {*fb.__all__} <= {*dir(fb)}
     for name in fb.__all__:
         assert getattr(fb, name) is not None
+
+
+@pytest.mark.slow
+def test_a_frontier_from_python_has_a_page_and_a_row_for_each_spot(tmp_path: Path) -> None:
+    fixed = {name: value for name, value in SMALL.items() if name != "epsilon"}
+    done = fb.frontier(
+        ["pate-fl"], epsilon=[100.0], ceiling=(), trials=1, seeds=1, out=tmp_path / "f", progress=False, track="csv",
+        dataset=(X, Y), **fixed
+    )  # fmt: skip
+    (row,) = done.to_frame().to_dict("records")
+    assert row["method"] == "pate-fl" and row["asked_epsilon"] == 100 and 0 < row["epsilon"] <= 100
+    assert not done.failed and done.figure() is not None and len(list(tmp_path.glob("f/pate-fl/*/track.csv"))) == 1
+    page = (tmp_path / "f" / "frontier.html").read_text()
+    assert "fedballot frontier --methods pate-fl --epsilon 100" in page
+    with pytest.raises(SettingsError, match="it has no epsilon"):
+        fb.frontier(["standalone"], epsilon=[1], out=tmp_path / "g", progress=False)

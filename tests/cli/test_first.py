@@ -12,8 +12,10 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from fedballot.cli.first import plan_first
+from fedballot.cli.first import _decided, plan_first
 from fedballot.cli.main import main
+from fedballot.core.errors import DataError
+from fedballot.runs.engine import federated_data
 
 
 def write_table(path: Path, label: str = "diagnosis") -> Path:
@@ -97,6 +99,46 @@ def test_public_records_of_their_own(tmp_path):
     settings = plan_first("pate-fl", where, {"label": "diagnosis"}).settings["pate-fl"]
     assert (settings.clients, settings.partition) == (3, "by-group")
     assert (settings.private_size, settings.public_size, settings.test_size) == (399, 113, 57)
+
+
+def test_a_folder_with_a_public_file_is_enough(tmp_path, monkeypatch):
+    rows = write_table(tmp_path / "all.csv").read_text().splitlines()
+    for name, lines in (("a", rows[1:100]), ("b", rows[100:200]), ("c", rows[200:400]), ("public", rows[400:])):
+        (tmp_path / "sites").mkdir(exist_ok=True)
+        (tmp_path / "sites" / f"{name}.csv").write_text("\n".join([rows[0], *lines]))
+    plan = plan_first("pate-fl", {"dataset": str(tmp_path / "sites")}, {"label": "diagnosis"})
+    settings = plan.settings["pate-fl"]
+    assert settings.public_dataset == str(tmp_path / "sites" / "public.csv")
+    assert (settings.clients, settings.partition, settings.private_size) == (3, "by-group", 399)
+    assert (settings.public_size, settings.test_size) == (113, 57)
+    federated_data(settings)  # which refuses what is in two of them
+    monkeypatch.chdir(tmp_path)
+    again = plan_first("pate-fl", {"dataset": "sites"}, {"label": "diagnosis"}).settings["pate-fl"]
+    assert again.private_size == 399 and len(federated_data(again).parts) == 3
+    (tmp_path / "sites" / "public.csv").rename(tmp_path / "sites" / "d.csv")
+    settings = plan_first("pate-fl", {"dataset": str(tmp_path / "sites")}, {"label": "diagnosis"}).settings["pate-fl"]
+    assert (settings.clients, settings.public_dataset) == (4, "")
+    with pytest.raises(DataError, match="no column 'label'"):
+        plan_first("pate-fl", {"dataset": str(tmp_path / "sites")}, {})
+
+
+def test_public_records_without_labels_test_nothing(tmp_path):
+    rows = write_table(tmp_path / "all.csv").read_text().splitlines()
+    (tmp_path / "train.csv").write_text("\n".join(rows[:401]))
+    (tmp_path / "pool.csv").write_text("\n".join(row.rpartition(",")[0] for row in [rows[0], *rows[401:]]))
+    where = {"dataset": str(tmp_path / "train.csv"), "public_dataset": str(tmp_path / "pool.csv")}
+    plan = plan_first("pate-fl", where, {"label": "diagnosis"})
+    for settings in plan.settings.values():
+        assert (settings.public_labels, settings.test_source) == ("ignored", "private")
+        assert (settings.private_size, settings.public_size, settings.test_size) == (320, 169, 80)
+    data = federated_data(plan.settings["pate-fl"])
+    assert (data.public_y == -1).all() and data.records == 320
+    (records,) = [words for name, words in _decided("pate-fl", plan) if name == "records"]
+    assert records.endswith("80 to test on, which are private ones: the public ones have no labels")
+    with pytest.raises(DataError, match="public_labels=known"):
+        federated_data(
+            plan_first("pate-fl", where, {"label": "diagnosis", "public_labels": "known"}).settings["pate-fl"]
+        )
 
 
 def test_images_of_many_sizes_are_resized(tmp_path):

@@ -40,6 +40,8 @@ def call(*words: str, capsys, monkeypatch) -> tuple[int, str, str]:
         (["run", "pate-fl", "--set", "dataset=/nowhere/x.npz"], "/nowhere/x.npz"),
         (["run", "pate-fl", "--set", "client_models=cnn-smal"], "cnn-small"),
         (["run", "pate-fl", "--resume"], "--out"),
+        (["run", "pate-fl", "--track", "csv,neptune"], "track=neptune: must be one of csv, tensorboard"),
+        (["sweep", "pate-fl", "--set", "epsilon=1,2", "--track", "neptune"], "track=neptune: must be one of"),
         (["run", "pate-fl", "--preset", "demo", "--config", "x.toml"], "exclude"),
         (["run", "pate-fl", "--config", "/nowhere.toml"], "/nowhere.toml"),
         (["run", "pate-fl", "--no-such-option"], "no-such-option"),

@@ -45,10 +45,27 @@ def test_from_a_public_file_to_a_fingerprint(call, tmp_path):
     assert code == 2 and "already there" in error
 
 
+def test_a_public_file_without_labels(call, tmp_path):
+    (tmp_path / "pool.csv").write_text("\n".join(["size", *(f"{row % 5}.5" for row in range(30))]))
+    code, out, error = call("data", "schema", "pool.csv", "--label", "diagnosis", "--classes", "ill, well")
+    assert code == 0, error
+    schema = read_schema(tmp_path / "schema.toml")
+    assert schema.label.name == "diagnosis" and schema.classes == ("ill", "well")
+    source = load_as(str(tmp_path / "pool.csv"), Reading(schema, labels=False))
+    assert source_fingerprint(source) in out and not source.labelled
+    code, out, _ = call("data", "pool.csv", "--schema", "schema.toml", "--json")
+    assert code == 0 and source_fingerprint(source) in out and "the records have no labels" in out
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
         (["digits"], "needs no schema"),
+        (["public.csv", "--classes", "ill"], "expected at least two different words"),
+        (
+            ["public.csv", "--label", "diagnosis", "--same", "Benign=benign", "--classes", "a,b"],
+            "has labels, which say",
+        ),
         (["public.csv", "--same", "Benign"], "expected WORD=MEANT"),
         (["public.csv", "--out", "schema.json"], "expected a .toml file"),
         (["public.csv", "--label", "diagnosis", "--drop", "sise"], "no column 'sise'; did you mean 'size'"),

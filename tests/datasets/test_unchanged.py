@@ -7,7 +7,7 @@ import pytest
 
 from fedballot.core.errors import DataError
 from fedballot.datasets.federation import build
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 from fedballot.datasets.schema.reading import Reading
 from fedballot.datasets.sources import load, load_as
 from fedballot.datasets.spec import FederationSpec

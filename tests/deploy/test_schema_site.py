@@ -12,6 +12,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 
+from fedballot.core.errors import DataError
 from fedballot.core.setting import build
 from fedballot.datasets.fingerprint import source_fingerprint
 from fedballot.datasets.own import SITES
@@ -25,7 +26,8 @@ from fedballot.deploy.records import own_records
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.template import init_site
 from fedballot.methods.registry import get_method
-from fedballot.runs.engine import federated_data
+from fedballot.runs.engine import federated_data, new_strategy
+from fedballot.settings.poll import PollSettings
 from fedballot.settings.voting import PateSettings
 from tests.deploy.harness import edit, fedballot
 
@@ -178,3 +180,31 @@ def test_a_model_is_tried_on_prepared_records(site: Path) -> None:
         path.write_text("\n".join([header, "," + first.partition(",")[2], *lines]))
     edit(site, public_fingerprint=source_fingerprint(load(str(site.parent / "public.csv"))), model="sklearn.svm:SVC")
     assert findings(site)["model"].good, findings(site)["model"].words
+
+
+def test_a_poll_at_a_site_whose_public_file_has_no_labels(site: Path) -> None:
+    """The schema says what the classes are; votes, which are tested on public records, are asked for with labels."""
+    schema = site.parents[1] / "schema.toml"
+    (site.parent / "schema.toml").write_text(schema.read_text())
+    for public in (site.parents[1] / "public.csv", site.parent / "public.csv"):
+        public.write_text("\n".join(line.rpartition(",")[0] for line in public.read_text().splitlines()))
+    edit(site, methods=["pate-fl", "poll"])
+    words = public_words(site)
+    assert "no column 'label' in the header" in words
+    site.write_text(site.read_text().replace("[data]", '[data]\nschema = "schema.toml"', 1))
+    assert "249 records, classes benign, malignant" in public_words(site)
+    values = {"dataset": SITES, "public_dataset": str(site.parents[1] / "public.csv"), "schema": str(schema)}
+    settings = build(PollSettings, values | {"clients": 2, "public_size": 149, "unit": "client", "epsilon": 20})
+    data = federated_data(settings)
+    strategy = new_strategy(get_method("poll"), settings, data, request_id="r")
+    config = {"request": "r/1", "round": 1, "fingerprint": data.public_fingerprint}
+    _, _, metrics = SiteClient(site, get_method("poll"), settings).fit(strategy.request(1), config)
+    assert metrics["refused"] == "", metrics["detail"]
+    with pytest.raises(DataError, match=r"public_labels=known.*the server tests with them"):
+        federated_data(build(PateSettings, values | {"clients": 2, "public_size": 100, "test_size": 40}))
+
+
+def public_words(site: Path) -> str:
+    """What `site check` says of the public source."""
+    (words,) = [one.words for one in check_site(site) if "public" in one.what and "column" not in one.what]
+    return words

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fedballot.learners import training  # noqa: E402
+from fedballot.learners import plans, training  # noqa: E402
 from fedballot.learners.augment import COLOUR, GREY, Augmentation, Augmenter  # noqa: E402
 from fedballot.learners.registry import make_learner  # noqa: E402
 from fedballot.learners.training import pseudo_labels  # noqa: E402
@@ -73,7 +73,7 @@ def test_plan_is_asked_each_epoch_and_a_lone_last_row_is_trained_on():
 
     def plan(epoch, best):
         asked.append((epoch, best is net))
-        return training.Epoch(torch.arange(9), torch.eye(3)[torch.arange(9) % 3])
+        return plans.Epoch(torch.arange(9), torch.eye(3)[torch.arange(9) % 3])
 
     def inputs(rows):
         seen.append(len(rows))
@@ -81,7 +81,7 @@ def test_plan_is_asked_each_epoch_and_a_lone_last_row_is_trained_on():
 
     before = copy.deepcopy(net.state_dict())
     result = training.train(
-        net, inputs, plan, epochs=2, batch_size=4, lr=0.1, average=False, progress=lambda *step: done.append(step)
+        net, inputs, plan, plans.Schedule(2, 4, 0.1), average=False, progress=lambda *step: done.append(step)
     )
     assert result is net and asked == [(0, True), (1, True)]
     assert seen == [4, 4, 2] * 2

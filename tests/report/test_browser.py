@@ -5,13 +5,18 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import fedballot as fb
 from fedballot.report.build import write_report
-from fedballot.report.compare import write_compare
+from fedballot.report.compare_page import write_compare
+from fedballot.report.study import write_study
+from fedballot.report.sweep_page import sweep_page
+from tests.report.test_study import ROWS
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -75,18 +80,69 @@ def test_light_and_dark_differ_and_are_not_empty(write_run: Callable[..., Path],
     assert light.std() > 15 and dark.std() > 15
 
 
-@pytest.mark.parametrize("kind", ["report", "compare"])
-def test_nothing_runs_off_a_phone(write_run: Callable[..., Path], tmp_path: Path, kind: str) -> None:
-    folder = write_run()
-    page = write_report(folder) if kind == "report" else write_compare([folder], tmp_path / "compare.html")
-    # The page is measured in a frame as wide as a phone, by a probe that only this test adds.
+def asked(page: Path, tmp_path: Path, script: str) -> str:
+    """What a script says of a page in a frame as wide as a phone; only this test adds it, outside the page's policy."""
     probe = tmp_path / "probe.html"
     probe.write_text(
         f'<iframe id="f" src="{page.as_uri()}" style="width:390px;height:800px;border:0"></iframe><script>'
-        "onload = () => { const d = document.getElementById('f').contentDocument.documentElement;"
-        "document.title = d.scrollWidth + ' of ' + d.clientWidth; }</script>"
+        "onload = () => { const page = document.getElementById('f').contentDocument;"
+        f"document.title = (() => {{ {script} }})(); }}</script>"
     )
     flags = ("--allow-file-access-from-files", "--disable-web-security", "--virtual-time-budget=3000", "--dump-dom")
     seen = browse(probe, tmp_path / "phone", *flags).stdout
-    match = re.search(r"<title>(\d+) of (\d+)</title>", seen)
-    assert match and 300 < int(match[2]) <= 390 and int(match[1]) <= int(match[2]), seen[:300]
+    match = re.search(r"<title>(.*?)</title>", seen, re.S)
+    assert match, seen[:300]
+    return match[1]
+
+
+WIDTHS = "return page.documentElement.scrollWidth + ' ' + page.documentElement.clientWidth;"
+
+
+@pytest.mark.parametrize("kind", ["report", "compare", "sweep", "budget"])
+def test_nothing_runs_off_a_phone(write_run: Callable[..., Path], tmp_path: Path, kind: str) -> None:
+    folder = write_run()
+    page = tmp_path / "page.html"
+    if kind == "report":
+        page = write_report(folder)
+    elif kind == "compare":
+        write_compare([folder], page)
+    elif kind == "sweep":
+        write_study(sweep_page("pate-fl", ROWS), page)
+    else:
+        fb.budget("pate-fl", epsilon=1.0, clients=100).write(page)
+    needs, has = map(int, asked(page, tmp_path, WIDTHS).split())
+    assert 300 < has <= 390 and needs <= has
+
+
+def test_a_comparison_sorts_and_filters_from_the_keyboard(
+    write_run: Callable[..., Path], result: dict[str, Any], tmp_path: Path
+) -> None:
+    runs = []
+    for name, accuracy in (("b", 0.5), ("a", 0.9), ("c", None)):
+        metrics = result["metrics"] | {"server_accuracy": accuracy}
+        runs.append(write_run(name, arrays=None, metrics=metrics, settings=result["settings"] | {"epsilon": ord(name)}))
+    page = write_compare(runs, tmp_path / "compare.html")
+    script = """
+      const table = page.querySelector("table.runs"), rows = () => [...table.tBodies[0].rows];
+      const names = () => rows().filter(r => !r.hidden).map(r => r.cells[0].textContent.trim()[2]).join("");
+      const button = table.querySelectorAll("th button")[1], said = [names()];
+      button.click(); said.push(names() + table.tHead.rows[0].cells[1].ariaSort);
+      button.click(); said.push(names() + table.tHead.rows[0].cells[1].ariaSort);
+      const input = page.querySelector(".controls input");
+      input.value = "90.0"; input.dispatchEvent(new Event("input")); said.push(names());
+      said.push(page.querySelector(".controls output").textContent);
+      said.push(button.tabIndex);
+      return said.join(" | ");"""
+    said = asked(page, tmp_path, script).split(" | ")
+    # what was not measured stays last
+    assert said == ["bac", "bacascending", "abcdescending", "a", "1 of 3", "0"]
+
+
+def test_what_is_collapsed_is_printed(write_run: Callable[..., Path], tmp_path: Path) -> None:
+    page = write_report(write_run())
+    text = page.read_text()
+    seen = "return [...page.querySelectorAll('details:not([open]) dl')].map(d => d.checkVisibility()).join(' ');"
+    shut = asked(page, tmp_path, seen).split()
+    page.write_text(text.replace("@media print", "@media all"))
+    printed = asked(page, tmp_path, seen).split()
+    assert len(shut) == len(printed) >= 3 and {*shut} == {"false"} and {*printed} == {"true"}

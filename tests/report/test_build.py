@@ -17,7 +17,7 @@ from fedballot.core.metrics import of_scores
 from fedballot.core.numbers import NBSP
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.report.build import write_report
-from fedballot.report.compare import write_compare
+from fedballot.report.compare_page import write_compare
 from tests.test_words import FALSE
 
 Write = Callable[..., Path]

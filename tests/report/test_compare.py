@@ -5,12 +5,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.report.compare import compare, write_compare
-from fedballot.report.compare_plot import bytes_figure, comparison_figure, privacy_figure, series
+from fedballot.core.numbers import NBSP
+from fedballot.report.canvas import canvas, style
+from fedballot.report.compare import compare
+from fedballot.report.compare_page import write_compare
+from fedballot.report.compare_plot import (
+    bytes_figure,
+    comparison_figure,
+    privacy_figure,
+    series,
+    setting_figure,
+    shown,
+)
+from fedballot.report.groups import lines_of
+from fedballot.report.labels import label
 
 Write = Callable[..., Path]
 
@@ -48,10 +65,10 @@ def test_rows_hold_the_first_guarantee(runs: list[Path]) -> None:
 
 def test_unlike_guarantees_get_their_own_colour_and_a_warning(runs: list[Path]) -> None:
     found = compare(runs)
-    kinds = series(found.rows)
-    assert kinds[found.rows[0].meaning] == kinds[found.rows[1].meaning]
-    assert len({kinds[found.rows[i].meaning] for i in (0, 2, 3)}) == 3
-    assert found.rows[3].meaning is found.rows[4].meaning is None  # one without a finite ε promises as much as none
+    kinds = series(found.groups)
+    assert kinds[found.groups[0].kind] == kinds[found.groups[1].kind]
+    assert len({kinds[found.groups[i].kind] for i in (0, 2, 3)}) == 3
+    assert found.groups[3].kind is found.groups[4].kind is None  # one without a finite ε promises as much as none
     text = " ".join(found.notes)
     assert "different kinds" in text and "different δ" in text
     assert "centralized" in text and "broken (failed)" in text
@@ -94,11 +111,12 @@ def test_seeded_runs_are_named(write_run: Write, result: dict[str, Any]) -> None
 
 
 def test_plots_show_finished_runs_at_their_place(runs: list[Path]) -> None:
-    rows = compare(runs).rows
+    rows = compare(runs).groups
     figure = privacy_figure(rows)
     assert figure is not None
     axes = figure.axes[0]
-    points = {(round(float(x), 3), float(y)) for line in axes.lines for x, y in zip(*line.get_data(), strict=True)}
+    marked = [line for line in axes.lines if line.get_marker() in ("o", "s", "^", "X")]
+    points = {(round(float(x), 3), float(y)) for line in marked for x, y in zip(*line.get_data(), strict=True)}
     assert {(4.3, 0.975), (1.0, 0.968)} <= points and len(points) == 5
     left = min(x for x, _ in points)
     assert (left, 0.91) in points and left < 1.0
@@ -113,9 +131,93 @@ def test_plots_show_finished_runs_at_their_place(runs: list[Path]) -> None:
 def test_page_is_self_contained(runs: list[Path], tmp_path: Path) -> None:
     text = write_compare(runs, tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
     assert all(name in text for name in ("pate-fl", "fedmd-nfdp", "centralized", "failed"))
-    assert "http:" not in text and "https:" not in text and "<script" not in text
+    assert "http:" not in text and "https:" not in text
     assert all(value.startswith(("#", "data:")) for value in re.findall(r'(?:href|src)="([^"]*)"', text))
     assert text.count("<svg viewBox") == 3
+
+
+@pytest.fixture
+def grid(write_run: Write, result: dict[str, Any]) -> list[Path]:
+    """Three epsilons with two seeds each, and a seeded run."""
+
+    def one(name: str, epsilon: float, seed: int, accuracy: float, **changes: Any) -> Path:
+        settings = result["settings"] | {"epsilon": epsilon, "seed": seed} | changes.pop("more", {})
+        first = result["guarantees"][0] | {"epsilon": epsilon} | changes
+        metrics = result["metrics"] | {"server_accuracy": accuracy}
+        return write_run(name, arrays=None, settings=settings, seed=seed, metrics=metrics, guarantees=[first])
+
+    values = [(1.0, 0.5), (4.0, 0.75), (16.0, 0.875)]
+    runs = [one(f"e{e:g}-{seed}", e, seed, a + seed / 16) for e, a in values for seed in (0, 1)]
+    return [*runs, one("seeded", 4.0, 0, 0.8, status="seeded", more={"noise_seed": 3})]
+
+
+def test_runs_that_differ_in_their_seed_are_one_row_with_its_spread(grid: list[Path]) -> None:
+    groups = compare(grid).groups
+    assert [len(group.rows) for group in groups] == [2, 2, 2, 1]
+    assert groups[0].over_seeds("server_accuracy") == (0.53125, 0.03125) and groups[3].over_seeds("accuracy")[1] is None
+    assert groups[0].written("server_accuracy").replace(NBSP, " ") == "53.1 % ± 3.1"
+    assert {"epsilon", "noise_seed"} == {*groups[0].differs}
+    (line,) = lines_of(groups)
+    assert line.setting == "epsilon" and line.values == (1.0, 4.0, 16.0)
+    figure = setting_figure([line])
+    assert figure is not None and np.allclose(figure.axes[0].lines[0].get_ydata(), [0.53125, 0.78125, 0.90625])
+
+
+def test_a_seeded_run_stands_with_those_that_protect_nobody(grid: list[Path], tmp_path: Path) -> None:
+    groups = compare(grid).groups
+    figure = privacy_figure(groups)
+    assert figure is not None
+    places = {text.get_text(): text.xy[0] for text in figure.axes[0].texts}
+    ticks = dict(
+        zip((one.get_text() for one in figure.axes[0].get_xticklabels()), figure.axes[0].get_xticks(), strict=True)
+    )
+    assert places["4"] == ticks["none"] > places["3"] > places["2"] == pytest.approx(4.0)
+    assert groups[3].kind is None and series(groups)[None] == ("muted", "X")
+    page = write_compare(grid, tmp_path / "page.html").read_text()
+    assert "✖</span> nobody" in page
+
+
+def test_servers_and_clients_have_axes_of_their_own(write_run: Write, result: dict[str, Any], tmp_path: Path) -> None:
+    metrics = result["metrics"] | {"server_accuracy": None, "client_accuracy": {"mean": 0.4, "std": 0.1}}
+    alone = write_run("alone", arrays=None, method="standalone", metrics=metrics, guarantees=[])
+    groups = compare([write_run("votes"), alone]).groups
+    assert [group.name for group in shown(groups, "server")] == ["votes"]
+    assert [group.name for group in shown(groups, "clients")] == ["alone"]
+    assert len(comparison_figure(groups).axes) == 4
+    page = write_compare([tmp_path / "votes", alone], tmp_path / "p.html").read_text()
+    assert "Server accuracy and bytes" in page and "Clients’ own accuracy and bytes" in page
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 100), st.floats(0.5, 0.9)), min_size=1, max_size=12, unique=True))
+@settings(max_examples=10, deadline=None)
+def test_labels_do_not_overlap(points: list[tuple[float, float]]) -> None:
+    with style():
+        figure, axes = canvas(3.6)
+        axes.set_xscale("log")
+        axes.set_xlim(0.05, 200)
+        axes.set_ylim(0.45, 0.95)
+        label(figure, axes, [(x, y, str(place)) for place, (x, y) in enumerate(points, 1)])
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in axes.texts]
+    for place, one in enumerate(boxes):
+        for other in boxes[place + 1 :]:
+            shared = Bbox.intersection(one, other)
+            assert shared is None or shared.width * shared.height < 0.3 * one.width * one.height
+
+
+def test_tables_are_written_as_their_ending_says(grid: list[Path], tmp_path: Path) -> None:
+    csv = write_compare(grid, tmp_path / "t.csv")
+    frame = pd.read_csv(csv)
+    assert list(frame.columns[:5]) == ["run", "method", "status", "epsilon", "noise seed"] and len(frame) == 4
+    assert frame["accuracy"][0].replace(NBSP, " ") == "53.1 % ± 3.1"
+    markdown = write_compare(grid, tmp_path / "t.md").read_text().splitlines()
+    assert len({line.count("|") for line in markdown}) == 1 and len(markdown) == 6
+    latex = write_compare(grid, tmp_path / "t.tex").read_text()
+    assert r"53.1 \% $\pm$ 3.1" in latex and latex.count(r"\\") == 5 and r"$\varepsilon$" in latex
+    write_compare(grid, csv)
+    (tmp_path / "mine.csv").write_text("of the user")
+    with pytest.raises(SettingsError, match="none of fedballot"):
+        write_compare(grid, tmp_path / "mine.csv")
 
 
 def test_picture(runs: list[Path], tmp_path: Path) -> None:
@@ -124,7 +226,7 @@ def test_picture(runs: list[Path], tmp_path: Path) -> None:
 
 
 def test_runs_that_cannot_be_plotted_are_still_listed(runs: list[Path], tmp_path: Path) -> None:
-    rows = compare(runs[-1:]).rows
+    rows = compare(runs[-1:]).groups
     assert privacy_figure(rows) is None and bytes_figure(rows) is None
     comparison_figure(rows)
     assert "broken" in write_compare(runs[-1:], tmp_path / "one.html").read_text()

@@ -16,7 +16,7 @@ from PIL import Image
 from fedballot.core.errors import DataError
 from fedballot.report.plots import class_figure, partition_figure
 from fedballot.report.run_plots import lead_figure, per_class_figure, per_client_figure
-from fedballot.report.svg import inline_svg
+from fedballot.report.svg import inline_svg, standalone_svg
 
 DIGITS = [str(digit) for digit in range(10)]
 
@@ -91,7 +91,7 @@ def test_every_lead_is_counted_once(leads: list[float]) -> None:
 
 
 def test_inline_svg_names_colours_and_refers_only_to_itself() -> None:
-    svg = inline_svg(per_class_figure([0.9, 0.8], ["a", "b"], 0.85), "one", 'of "a" & <b>')
+    svg = inline_svg(standalone_svg(per_class_figure([0.9, 0.8], ["a", "b"], 0.85)), "one", 'of "a" & <b>')
     assert svg.startswith("<svg viewBox=") and svg.endswith("</svg>")
     assert "http" not in svg and "<metadata" not in svg and "var(--blue)" in svg
     assert 'aria-label="of &quot;a&quot; &amp; &lt;b>"' in svg
@@ -101,7 +101,7 @@ def test_inline_svg_names_colours_and_refers_only_to_itself() -> None:
 
 def test_matplotlib_is_left_as_it_was() -> None:
     before = dict(matplotlib.rcParams)
-    inline_svg(per_client_figure([0.2, 0.4], 0.9), "x", "x")
+    standalone_svg(per_client_figure([0.2, 0.4], 0.9))
     assert dict(matplotlib.rcParams) == before
 
 

@@ -157,8 +157,10 @@ def test_no_cluster_and_one_of_another_ray_are_told_in_words(cluster: Nodes, tmp
     settings = small_settings(PateSettings, {"epsilon": 40, "ray_address": "127.0.0.1:9"})
     with pytest.raises(RunError, match=r"no Ray cluster answers at 127\.0\.0\.1:9: .*refused"):
         simulate("pate-fl", settings, tmp_path / "none", resume=False, progress=Silent())
+    assert not (tmp_path / "none").exists()
     older = "import sys, ray; ray.__version__ = '2.0.0'; from fedballot.cli.main import main; sys.exit(main())"
     process = cluster.driver("-c", older, *command(cluster, tmp_path / "older")[2:])
     words = " ".join(process.communicate(timeout=120)[0].split())
     assert process.returncode == 1
     assert f"the Ray cluster at {cluster.address} is of other versions" in words and "Ray: 2.0.0" in words
+    assert not (tmp_path / "older").exists()

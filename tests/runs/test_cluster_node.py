@@ -18,7 +18,7 @@ from fedballot.core.folders import RunFolder
 from fedballot.core.setting import build
 from fedballot.runs.cluster_node import LOCK, Errand, answer, data_digest, held, report
 from fedballot.runs.engine import federated_data, make_client
-from fedballot.runs.workers import Job
+from fedballot.runs.worker import Job
 from fedballot.settings.voting import PateSettings
 from fedballot.wire.messages import Reply
 from tests.conftest import small_settings

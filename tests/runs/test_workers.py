@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedballot.runs.workers import Job, Workers, one_thread, replies_here
+from fedballot.core.errors import RunError
+from fedballot.runs.worker import Job, one_thread
+from fedballot.runs.workers import Workers, replies_here
 from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
 
 
@@ -36,6 +39,13 @@ class Squaring:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "is killed":
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "exits":
+                os._exit(3)
+            case "gives up":
+                sys.exit("no licence")
+            case "stops its run":  # as `timeout` and a cluster's scheduler do: all processes get the signal
+                os.killpg(os.getpgid(0), signal.SIGTERM)
+                time.sleep(1000)
             case "hangs":
                 print(os.getpid(), flush=True)
                 time.sleep(1000)
@@ -51,6 +61,17 @@ def job(tmp_path: Path, fault: dict[int, str] | None = None) -> Job:
 
 def requests(count: int) -> list[Request]:
     return [Request(str(number), serialise([np.arange(3) + number]), {"round": 1}) for number in range(count)]
+
+
+SEES_PROCESSES = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc who is alive")
+
+
+def exists(process: int) -> bool:
+    try:
+        threads = os.listdir(f"/proc/{process}/task")
+        return len(threads) > 1 or Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +113,17 @@ def test_nobody_is_asked(workers: Workers, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("here", [False, True])
 def test_a_client_that_fails_costs_its_own_answer(workers: Workers, tmp_path: Path, here: bool) -> None:
-    fault = {1: "raises", 3: "cannot be made"}
+    fault = {1: "raises", 3: "cannot be made", 4: "gives up"}
     replies = list((replies_here if here else workers.replies)(job(tmp_path, fault), requests(6), 60))
-    assert numbers(replies) == [0, 2, 4, 5]
+    log = tmp_path / "log.txt"
+    assert numbers(replies) == [0, 2, 5]
     assert sorted(one for one in replies if isinstance(one, str)) == [
-        "RuntimeError: its program broke",
-        "ValueError: no such client",
+        f"client 1: RuntimeError: its program broke; {log} says where",
+        f"client 3: ValueError: no such client; {log} says where",
+        f"client 4: SystemExit: no licence; {log} says where",
     ]
+    words = log.read_text()
+    assert words.count("Traceback") == 3 and 'raise ValueError("no such client")' in words
 
 
 class Unknown:
@@ -111,26 +136,52 @@ class Unknown:
         return import_module, ("no_such_module",)
 
 
+@pytest.mark.parametrize("here", [False, True])
+def test_clients_that_work_together_answer_once_each(workers: Workers, tmp_path: Path, here: bool) -> None:
+    three = replace(job(tmp_path, {1: "raises"}), together=3)
+    replies = list((replies_here if here else workers.replies)(three, requests(8), 60))
+    assert numbers(replies) == [0, 2, 3, 4, 5, 6, 7] and len(replies) == 8
+    if not here:
+        with pytest.raises(RunError, match=r"^worker [12] of 2 .* while clients 3, 4, 5 were at work"):
+            list(workers.replies(replace(job(tmp_path, {4: "is killed"}), together=3), requests(8), 60))
+        late = list(workers.replies(replace(job(tmp_path, {4: "hangs"}), together=6), requests(8), 3))
+        assert numbers(late) == [6, 7] and late.count("no answer within 3 s") == 6
+
+
 def test_a_job_that_workers_cannot_read_is_told_in_words(workers: Workers, tmp_path: Path) -> None:
     replies = list(workers.replies(Job(Unknown(), tmp_path / "log.txt"), requests(3), 60))
-    assert replies == ["ModuleNotFoundError: No module named 'no_such_module'"] * 3
+    why = "ModuleNotFoundError: No module named 'no_such_module'"
+    assert sorted(map(str, replies)) == [f"client {number}: {why}" for number in range(3)]
     assert numbers(list(workers.replies(job(tmp_path), requests(4), 60))) == [0, 1, 2, 3]
 
 
-def test_a_process_that_is_killed_costs_one_answer_and_is_replaced(workers: Workers, tmp_path: Path) -> None:
-    replies = list(workers.replies(job(tmp_path, {2: "is killed", 4: "is killed"}), requests(8), 60))
-    assert numbers(replies) == [0, 1, 3, 5, 6, 7]
-    assert [one for one in replies if isinstance(one, str)] == ["its process ended: exit code -9"] * 2
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("is killed", r"was killed by signal 9 \(Killed\) while client 4 was at work; as the kernel does where memory"),
+        ("is killed later", r"was killed by signal 9 \(Killed\) while client 4 was at work; .*workers=1.*--resume"),
+        ("exits", r"ended with exit code 3 while client 4 was at work; .*log\.txt may say why.*--resume"),
+    ],
+)
+def test_a_process_that_ends_before_its_answer_ends_the_run_and_is_replaced_for_the_next(
+    workers: Workers, tmp_path: Path, fault: str, words: str
+) -> None:
+    coming, replies = workers.replies(job(tmp_path, {4: fault}), requests(8), 60), []
+    with pytest.raises(RunError, match=f"^worker [12] of 2 {words}"):
+        for reply in coming:
+            replies.append(reply)
+    assert {0, 1, 2} <= {*numbers(replies)} and all(isinstance(reply, Reply) for reply in replies)
     assert numbers(list(workers.replies(job(tmp_path), requests(4), 60))) == [0, 1, 2, 3]
 
 
-def test_a_process_that_dies_while_others_answer_costs_one_answer(workers: Workers, tmp_path: Path) -> None:
-    coming = workers.replies(job(tmp_path, {0: "is killed later"}), requests(4), 60)
-    first = next(coming)
-    time.sleep(1)  # it dies while nobody looks, and clients are still waiting for their turn
-    replies = [first, *coming]
-    assert numbers(replies) == [1, 2, 3]
-    assert [one for one in replies if isinstance(one, str)] == ["its process ended: exit code -9"]
+@SEES_PROCESSES
+def test_a_process_that_ends_while_nobody_works_costs_nothing(workers: Workers, tmp_path: Path) -> None:
+    replies = list(workers.replies(job(tmp_path), requests(6), 60))
+    for process in {reply.metrics["process"] for reply in replies if isinstance(reply, Reply)}:
+        os.kill(int(process), signal.SIGKILL)
+        while exists(int(process)):
+            time.sleep(0.01)
+    assert numbers(list(workers.replies(job(tmp_path), requests(6), 60))) == [0, 1, 2, 3, 4, 5]
 
 
 def test_whoever_stops_asking_gets_no_answer_of_then_later(workers: Workers, tmp_path: Path) -> None:
@@ -175,7 +226,8 @@ SCRIPT = """
     from functools import partial
     from pathlib import Path
     from tests.runs.test_workers import Squaring, requests
-    from fedballot.runs.workers import Job, Workers
+    from fedballot.runs.worker import Job
+    from fedballot.runs.workers import Workers
 
     print("the script runs", flush=True)
     fault = {0: sys.argv[1]}
@@ -185,15 +237,34 @@ SCRIPT = """
 """
 
 
-def script(tmp_path: Path, *words: str) -> subprocess.Popen[str]:
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(SCRIPT))
-    root = Path(__file__).parents[2]
+STOPPED = """
+    import sys
+    from functools import partial
+    from pathlib import Path
+    from tests.runs.test_workers import Squaring, requests
+    from fedballot.core.stopping import stoppable
+    from fedballot.runs.worker import Job
+    from fedballot.runs.workers import Workers
+
+    try:
+        with stoppable(), Workers(2) as workers:
+            list(workers.replies(Job(partial(Squaring, {0: sys.argv[1]}), Path(sys.argv[2])), requests(3), 600))
+    except KeyboardInterrupt:
+        print("stopped")
+"""
+
+
+def script(
+    tmp_path: Path, word: str, *, code: str = SCRIPT, path: str = "", start_new_session: bool = False
+) -> subprocess.Popen[str]:
+    place = tmp_path / "script.py"
+    place.write_text(textwrap.dedent(code))
     return subprocess.Popen(
-        [sys.executable, str(path), *words, str(tmp_path / "log.txt")],
+        [sys.executable, str(place), word, str(tmp_path / "log.txt")],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(root)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), path])},
+        start_new_session=start_new_session,
     )
 
 
@@ -202,14 +273,46 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
     assert out.count("the script runs") == 1 and len(out.splitlines()) == 4
 
 
-def exists(process: int) -> bool:
+FORKSERVER = """
+    import os, signal, sys
+    from functools import partial
+    from multiprocessing.forkserver import _forkserver
+    from pathlib import Path
+    from tests.runs.test_workers import Squaring, requests
+    from fedballot.core.errors import RunError
+    from fedballot.runs.worker import Job
+    from fedballot.runs.workers import Workers, prepare
+
+    job = Job(partial(Squaring, {}), Path(sys.argv[2]))
+    prepare(["leaves_at_once"] if sys.argv[1] == "at its start" else [])
     try:
-        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
-    except FileNotFoundError:
-        return False
+        with Workers(2) as workers:
+            for _ in range(2):
+                print(len(list(workers.replies(job, requests(4), 60))), flush=True)
+                os.kill(_forkserver._forkserver_pid, signal.SIGKILL)
+    except RunError as error:
+        print(error)
+"""
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc who is alive")
+@pytest.mark.parametrize("when", ["at its start", "between rounds"])
+def test_the_process_that_forks_workers_may_die(tmp_path: Path, when: str) -> None:
+    """Between rounds there is another one; one that dies as it imports would do so again, so the run ends in words."""
+    (tmp_path / "leaves_at_once.py").write_text("import os\nos._exit(1)\n")
+    out, _ = script(tmp_path, when, code=FORKSERVER, path=str(tmp_path)).communicate(timeout=300)
+    if when == "between rounds":
+        assert out.split() == ["4", "4"]
+    else:
+        assert out.startswith("worker 1 of 2 could not be started (") and "workers=1" in out
+
+
+def test_a_signal_to_all_processes_stops_a_run_and_is_no_fault_of_its_workers(tmp_path: Path) -> None:
+    running = script(tmp_path, "stops its run", code=STOPPED, start_new_session=True)
+    out, _ = running.communicate(timeout=300)
+    assert out.split() == ["stopped"] and running.returncode == 0
+
+
+@SEES_PROCESSES
 def test_workers_end_in_the_middle_of_their_work_when_their_run_is_killed(tmp_path: Path) -> None:
     running = script(tmp_path, "hangs")
     assert running.stdout is not None

@@ -158,6 +158,7 @@ def test_what_each_machine_reads_is_left_out_on_demand():
     common = CommonSettings(workers=3)
     assert {*common.to_dict()} - {*common.to_dict(machine=False)} == {
         "workers",
+        "clients_per_worker",
         "device",
         "engine",
         "gpu_fraction",

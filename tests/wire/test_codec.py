@@ -155,3 +155,18 @@ def test_another_number_of_arrays_is_refused(codec: Codec):
         with pytest.raises(WireError) as error:
             codec.read(arrays)
         assert error.value.reason == "count"
+
+
+def test_every_half_is_read_as_it_is() -> None:
+    """All of them, subnormal ones and both zeros too; what is not finite is refused, each by itself."""
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    finite = halves[np.isfinite(halves)]
+    read = Halves(finite.shape).read([finite])
+    assert read.dtype == np.float32 and read.tobytes() == finite.astype(np.float32).tobytes()
+    table = np.asfortranarray(finite[:600].reshape(60, 10))
+    read = Halves((60, 10)).read([table])
+    assert read.flags.f_contiguous and np.array_equal(read, table)  # sums of rows depend on the layout
+    for odd in halves[~np.isfinite(halves)]:
+        with pytest.raises(WireError, match="non-finite"):
+            Halves((2,)).read([np.array([0.5, odd], dtype=np.float16)])
+    assert Halves((0,)).read([np.zeros(0, np.float16)]).shape == (0,)

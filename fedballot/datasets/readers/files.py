@@ -1,16 +1,13 @@
 """A user's own data: one file, an image folder, or a pattern of files where each file is one client."""
 
-import glob
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from fedballot.core import plugins
 from fedballot.core.errors import DataError, FedballotError
-from fedballot.core.files import with_home
 from fedballot.datasets.checks import encode
 from fedballot.datasets.examples import Array, Examples, Indices, Source
 from fedballot.datasets.readers import foreign
@@ -20,29 +17,17 @@ from fedballot.datasets.readers.npz import read_npz
 from fedballot.datasets.readers.paths import paths_of
 from fedballot.datasets.readers.pictures import PLAIN as PLAIN_IMAGES
 from fedballot.datasets.readers.pictures import ImageSpec
+from fedballot.datasets.readers.places import KINDS, READERS, places
 from fedballot.datasets.readers.raw import Raw, Texts
 from fedballot.datasets.readers.tables import SUFFIXES, Table, is_table, joined, read_table
 from fedballot.datasets.schema.apply import Rows, numbered, read_through
 from fedballot.datasets.schema.contract import Column, Schema
-from fedballot.datasets.schema.infer import image_column, infer_label, infer_schema
-from fedballot.datasets.schema.labels import label_name
+from fedballot.datasets.schema.infer import image_column, infer_schema
+from fedballot.datasets.schema.labels import infer_label, label_name
 from fedballot.datasets.schema.reading import PLAIN, Reading
 from fedballot.datasets.schema.words import listed
 
-READERS: dict[str, Callable[[Path], Raw]] = {".npz": read_npz, ".json": read_leaf}
-KINDS = (
-    f"{', '.join((*READERS, *SUFFIXES))} file (.csv and .tsv also in .gz or .zip), image folder, folder of LEAF's JSON "
-    "files, or pattern such as 'sites/*.csv'"
-)
-
-
-def looks_like_path(name: str) -> bool:
-    """True if `name` is meant as a path or pattern rather than as a built-in name."""
-    path = with_home(name)
-    known = path.suffix in READERS or is_table(path)
-    if not name or len(path.parts) > 1 or known or glob.has_magic(name) or path.exists():
-        return bool(name)
-    return ":" not in name and path.suffix != "" and plugins.find(path.suffix, foreign.GROUP) is not None
+NO_LABELS = "the records have no labels, and are used without"
 
 
 def load_path(name: str, reading: Reading = PLAIN) -> Source:
@@ -55,15 +40,8 @@ def load_path(name: str, reading: Reading = PLAIN) -> Source:
     DataError
         Nothing there, an unknown kind of file, bad content, files that do not fit together, or a single class.
     """
-    path = with_home(name).absolute()
-    if path.exists():
-        return _load(str(path.resolve()), [path], reading, one_client_each=False)
-    if not glob.has_magic(name):
-        raise DataError(f"{path}: no such file or folder; expected a {KINDS}")
-    paths = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]
-    if not paths:
-        raise DataError(f"{path}: no file matches this pattern; expected at least one")
-    return _load(str(path), paths, reading, one_client_each=True)
+    full_name, paths, one_client_each = places(name)
+    return _load(full_name, paths, reading, one_client_each)
 
 
 def _load(name: str, paths: list[Path], reading: Reading, one_client_each: bool) -> Source:
@@ -83,9 +61,8 @@ def images_at(name: str, label: str = "") -> list[Path]:
     DataError
         A table that cannot be read, or that names what is no file.
     """
-    path = with_home(name).absolute()
     images: list[Path] = []
-    for one in [path] if path.exists() else [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]:
+    for one in places(name)[1]:
         if one.is_file() and is_table(one):
             table = read_table(one)
             column = image_column(table, (label,))
@@ -106,7 +83,13 @@ def naming(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {type(error).__name__} {error}; expected a {KINDS}") from error
 
 
-def read_raw(path: Path, person: str = "", schema: Schema | None = None, images: ImageSpec = PLAIN_IMAGES) -> Raw:
+def read_raw(
+    path: Path,
+    person: str = "",
+    schema: Schema | None = None,
+    images: ImageSpec = PLAIN_IMAGES,
+    labels: bool = True,
+) -> Raw:
     """Read an array file or image folder; labels stay text.
 
     Parameters
@@ -114,6 +97,7 @@ def read_raw(path: Path, person: str = "", schema: Schema | None = None, images:
     person : the key that says whose record each is.
     schema : of the public records.
     images : how images are read.
+    labels : whether classes must stand there; see :func:`read_npz` and :func:`read_folder`.
 
     Raises
     ------
@@ -129,7 +113,9 @@ def read_raw(path: Path, person: str = "", schema: Schema | None = None, images:
                 raise DataError(f"{path}: has no columns, so none that says whose record each is; expected {kinds}")
             return read_npz(path, person)
         if path.is_dir():
-            return read_leaf(path) if any(path.glob("*.json")) else read_folder(path, images)
+            return read_leaf(path) if any(path.glob("*.json")) else read_folder(path, images, labels)
+        if path.suffix.lower() == ".npz":
+            return read_npz(path, labels=labels)
         read = READERS.get(path.suffix.lower()) or foreign.reader_of(path.suffix.lower())
         if read is None:
             raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected a {KINDS}")
@@ -137,7 +123,12 @@ def read_raw(path: Path, person: str = "", schema: Schema | None = None, images:
 
 
 def read_rows(
-    path: Path, schema: Schema, person: str = "", table: Table | None = None, images: ImageSpec = PLAIN_IMAGES
+    path: Path,
+    schema: Schema,
+    person: str = "",
+    table: Table | None = None,
+    images: ImageSpec = PLAIN_IMAGES,
+    labels: bool = True,
 ) -> Rows:
     """Read a table through a schema; ``table`` is its content, where that has been read.
 
@@ -158,7 +149,7 @@ def read_rows(
                 )
             label = replace(schema.label, name=label_name(table, schema.label.name))
             schema = replace(schema, label=label, columns=(Column(image, "image", missing="refuse"),))
-        return read_through(schema, table, person, images)
+        return read_through(schema, table, person, images, labels)
 
 
 def _load_tables(name: str, paths: list[Path], reading: Reading, one_client_each: bool) -> Source:
@@ -168,22 +159,30 @@ def _load_tables(name: str, paths: list[Path], reading: Reading, one_client_each
         tables = [read_table(path) for path in paths]
         every = joined(tables) if schema is None or not schema.classes else tables[0]
         if schema is None:
-            schema, notes = infer_schema(every, reading.hints)
+            schema, notes = infer_schema(every, reading.hints, reading.labels)
         elif not schema.classes:
-            schema = replace(schema, label=infer_label(every, reading.hints))
+            called = schema.label.name if schema.label.name in every.frame.columns else ""
+            schema = replace(
+                schema, label=infer_label(every, replace(reading.hints, label=reading.hints.label or called))
+            )
     images = reading.images(schema)
-    rows = [read_rows(path, schema, table=table, images=images) for path, table in zip(paths, tables, strict=True)]
-    if len(schema.classes) < 2:
+    rows = [
+        read_rows(path, schema, table=table, images=images, labels=reading.labels)
+        for path, table in zip(paths, tables, strict=True)
+    ]
+    if len(schema.classes) < 2 and reading.labels:
         raise DataError(f"{name}: every row has the label {schema.classes[0]!r}; expected at least two classes")
     for path, one in zip(paths, rows, strict=True):
         if one_client_each and one.groups is not None:
             raise DataError(f"{path}: holds groups of its own, but each file of a pattern is one client")
-        if one.extra and reading.schema is not None:
-            notes += (f"{path}: {listed(one.extra)}: not in the schema, left out",)
+    if reading.schema is not None:
+        notes += _notes_of_extra(paths, rows)
     _check_shapes(paths, [one.x for one in rows])
     groups, group_names = _groups(paths, [(len(one.x), one.groups) for one in rows], one_client_each)
     x, y = (np.concatenate([getattr(one, part) for one in rows]) for part in ("x", "y"))
     origin = frozenset(str(path.resolve()) for path in (*paths, *(file for one in rows for file in one.files)))
+    if (y < 0).all():
+        notes += (f"{name}: {NO_LABELS}",)
     if schema.image:
         schema = replace(schema, channels=1 if x.ndim == 3 else 3)
     return Source(
@@ -191,23 +190,36 @@ def _load_tables(name: str, paths: list[Path], reading: Reading, one_client_each
     )
 
 
+def _notes_of_extra(paths: list[Path], rows: list[Rows]) -> tuple[str, ...]:
+    """Columns that the schema does not have, once for all files that have the same."""
+    by_columns: dict[tuple[str, ...], list[Path]] = {}
+    for path, one in zip(paths, rows, strict=True):
+        by_columns.setdefault(one.extra, []).append(path)
+    return tuple(
+        f"{some[0]}{f' and {len(some) - 1} more' if some[1:] else ''}: {listed(extra)}: not in the schema, left out"
+        for extra, some in by_columns.items()
+        if extra
+    )
+
+
 def _load_arrays(name: str, paths: list[Path], reading: Reading, one_client_each: bool) -> Source:
     schema, images = reading.schema, reading.images()
-    raws = [read_raw(path, schema=schema, images=images) for path in paths]
+    raws = [read_raw(path, schema=schema, images=images, labels=reading.labels) for path in paths]
     if one_client_each:
         _check_alike(paths, raws)
     x = raws[0].x if len(raws) == 1 else np.concatenate([raw.x for raw in raws])
     n, test = len(x), raws[0].test
-    if schema is not None and schema.classes:
-        y = np.concatenate([array_labels(path, raw.labels, schema) for path, raw in zip(paths, raws, strict=True)])
-        y = y if test is None else np.concatenate([y, array_labels(paths[0], test[1], schema)])
-    else:
-        labels = np.concatenate([*(raw.labels for raw in raws), *([] if test is None else [test[1]])])
-        y, classes = encode(labels)
-        schema = replace(schema or Schema(Column("")), label=Column("", "category", words=classes))
+    labels = [(path, raw.labels) for path, raw in zip(paths, raws, strict=True)]
+    labels += [] if test is None else [(paths[0], test[1])]
+    if schema is None or not schema.classes:
+        words = np.concatenate([words for _, words in labels])
+        schema = replace(
+            schema or Schema(Column("")), label=Column("", "category", words=encode(words[words != ""])[1])
+        )
         if x.ndim > 2:
             schema = replace(schema, image_size=images.size, channels=1 if x.ndim == 3 else 3)
-    if len(schema.classes) < 2:
+    y = np.concatenate([array_labels(path, words, schema, reading.labels) for path, words in labels])
+    if len(schema.classes) < 2 and reading.labels:
         raise DataError(f"{name}: every row has the label {schema.classes[0]!r}; expected at least two classes")
     unseen = np.flatnonzero(~np.isin(y[n:], y[:n]))
     if len(unseen):
@@ -224,17 +236,20 @@ def _load_arrays(name: str, paths: list[Path], reading: Reading, one_client_each
         group_names,
         origin=frozenset(str(path.resolve()) for path in paths),
         schema=schema,
+        notes=(f"{name}: {NO_LABELS}",) if (y < 0).all() else (),
     )
 
 
-def array_labels(path: Path, labels: Texts, schema: Schema) -> Indices:
-    """Class numbers of an array's labels, as the schema numbers its words.
+def array_labels(path: Path, labels: Texts, schema: Schema, needed: bool = True) -> Indices:
+    """Class numbers of an array's labels, as the schema numbers its words; -1 of all where some lack, and may.
 
     Raises
     ------
     DataError
         A word that the schema does not know.
     """
+    if not needed and (labels == "").any():
+        return np.full(len(labels), -1, np.int64)
     return numbered(schema.label, labels, lambda row: f"{path}: row {row} has a label:")
 
 

@@ -14,10 +14,11 @@ from fedballot.datasets.readers.raw import Raw
 _EXPECTED = "keys x, y or x_train, y_train, x_test, y_test, and optionally groups"
 
 
-def read_npz(path: Path, person: str = "") -> Raw:
+def read_npz(path: Path, person: str = "", labels: bool = True) -> Raw:
     """Read `x, y`, or `x_train, y_train, x_test, y_test`, and optionally `groups` (of the training rows).
 
-    With ``person``, the key of that name says whose record each training row is.
+    With ``person``, the key of that name says whose record each training row is. Without ``labels``, a key `y` may
+    lack: labels are empty then.
 
     Raises
     ------
@@ -26,7 +27,7 @@ def read_npz(path: Path, person: str = "") -> Raw:
     """
     arrays = read_arrays(path)
     split = "x_train" in arrays or "y_train" in arrays
-    x, labels = _pair(arrays, path, "_train" if split else "")
+    x, words = _pair(arrays, path, "_train" if split else "", labels)
     groups = None
     if "groups" in arrays:
         groups = label_texts(arrays["groups"], f"{path}: key groups")
@@ -38,13 +39,13 @@ def read_npz(path: Path, person: str = "") -> Raw:
         persons = label_texts(arrays[person], f"{path}: key {person}")
         check_lengths(len(x), len(persons), f"{path}: key {person}")
     test = None
-    if split:
-        test = _pair(arrays, path, "_test")
+    if split and (labels or "x_test" in arrays):
+        test = _pair(arrays, path, "_test", labels)
         if test[0].shape[1:] != x.shape[1:]:
             raise DataError(
                 f"{path}: x_test has rows of shape {test[0].shape[1:]}, x_train of {x.shape[1:]}; expected the same"
             )
-    return Raw(x, labels, groups, test=test, persons=persons)
+    return Raw(x, words, groups, test=test, persons=persons)
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -68,13 +69,15 @@ def read_arrays(path: Path) -> dict[str, Array]:
         ) from error
 
 
-def _pair(arrays: dict[str, Array], path: Path, suffix: str) -> tuple[Array, Array]:
+def _pair(arrays: dict[str, Array], path: Path, suffix: str, labels: bool) -> tuple[Array, Array]:
     for key in (f"x{suffix}", f"y{suffix}"):
-        if key not in arrays:
+        if key not in arrays and (labels or key.startswith("x")):
             raise DataError(
                 f"{path}: no key {key!r}, found {', '.join(sorted(arrays)) or 'none'}; expected {_EXPECTED}"
             )
     x = checked_x(arrays[f"x{suffix}"], f"{path}: key x{suffix}")
-    labels = label_texts(arrays[f"y{suffix}"], f"{path}: key y{suffix}")
-    check_lengths(len(x), len(labels), f"{path}: key y{suffix}")
-    return x, labels
+    if f"y{suffix}" not in arrays:
+        return x, np.full(len(x), "")
+    words = label_texts(arrays[f"y{suffix}"], f"{path}: key y{suffix}")
+    check_lengths(len(x), len(words), f"{path}: key y{suffix}")
+    return x, words

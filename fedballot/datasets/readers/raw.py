@@ -17,7 +17,7 @@ class Raw:
     Attributes
     ----------
     x : as `Examples.x`.
-    labels, groups : text (n,).
+    labels, groups : text (n,); labels are empty where a file has none and may do so.
     columns : names of the features, empty where they have none.
     test : rows and labels of the file's own test split.
     persons : whose record each is (n,), where the file was read with a column that says so.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".tsv", ".parquet", ".feather", ".xlsx")
 PACKED = (".gz", ".zip")
 _SEPARATORS = ",;\t|"
+_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\n')
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +81,12 @@ def _text_table(path: Path) -> Table:
     import pandas as pd
 
     text = _decoded(path)
+    named = _SEPARATOR.match(text)  # a first line that Excel writes for itself; empty, it leaves lines their numbers
+    if named:
+        text = "\n" + text[named.end() :]
     header = next((line for line in io.StringIO(text) if line.strip()), "")
     unquoted = re.sub(r'"[^"]*"', "", header)
-    separator = "\t" if ".tsv" in path.suffixes else max(_SEPARATORS, key=unquoted.count)
+    separator = named[1] if named else ("\t" if ".tsv" in path.suffixes else max(_SEPARATORS, key=unquoted.count))
     try:
         frame = pd.read_csv(
             io.StringIO(text), sep=separator, header=None, dtype=str, keep_default_na=False, na_values=[]

@@ -18,8 +18,10 @@ from fedballot.datasets.readers.tables import Table
 from fedballot.datasets.schema.cells import LARGEST, Floats, Words, dates_of, numbers_of, truths_of, words_of
 from fedballot.datasets.schema.contract import Column, Schema
 from fedballot.datasets.schema.infer import GROUP
-from fedballot.datasets.schema.labels import shortened
+from fedballot.datasets.schema.labels import has_gaps, shortened
+from fedballot.datasets.schema.marks import read_marked
 from fedballot.datasets.schema.signs import refuse_unsure
+from fedballot.datasets.schema.texts import bytes_of
 from fedballot.datasets.schema.words import listed, nearest
 
 
@@ -63,8 +65,16 @@ class Rows:
     files: tuple[Path, ...] = ()
 
 
-def read_through(schema: Schema, table: Table, person: str = "", images: ImageSpec = PLAIN) -> Rows:
-    """Read a table as the contract says; ``images``: how those are read that it names.
+def read_through(
+    schema: Schema, table: Table, person: str = "", images: ImageSpec = PLAIN, labels: bool = True
+) -> Rows:
+    """Read a table as the contract says.
+
+    Parameters
+    ----------
+    person : the column that says whose record each is.
+    images : how those are read that it names.
+    labels : whether classes must stand there; else all are -1 where the column lacks or has gaps.
 
     Raises
     ------
@@ -78,9 +88,13 @@ def read_through(schema: Schema, table: Table, person: str = "", images: ImageSp
         raise DataError(f"{table.path}: column {person!r} says whose record each is, and is a feature of the schema")
     if person and person not in names:
         raise DataError(f"{table.path}: no column {person!r} with the persons in the header ({shortened(names)})")
-    wanted = [schema.label.name, *features]
+    label = schema.label.name
+    wanted = [label, *features] if labels or label in names else features
     _all_there(table, wanted)
-    y = numbered(schema.label, _texts(table, schema.label.name), _cell(table, schema.label))
+    if not labels and (not schema.classes or label not in names or has_gaps(table, label, ())):
+        y = np.full(len(table.frame), -1, np.int64)
+    else:
+        y = numbered(schema.label, _texts(table, label), _cell(table, schema.label))
     x, files = read_paths(table, schema.image, images) if schema.image else (features_through(schema, table), ())
     groups = _texts(table, GROUP) if GROUP in names and GROUP not in wanted and person != GROUP else None
     persons = _texts(table, person) if person else None
@@ -163,10 +177,14 @@ def _codes(column: Column, words: Words | Texts) -> tuple[Floats, NDArray[np.boo
 def _values(table: Table, column: Column, missing: tuple[str, ...]) -> Floats:
     """A column's numbers (n, width), NaN where they are missing."""
     if column.kind == "text":
-        return _hashed(words_of(table, column.name), column.width)
+        words = words_of(table, column.name)
+        return bytes_of(words, column.bytes) if column.bytes else _hashed(words, column.width)
     if column.kind == "number":
-        refuse_unsure(table, column.name, missing)
-        values, bad = numbers_of(table, column.name, missing)
+        if column.mark:
+            values, bad = read_marked(table, column.name, missing, column.mark)
+        else:
+            refuse_unsure(table, column.name, missing)
+            values, bad = numbers_of(table, column.name, missing)
     elif column.kind == "date":
         values, bad = dates_of(table, column.name, missing, column.format)
     else:
@@ -179,7 +197,9 @@ def _values(table: Table, column: Column, missing: tuple[str, ...]) -> Floats:
             _all_known(column, words, unknown & ~empty, _cell(table, column), "category")
             bad = np.zeros(len(words), np.bool_)
     for row in np.flatnonzero(bad)[:1]:
-        _wrong(table, column, row, f"expected a {column.kind}")
+        beside = f" with {column.mark!r} beside it, as the schema's mark says" if column.mark else ""
+        written = f" as {column.format!r} writes it" if column.format else ""
+        _wrong(table, column, row, f"expected a {column.kind}{beside}{written}")
     if column.kind == "number":
         values = np.where(np.isin(values, column.fills), np.nan, values)
         _in_range(table, column, values)

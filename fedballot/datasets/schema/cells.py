@@ -98,6 +98,9 @@ def dates_of(table: Table, name: str, missing: tuple[str, ...], form: str) -> tu
     empty = np.isin(words.astype(str), missing)
     series = pd.Series(np.where(empty, "", words), dtype=object)
     times = pd.to_datetime(series, format=form or "ISO8601", errors="coerce", utc=True)
+    if form:  # where a date is one in the file, as in Parquet and Excel, it has no form of its own
+        iso = series.map(lambda word: _ISO_DATE.fullmatch(word) is not None)
+        times = times.where(~iso, pd.to_datetime(series.where(iso), format="ISO8601", errors="coerce", utc=True))
     days = (times - pd.Timestamp("1970-01-01", tz="UTC")) / pd.Timedelta(days=1)
     values = days.to_numpy(dtype=np.float64, na_value=np.nan)
     return values, np.isnan(values) & ~empty

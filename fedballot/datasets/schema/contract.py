@@ -24,6 +24,8 @@ class Column:
     fills : numbers that stand for "missing", such as -9999.
     words : of a category, in this order; of the label, the classes.
     same : other spellings, each with the word that is meant.
+    mark : of a number, what stands in its cells beside it: `%` in every one, or the sign of a currency.
+    bytes : of a text, how much of it (UTF-8) is kept as it is, for learners that read texts; 0: hashed words.
     format : of a date, as `strftime` writes it; empty: ISO 8601.
     missing : "fill": with the public median, or as a category of its own; "refuse": a missing value is an error.
     """
@@ -38,11 +40,13 @@ class Column:
     same: tuple[tuple[str, str], ...] = ()
     format: str = ""
     missing: Literal["fill", "refuse"] = "fill"
+    mark: str = ""
+    bytes: int = 0
 
     @property
     def width(self) -> int:
         """Numbers that a record has of it before they are prepared."""
-        return TEXT_FEATURES if self.kind == "text" else 1
+        return (self.bytes or TEXT_FEATURES) if self.kind == "text" else 1
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,10 @@ class Schema:
         if not self.columns and self.classes == tuple(map(str, range(len(self.classes)))):
             return ""
         values = dataclasses.asdict(dataclasses.replace(self, excluded=()))
+        for column in (values["label"], *values["columns"]):
+            for name in ("mark", "bytes"):  # contracts without them are those of versions that knew none
+                if not column[name]:
+                    del column[name]
         text = json.dumps(values, sort_keys=True, ensure_ascii=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

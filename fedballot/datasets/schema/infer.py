@@ -2,59 +2,52 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
 from fedballot.core.errors import DataError, did_you_mean
-from fedballot.datasets.checks import encode
 from fedballot.datasets.readers.pictures import SUFFIXES
 from fedballot.datasets.readers.tables import Table
-from fedballot.datasets.schema.cells import LARGEST, Floats, Words, are_dates, holds_truths, numbers_of, words_of
+from fedballot.datasets.schema.cells import LARGEST, Floats, are_dates, holds_truths, numbers_of, words_of
 from fedballot.datasets.schema.contract import MISSING, Column, Schema
-from fedballot.datasets.schema.labels import FEW_ROWS, label_name, notes_of_label
+from fedballot.datasets.schema.dates import PERHAPS, are_numbers_of_dates, date_form
+from fedballot.datasets.schema.hints import Hints, schema_command
+from fedballot.datasets.schema.labels import (
+    FEW_ROWS,
+    LABELS,
+    decided,
+    has_gaps,
+    infer_label,
+    label_if_any,
+    label_name,
+    notes_of_label,
+)
+from fedballot.datasets.schema.marks import UNSURE, mark_of, read_marked
 from fedballot.datasets.schema.signs import refuse_unsure
-from fedballot.datasets.schema.words import listed, lookalikes
+from fedballot.datasets.schema.words import listed
 
 GROUP = "group"
 _EMPTY = ("", "nan", "none")  # as str() writes what a cell lacks
 FILLS = {sign * value for sign in (1, -1) for value in (999, 9999, 99999, 999999, 32768)}
 HUGE = 1e19  # no measurement; fill values such as 1e20 and netCDF's 9.97e36 are
 CATEGORIES = ((20, 0), (100, 10), (500, 100))  # so many words at most, if each stands in so many rows on average
+_BESIDE = re.compile(r"[(<>~+-]?\d[\d.,'’ \xa0\u202f]*\D{0,12}")  # 3 mg, 1'200, 0,5 between commas
+_CODE = re.compile(r"0\d+")
+FIRST_DATE, LAST_DATE = 19000101, 20991231  # as numbers
 MARGIN = 10  # how many times its own width a public range is widened at both ends
 
 
-@dataclass(frozen=True)
-class Hints:
-    """What people say of a table before its contract is made.
-
-    Attributes
-    ----------
-    label : the column of the classes; empty: the one that is called `label` or the like.
-    id : the column that says which record, or whose, each is; never a feature.
-    drop : other columns that are no features.
-    category : columns whose cells are words, also where they look like numbers or text.
-    missing : further words that stand for "missing".
-    same : spellings of words, each with the word that is meant.
-    distinct : columns whose words are all different, however alike they look.
-    image_size : height and width that images are resized to; empty: they have one size.
-    """
-
-    label: str = ""
-    drop: tuple[str, ...] = ()
-    category: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    same: tuple[tuple[str, str], ...] = ()
-    distinct: tuple[str, ...] = ()
-    image_size: tuple[int, ...] = ()
-    id: str = ""
-
-
-def infer_schema(table: Table, hints: Hints) -> tuple[Schema, tuple[str, ...]]:
+def infer_schema(table: Table, hints: Hints, labels: bool = True) -> tuple[Schema, tuple[str, ...]]:
     """The contract of a table, and what was decided on the way.
+
+    Parameters
+    ----------
+    labels : whether classes must stand in the table; else it may have no column of them, or one with gaps, and the
+        contract then has no classes.
 
     Raises
     ------
@@ -63,7 +56,8 @@ def infer_schema(table: Table, hints: Hints) -> tuple[Schema, tuple[str, ...]]:
         fit its column: names the file, the place and the fix.
     """
     missing = (*MISSING, *hints.missing)
-    names, label = list(table.frame.columns), label_name(table, hints.label)
+    names = list(table.frame.columns)
+    label = (label_name if labels else label_if_any)(table, hints.label, hints.no_label)
     for name in filter(None, (hints.id, *hints.drop, *hints.category, *hints.distinct)):
         if name not in names:
             raise DataError(f"{table.path}: no column {name!r}{did_you_mean(name, names)}; found {listed(names)}")
@@ -75,7 +69,7 @@ def infer_schema(table: Table, hints: Hints) -> tuple[Schema, tuple[str, ...]]:
     excluded: dict[str, str] = {}
     notes: list[str] = []
     for name in names:
-        if name in (label, GROUP):
+        if name == GROUP or (label and name == label):
             continue
         beside = "the records are images" if image and name != image else ""
         why = dropped.get(name) or beside or ("" if image else _no_feature(table, name, missing, hints))
@@ -88,11 +82,20 @@ def infer_schema(table: Table, hints: Hints) -> tuple[Schema, tuple[str, ...]]:
         columns.append(column)
         notes += words
     if not columns:
-        raise DataError(f"{table.path}: no feature column beside {listed([label, *excluded])}; expected at least one")
+        reasons = "; ".join(f"column {name!r} is left out: {why}" for name, why in [*excluded.items()][:3])
+        raise DataError(
+            f"{table.path}: no feature column beside {listed(filter(None, [label, *excluded]))}; expected at least "
+            f"one{'. ' * bool(reasons)}{reasons}"
+        )
     size = hints.image_size if image else ()
-    schema = Schema(infer_label(table, hints), tuple(columns), tuple(excluded.items()), missing, image_size=size)
-    features = [column.name for column in columns if column.kind in ("category", "number", "boolean")]
-    return schema, (*notes_of_label(table, label, bool(hints.label), features), *notes)
+    classes = Column(label or hints.label or LABELS[0], "category")
+    if label and (labels or not has_gaps(table, label, missing)):
+        classes = infer_label(table, hints)
+        features = [column.name for column in columns if column.kind in ("category", "number", "boolean")]
+        notes = [*notes_of_label(table, label, features), *notes]
+    elif label:
+        notes.append(f"column {label!r} is empty in some rows: all records count as having no label")
+    return Schema(classes, tuple(columns), tuple(excluded.items()), missing, image_size=size), tuple(notes)
 
 
 def image_column(table: Table, others: Sequence[str] = ()) -> str:
@@ -128,76 +131,13 @@ def _holds_images(table: Table, name: str) -> bool:
     )
 
 
-def infer_label(table: Table, hints: Hints) -> Column:
-    """The column of the classes, with its words.
-
-    Raises
-    ------
-    DataError
-        See :func:`infer_schema`.
-    """
-    name = label_name(table, hints.label)
-    words = words_of(table, name)
-    for row in np.flatnonzero(words == "")[:1]:
-        raise DataError(f"{table.where(row)}, column {name}: empty; expected a class in every row")
-    absent = np.flatnonzero(np.isin(words.astype(str), (*MISSING, *hints.missing)))
-    if len(absent) and name not in hints.category:
-        word = str(words[absent[0]])
-        raise DataError(
-            f"{table.where(absent[0])}, column {name}: {word!r} ({len(absent)} such rows); expected a class in every "
-            f"row. Leave out records without one; where {word!r} is a class: {_command(table, hints)} "
-            f"--category {name!r}"
-        )
-    values, bad = numbers_of(table, name, ())
-    different = set(words)
-    many = len(different) > FEW_ROWS and 5 * len(different) > len(words)
-    if bad.any() and many:
-        raise DataError(
-            f"{table.path}: column {name}: {len(different)} different words in {len(words)} rows are names or texts, "
-            "no classes; name another column as the label"
-        )
-    if not bad.any():
-        broken = np.flatnonzero(values != np.round(values))
-        if len(broken) or many:
-            row = broken[0] if len(broken) else 0
-            raise DataError(
-                f"{table.where(row)}, column {name}: {words[row]!r}; expected an integer or text that "
-                f"names a class: {len(different)} different numbers in {len(words)} rows are a measurement. Cut it "
-                "into classes, or name another column as the label"
-            )
-    return _decided(table, Column(name, kind="category"), words, hints)
-
-
-def _decided(table: Table, column: Column, words: Words, hints: Hints) -> Column:
-    """The column with its words; spellings that somebody must decide about are an error."""
-    same = {word: meant for word, meant in hints.same if word in words}
-    different = sorted(set(words) - set(same))
-    alike = [] if column.name in hints.distinct else lookalikes(different)
-    if alike:
-        group = alike[0]
-        row = int(np.flatnonzero(words == group[-1])[0])
-        raise DataError(
-            f"{table.where(row)}, column {column.name}: {' and '.join(map(repr, group))} differ in "
-            f"spelling only. Write them alike in the file; or make a schema that says what is meant: "
-            f"{_command(table, hints)} --same {group[-1]!r}={group[0]!r}, or, if they are different, --distinct "
-            f"{column.name!r}"
-        )
-    names = encode(np.array(different, dtype=np.str_))[1]
-    pairs = tuple(sorted((word, meant) for word, meant in same.items() if meant in names and word not in names))
-    return Column(column.name, column.kind, words=names, same=pairs)
-
-
-def _command(table: Table, hints: Hints) -> str:
-    """The command that makes a schema of this table, up to what it is to be told."""
-    label = f" --label {shlex.quote(hints.label)}" if hints.label else ""
-    return f"fedballot data schema {shlex.quote(str(table.path))}{label}"
-
-
 def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -> str:
     """Why a column is no feature, or nothing."""
     if name in hints.category:
         return ""
     if name == "" or name.startswith("Unnamed:"):
+        if set(words_of(table, name)) <= {*missing}:
+            return "empty in every row"
         return "a row number without a name, as pandas writes its index"
     values, bad = numbers_of(table, name, tuple(missing))
     if not bad.any():
@@ -215,10 +155,27 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
         return ""  # numbers, and cells that are none: an error later
     words = words_of(table, name)
     words = words[~np.isin(words.astype(str), missing)]
+    if mark := mark_of(words):
+        return _unsure_marks(table, name, missing, mark)
+    form, why = date_form(words)
     different = len(set(words))
-    if any(different <= most and each * different <= len(words) for most, each in CATEGORIES) or are_dates(words):
+    few = any(different <= most and each * different <= len(words) for most, each in CATEGORIES)
+    if form or are_dates(words) or (few and (not why or why.startswith(PERHAPS))):
         return ""
+    if why:
+        return why
+    if all(_BESIDE.fullmatch(word) for word in words):
+        return f"numbers with something in or beside them ({words[0]!r}); write them alone, decimals with a point"
     return f'{different} different words in {len(words)} rows; kind = "text" in the schema makes features of its words'
+
+
+def _unsure_marks(table: Table, name: str, missing: Sequence[str], mark: str) -> str:
+    """Why numbers with a mark cannot be read, or nothing."""
+    try:
+        read_marked(table, name, missing, mark)
+    except DataError:  # its place is no business of the contract
+        return f"numbers with {mark!r}, of which {UNSURE}"
+    return ""
 
 
 def _column(table: Table, name: str, missing: tuple[str, ...], hints: Hints) -> tuple[Column, list[str]]:
@@ -233,7 +190,7 @@ def _column(table: Table, name: str, missing: tuple[str, ...], hints: Hints) -> 
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
             f"{table.where(row)}, column {name}: {words[row]!r} is no number, as {np.isfinite(values).sum()}"
-            f" other cells are. Where it stands for missing: {_command(table, hints)} --missing "
+            f" other cells are. Where it stands for missing: {schema_command(table, hints)} --missing "
             f"{words[row]!r}; where the cells are words: --category {name!r}"
         )
     there = words[present]
@@ -241,7 +198,12 @@ def _column(table: Table, name: str, missing: tuple[str, ...], hints: Hints) -> 
         return Column(name, "boolean"), []
     if are_dates(there):
         return Column(name, "date"), []
-    return _decided(table, Column(name, "category"), there, hints), []
+    if name not in hints.category and (form := date_form(there)[0]):
+        return Column(name, "date", format=form), []
+    if name not in hints.category and (mark := mark_of(there)):
+        column, notes = _number(table, name, read_marked(table, name, missing, mark)[0])
+        return replace(column, unit=mark, mark=mark), notes
+    return decided(table, Column(name, "category"), there, hints), []
 
 
 def _number(table: Table, name: str, values: Floats) -> tuple[Column, list[str]]:
@@ -262,6 +224,18 @@ def _number(table: Table, name: str, values: Floats) -> tuple[Column, list[str]]
         "values, and is taken for missing (fills)"
         for fill in fills
     ]
+    usual = len(there) >= FEW_ROWS and there.min() >= FIRST_DATE and there.max() <= LAST_DATE
+    if usual and are_numbers_of_dates(words_of(table, name)[~np.isnan(values)]):
+        notes.append(
+            f"column {name!r} is read as numbers; where {there[0]:.0f} and the like are dates, write into the schema "
+            'kind = "date" and format = "%Y%m%d"'
+        )
+    codes = [word for word in map(str, table.frame[name].iloc[:1000]) if _CODE.fullmatch(word.strip())]
+    if codes:
+        notes.append(
+            f"column {name!r} is read as numbers, but {codes[0]!r} and the like begin with a zero, as codes do: leave "
+            "it out with --drop, or make words of it with --category"
+        )
     rest = there[~np.isin(there, fills)]
     low, high = (float(f"{end:.4g}") for end in (rest.min() - MARGIN * width, rest.max() + MARGIN * width))
     return Column(name, low=low, high=high, fills=fills), notes

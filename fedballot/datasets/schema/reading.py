@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from fedballot.datasets.readers.pictures import ImageSpec
 from fedballot.datasets.schema.contract import Schema
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,14 @@ class Reading:
     ----------
     schema : the contract; None: inferred from what is read. One without classes takes them from what is read.
     hints : for a contract that is inferred.
+    labels : whether classes must stand in what is read; else its records may have none, and count as unknown (-1).
     image_reader : see `ImageSpec.reader`; no part of the contract, as each party runs its own.
     """
 
     schema: Schema | None = None
     hints: Hints = field(default_factory=Hints)
     image_reader: str = ""
+    labels: bool = True
 
     def images(self, schema: Schema | None = None) -> ImageSpec:
         """How images are read: as ``schema`` or the reading's own says, or as the hints do."""
@@ -34,8 +36,8 @@ class Reading:
     def through(self, schema: Schema | None, classes: bool = True) -> Reading:
         """Reading other records of the same kind; ``classes``: whether theirs are the same, too."""
         if schema is None:
-            return self
-        return replace(self, schema=schema if classes else schema.with_classes(()))
+            return replace(self, labels=True)
+        return replace(self, labels=True, schema=schema if classes else schema.with_classes(()))
 
 
 PLAIN = Reading()

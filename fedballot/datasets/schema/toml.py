@@ -13,6 +13,8 @@ from typing import Any, get_args
 from fedballot.core.errors import DataError, did_you_mean
 from fedballot.core.files import with_home
 from fedballot.datasets.schema.contract import MISSING, Column, Kind, Schema
+from fedballot.datasets.schema.marks import MARKS
+from fedballot.datasets.schema.texts import LONGEST
 from fedballot.datasets.schema.words import listed
 
 _HEAD = """\
@@ -45,11 +47,17 @@ def to_toml(schema: Schema) -> str:
 def _column(column: Column) -> list[str]:
     values: dict[str, Any] = {"kind": column.kind}
     if column.kind == "number":
-        values |= {"unit": column.unit}
+        values |= {"unit": column.unit, "mark": column.mark}
         if column.low is not None and column.high is not None:
             values["range"] = (column.low, column.high)
-    values |= {"fills": column.fills, "words": column.words, "same": dict(column.same), "format": column.format}
-    values = {key: value for key, value in values.items() if key == "unit" or value not in ((), {}, "")}
+    values |= {
+        "fills": column.fills,
+        "words": column.words,
+        "same": dict(column.same),
+        "format": column.format,
+        "bytes": column.bytes,
+    }
+    values = {key: value for key, value in values.items() if key == "unit" or value not in ((), {}, "", 0)}
     return [_pair(key, value) for key, value in {**values, "missing": column.missing}.items()]
 
 
@@ -191,11 +199,18 @@ def _read_column(table: _Table, name: str) -> Column:
     if len(limits) not in (0, 2) or (limits and limits[0] > limits[1]):
         raise table.wrong("range", "[lowest, highest]")
     column = _words(table, Column(name, kind=kind))  # type: ignore[arg-type]
+    if kind != "number" and "mark" in table.values:
+        raise table.wrong("mark", "none: the column is no number")
+    size = table.values.get("bytes", 0)
+    if type(size) is not int or not 0 <= size <= LONGEST or (size and kind != "text"):
+        raise table.wrong("bytes", f"of a text, a whole number up to {LONGEST}: how much of it is kept")
     if (kind == "category") != bool(column.words):
         raise table.wrong("words", "the words of a category, and of a category only")
     return replace(
         column,
         unit=table.text("unit"),
+        bytes=size,
+        mark=table.text("mark", choices=("", *MARKS)),
         low=limits[0] if limits else None,
         high=limits[1] if limits else None,
         fills=table.numbers("fills"),

@@ -11,7 +11,7 @@ import pytest
 from fedballot.core.errors import DataError
 from fedballot.datasets.readers.dicom import is_dicom, read_dicom
 from fedballot.datasets.readers.folders import read_folder
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 from fedballot.datasets.schema.reading import Reading
 from fedballot.datasets.sources import load_as
 

@@ -9,7 +9,7 @@ from fedballot.datasets.own import load_own
 from fedballot.datasets.readers.files import load_path
 from fedballot.datasets.readers.folders import read_folder
 from fedballot.datasets.readers.pictures import ImageSpec
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 from fedballot.datasets.schema.reading import Reading
 
 

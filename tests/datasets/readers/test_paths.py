@@ -13,7 +13,7 @@ from PIL import Image
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.datasets.federation import build
 from fedballot.datasets.own import Persons, load_own
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 from fedballot.datasets.schema.reading import Reading
 from fedballot.datasets.schema.toml import read_schema, to_toml
 from fedballot.datasets.sources import load, load_as

@@ -222,3 +222,15 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(DataError, match=f"{name}: .* needs {package}; run pip install 'fedballot"):
         load_path(str(write(tmp_path, b"", name)))
+
+
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "sep=\t"])
+def test_a_first_line_of_excels_names_the_separator(tmp_path: Path, first: str) -> None:
+    sign = first.strip('"')[-1]
+    (tmp_path / "own.csv").write_text("\r\n".join([first, f"a,x{sign}label", f"1,5{sign}p", f"2,5{sign}q"]), newline="")
+    table = read_table(tmp_path / "own.csv")
+    assert list(table.frame.columns) == ["a,x", "label"] and table.frame["a,x"].tolist() == ["1,5", "2,5"]
+    assert table.decimal_comma and table.where(1).endswith("line 4")
+    (tmp_path / "own.csv").write_text(f"{first}\na{sign}b\n1\n2{sign}3\n")
+    with pytest.raises(DataError, match="line 3: 1 cells; expected 2"):
+        read_table(tmp_path / "own.csv")

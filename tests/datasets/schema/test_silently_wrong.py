@@ -16,7 +16,7 @@ from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.fingerprint import source_fingerprint
 from fedballot.datasets.own import load_own
 from fedballot.datasets.readers.files import load_path
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 from fedballot.datasets.schema.reading import Reading
 from fedballot.datasets.sources import load
 from fedballot.datasets.spec import FederationSpec

@@ -9,7 +9,7 @@ import pytest
 
 from fedballot.core.errors import DataError
 from fedballot.datasets.readers.files import load_path
-from fedballot.datasets.schema.infer import Hints
+from fedballot.datasets.schema.hints import Hints
 from fedballot.datasets.schema.reading import Reading
 
 
@@ -48,12 +48,27 @@ def test_a_private_file_with_thousands_is_an_error(tmp_path: Path) -> None:
         load_path(private, Reading(schema=schema))
 
 
-def test_other_columns_that_may_be_labels_are_named(tmp_path: Path) -> None:
-    file = table(tmp_path / "own.csv", "age,label,Outcome,class", "1,a,u,p", "2,b,u,q", "3,a,v,p", "4,b,v,p")
-    notes = load_path(file).notes
-    assert sum("'class', 'Outcome' may hold them, too" in note for note in notes) == 1
-    for hints in (Hints(label="label"), Hints(drop=("Outcome", "class"))):
-        assert not any("may hold them" in note for note in load_path(file, Reading(hints=hints)).notes)
+@pytest.mark.parametrize("other", ["Outcome", "survived", "Diagnosis"])
+def test_of_several_columns_that_may_be_labels_none_is_taken(tmp_path: Path, other: str) -> None:
+    """Of the passengers of the Titanic `class` was learned, and `survived` was a feature."""
+    file = table(tmp_path / "own.csv", f"age,class,{other}", "1,a,u", "2,b,u", "3,a,v", "4,b,v")
+    message = rf"'class' \(2 different words\), '{other}' \(2 .*own.csv --label class or --label {other} .*drop={other}"
+    with pytest.raises(DataError, match=message):
+        load_path(file)
+    for hints in (Hints(label="class"), Hints(drop=(other,)), Hints(id=other)):
+        assert load_path(file, Reading(hints=hints)).classes == ("a", "b")
+    assert load_path(file, Reading(hints=Hints(drop=("class",), label=other))).classes == ("u", "v")
+
+
+@pytest.mark.parametrize("other", ["y", "default"])
+def test_a_measurement_is_no_rival_of_the_label(tmp_path: Path, other: str) -> None:
+    file = table(tmp_path / "own.csv", f"x,{other},label", "1,0.5,a", "2,0.25,b", "3,0.75,a")
+    assert load_path(file).classes == ("a", "b")
+
+
+def test_dropping_the_only_label_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="column 'class' holds the classes, so it is neither an id nor dropped"):
+        load_path(table(tmp_path / "own.csv", "x,class", "1,a", "2,b"), Reading(hints=Hints(drop=("class",))))
 
 
 @pytest.mark.parametrize(
@@ -86,3 +101,14 @@ def test_numbers_as_names_of_columns_are_fine(tmp_path: Path, head: str, label: 
 def test_a_header_that_is_cut_says_so(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"header \(a, b, c, d, e, f, g, h, … \(9 in all\)\)"):
         load_path(table(tmp_path / "own.csv", "a,b,c,d,e,f,g,h,i", "1,2,3,4,5,6,7,8,9"))
+
+
+def test_the_rarer_spelling_is_taken_for_the_other_one_and_hints_stay(tmp_path: Path) -> None:
+    file = table(tmp_path / "own.csv", "sex,label", "W,a", "w,b", "w,A", "w,a", times=5)
+    hints = Hints(missing=("-",))
+    with pytest.raises(DataError, match=r"line 2, column sex: 'W' and 'w' .* --missing - --same 'W'='w', or") as wrong:
+        load_path(file, Reading(hints=hints))
+    assert "--label" not in str(wrong.value)
+    hints = Hints(label="label", same=(("W", "w"),))
+    with pytest.raises(DataError, match=r"line 4, column label: 'A' and 'a' .*--label label --same W=w --same 'A'='a'"):
+        load_path(file, Reading(hints=hints))

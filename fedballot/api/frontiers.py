@@ -1,0 +1,239 @@
+"""Accuracy against epsilon: methods side by side, each searched with the same number of trials."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedballot.api.experiment import resolve
+from fedballot.api.objects import as_settings
+from fedballot.api.trackers import trackers
+from fedballot.api.watch import listener
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.files import write_json
+from fedballot.core.progress import Progress
+from fedballot.core.setting import names_of
+from fedballot.privacy.words import meaning
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fedballot.methods.api import Method
+    from fedballot.studies.frontier import Spot
+    from fedballot.studies.sweep import Point
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Methods at several epsilons.
+
+    Attributes
+    ----------
+    folder : Path
+    spots : tuple of Spot
+        Each method at each epsilon: what was tried, what was best, how well it does.
+    trials : int
+        Runs of each search.
+    units : mapping
+        Of each private method, what its epsilon speaks of.
+    command : str
+        What does it again.
+    """
+
+    folder: Path
+    spots: tuple[Spot, ...]
+    trials: int
+    units: Mapping[str, str]
+    command: str = ""
+
+    @property
+    def failed(self) -> list[str]:
+        """Why runs failed."""
+        return [reason for spot in self.spots for reason in spot.measured.failed]
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each method and epsilon: what was asked and given, accuracy, and what the search chose."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "method": spot.method,
+                    "asked_epsilon": spot.epsilon,
+                    **{name: getattr(spot.measured, name) for name in ("epsilon", "delta", "meaning")},
+                    **{name: getattr(spot.measured, name) for name in ("accuracy", "spread", "seeds")},
+                    "chosen": ", ".join(f"{key}={value}" for key, value in spot.chosen.items()),
+                }
+                for spot in self.spots
+            ]
+        )
+
+    def figure(self) -> Figure | None:
+        """Accuracy against epsilon; None where nothing was measured."""
+        from fedballot.report.frontier_plot import frontier_figure
+
+        return frontier_figure(self.spots, dict(self.units))
+
+    def write(self) -> None:
+        """Write ``frontier.json``, ``frontier.html`` and ``frontier.png`` into the folder."""
+        from fedballot.report.frontier_page import frontier_page
+        from fedballot.report.study import write_study
+
+        plain = {"trials": self.trials, "spots": [dataclasses.asdict(spot) for spot in self.spots]}
+        write_json(self.folder / "frontier.json", plain)
+        if (figure := self.figure()) is not None:
+            from fedballot.report.canvas import write_picture
+
+            write_picture(figure, self.folder / "frontier.png")
+        page = frontier_page(self.spots, self.units, self.trials, self.command)
+        write_study(page, self.folder / "frontier.html")
+
+
+def frontier(
+    methods: Sequence[str],
+    *,
+    epsilon: Sequence[float | str],
+    out: str | Path,
+    ceiling: Sequence[str] = ("centralized",),
+    trials: int = 4,
+    seeds: int = 3,
+    preset: str | None = None,
+    config: str | Path | None = None,
+    jobs: int = 1,
+    progress: bool | Progress = True,
+    track: str = "",
+    **settings: Any,
+) -> Frontier:
+    """Accuracy against epsilon, each method searched with the same number of trials; call it again to go on.
+
+    Parameters
+    ----------
+    methods : sequence of str
+        Private ones.
+    epsilon : sequence of float
+        What is asked of each.
+    out : path
+        Folder of all runs.
+    ceiling : sequence of str
+        Methods without privacy, for lines across.
+    trials, seeds : int
+        Runs that search hyper-parameters at each epsilon, and runs that measure what the search chose.
+    **settings
+        As for `run`, of every method that has them.
+
+    Raises
+    ------
+    SettingsError
+        If a setting cannot work: before the first run.
+    RunError
+        If runs failed; what was measured is written.
+    """
+    given = {name: str(_plain(value)) for name, value in as_settings(settings).items()}
+    aims = [f"{one:g}" if isinstance(one, float) else str(one) for one in epsilon]
+    place = None if config is None else Path(config)
+    asked = Asked(tuple(methods), tuple(ceiling), tuple(aims), given, trials, seeds, preset, place)
+    done = run_frontier(asked, Path(out), jobs, listener(progress), track)
+    if done.failed:
+        raise RunError(f"{len(done.failed)} runs failed (the first: {done.failed[0]}); call again to retry them")
+    return done
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a frontier is made of; settings and epsilons as texts."""
+
+    methods: tuple[str, ...]
+    ceilings: tuple[str, ...]
+    epsilons: tuple[str, ...]
+    settings: Mapping[str, str]
+    trials: int
+    seeds: int
+    preset: str | None
+    config: Path | None
+
+    def command(self, folder: Path) -> str:
+        """What asks for the same on the command line."""
+        from fedballot.report.again import study_command
+
+        options = {
+            "methods": ",".join(self.methods),
+            "epsilon": ",".join(self.epsilons),
+            "ceiling": ",".join(self.ceilings),
+            "trials": str(self.trials),
+            "seeds": str(self.seeds),
+        }
+        return study_command(["frontier"], options, self.preset, self.config, self.settings, folder)
+
+
+def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, track: str = "") -> Frontier:
+    """Check all that is asked, run what is not done, write tables and pictures."""
+    progress.start("checking what is asked", 1)
+    from fedballot.methods.registry import get_method
+    from fedballot.studies import frontier as studies
+    from fedballot.studies import sweep
+    from fedballot.studies.watching import Watch
+
+    private = [get_method(name) for name in dict.fromkeys(asked.methods)]
+    ceilings = [get_method(name) for name in dict.fromkeys(asked.ceilings)]
+    fixed = {method.name: _of(method, asked.settings) for method in (*private, *ceilings)}
+    first = int(asked.settings.get(sweep.SEED, "0"))
+    every = range(first, first + asked.seeds + 1)
+    try:
+        if unknown := {*asked.settings} - {sweep.SEED, *(key for values in fixed.values() for key in values)}:
+            raise SettingsError(f"--set {min(unknown)}: none of the methods has such a setting")
+        trackers(track)
+        for method in private:  # what cannot work is told before the first run
+            if "epsilon" not in names_of(method.settings):
+                raise SettingsError(f"--methods {method.name}: it has no epsilon; name it under --ceiling")
+            for values in studies.draw_trials(method.search, asked.trials, first):
+                for word in asked.epsilons:
+                    words = {**fixed[method.name], **values, "epsilon": word}
+                    resolve(method.name, words, asked.preset, asked.config)
+        aims: list[tuple[Method, str | None]] = [(one, None) for one in ceilings]
+        aims += [(one, aim) for aim in asked.epsilons for one in private]
+        drawn = [studies.draw_trials(one.search if aim else {}, asked.trials, first) for one, aim in aims]
+        total = sum(asked.seeds + (len(trials) if len(trials) > 1 else 0) for trials in drawn)
+        watch = Watch(progress, total, jobs)
+
+        def run(name: str, points: Sequence[Point]) -> None:
+            shared = sweep.Shared(name, asked.preset, asked.config, fixed[name], track)
+            sweep.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
+
+        spots: list[Spot] = []
+        for (method, aim), trials in zip(aims, drawn, strict=True):
+            spots.append(studies.explore(method.name, aim, trials, every, folder / method.name, run))
+            plain = [dataclasses.asdict(spot) for spot in spots]
+            write_json(folder / "frontier.json", {"trials": asked.trials, "spots": plain})
+    finally:
+        progress.stop()
+    units = {method.name: _unit(folder / method.name) for method in private}
+    done = Frontier(folder, tuple(spots), asked.trials, units, asked.command(folder))
+    done.write()
+    return done
+
+
+def _of(method: Method, settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the method has, without the seed, which each run gets anew."""
+    from fedballot.studies.sweep import SEED
+
+    names = {*names_of(method.settings)} - {SEED}
+    return {key: value for key, value in settings.items() if key.replace("-", "_") in names}
+
+
+def _unit(folder: Path) -> str:
+    """What the method's first guarantee protects, as a finished run says it."""
+    from fedballot.runs.results import load_result
+    from fedballot.studies.sweep import is_done
+
+    for path in sorted(folder.glob("*/result.json")):
+        if is_done(path.parent):
+            return meaning(load_result(path.parent)["guarantees"][0])
+    return "not run"
+
+
+def _plain(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
