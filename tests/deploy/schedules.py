@@ -31,7 +31,7 @@ from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.heads import Heads
 from fedballot.runs.engine import make_server, open_run
 from fedballot.runs.local import run_rounds
-from fedballot.runs.workers import Job, reply_to
+from fedballot.runs.worker import Job, reply_to
 from fedballot.wire.messages import Reply, Request
 from tests.conftest import fitting
 from tests.deploy.kills import AT_SERVERS, AT_SITES, EARLY, PHASES, TEMPORARY, Doom, Killed, Reaper
