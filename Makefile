@@ -5,7 +5,7 @@ FEDBALLOT := $(BIN)/fedballot
 # without compiled modules every process compiles all that it imports: half the time of a short run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test docs mutants test-faults test-flwr-1.42 benchmark check clean
+.PHONY: demo test docs mutants test-faults test-schedules test-flwr-1.42 benchmark check clean
 
 demo: .venv/demo
 	rm -rf runs/demo
@@ -26,6 +26,10 @@ mutants: .venv/test
 # ten minutes of killed processes, cut links and full disks, one at a time: beside other tests they starve two cores
 test-faults: .venv/test
 	OMP_NUM_THREADS=1 FEDBALLOT_FAULTS=1 $(BIN)/python -m pytest -v tests/deploy/test_faults.py tests/deploy/test_namespaces.py
+
+# 1,000 random schedules of kills and lost messages, new ones each time: five minutes; a seed that failed is printed
+test-schedules: .venv/test
+	OMP_NUM_THREADS=1 FEDBALLOT_SCHEDULES=1000 $(BIN)/python -m pytest tests/deploy/test_fault_schedules.py
 
 # a hundred times as many requests of a hostile server as the suite puts to sites: hours
 hostile: .venv/test

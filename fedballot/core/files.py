@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from fedballot.core.errors import DataError, SettingsError
 
 PROBE_BYTES = 1 << 20
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 
 
 def with_home(name: str | Path) -> Path:
@@ -38,6 +40,11 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object], *, mode: int =
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def is_half_written(path: Path) -> bool:
+    """Whether it is the temporary neighbour of a file; one that stays was left by a process that died."""
+    return TEMPORARY.fullmatch(path.name) is not None
 
 
 def check_ours(path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedballot.core.errors import DataError, RunError, SettingsError
-from fedballot.core.files import read_json, write_json
+from fedballot.core.files import is_half_written, read_json, write_json
 from fedballot.core.setting import Settings
 
 LOCK = ".run.lock"
@@ -83,7 +83,7 @@ class RunFolder:
         """
         record = path / "run.json"
         if not record.exists():
-            if path.exists() and (not path.is_dir() or any(entry.name != LOCK for entry in path.iterdir())):
+            if path.exists() and (not path.is_dir() or any(_is_foreign(entry) for entry in path.iterdir())):
                 raise SettingsError(f"--out {path}: exists and holds no fedballot run; name a new folder")
             started = datetime.now(UTC).isoformat(timespec="seconds")
             return cls(path, method, settings.to_dict(), secrets.token_hex(16), started)
@@ -201,6 +201,11 @@ class RunFolder:
     @property
     def log(self) -> Path:
         return self.path / "log.txt"
+
+
+def _is_foreign(entry: Path) -> bool:
+    """Whether it is more than a start that died before its record was there can have left."""
+    return entry.name != LOCK and not is_half_written(entry)
 
 
 def client_folder(root: Path, index: int) -> ClientFolder:

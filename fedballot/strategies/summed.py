@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import RunError
+from fedballot.core.files import read_arrays, write_arrays
 from fedballot.distillation.aggregation import Sum
 from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.summed import SummedSettings
 from fedballot.strategies.base import Answer, Arrays, Tally
 from fedballot.strategies.folds import Fold
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
+from fedballot.strategies.rounds import PROGRESS
 from fedballot.wire import secagg
 from fedballot.wire.codec import Integers
 from fedballot.wire.messages import Request, serialise
@@ -26,6 +30,7 @@ from fedballot.wire.secagg import Exchange, Form, SecaggError
 
 S = TypeVar("S", bound=SummedSettings)
 
+EXCHANGE = "exchange.npz"  # beside the checkpoint, while the last two exchanges go on
 LABELS = {
     secagg.KEYS: "clients",
     secagg.SHARES: "shares",
@@ -99,9 +104,11 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
         if not self.settings.secure_aggregation:
             return super().ask(server_round, connected)
         if self._exchange is None:
+            self._cids: dict[int, str] = {}
+            self._take_up_exchange(server_round)
+        if self._exchange is None:
             requests = super().ask(server_round, connected)
             self._exchange = Exchange(self.settings.plan, self.form, f"{self.request_id}/{server_round}")
-            self._cids: dict[int, str] = {}
             self._asked, self._bytes_before, self._wall_s = len(requests), self.counts.bytes_up, 0.0
         else:
             requests = self._further(server_round, self._exchange, connected)
@@ -115,23 +122,22 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
 
     def _hand_on(self, answer: Answer) -> None:
         assert self._exchange is not None
-        if self._exchange.stage == secagg.KEYS:
-            self._cids[answer.client_id] = answer.cid
+        self._cids[answer.client_id] = answer.cid
         self._exchange.receive(answer.client_id, list(answer.ballot))
 
     def _further(self, server_round: int, exchange: Exchange, connected: list[str]) -> list[Request]:
         config, there = self._config(server_round), set(connected)
         requests: list[Request] = []
         common = serialise(exchange.common)
-        for client_id in exchange.clients:
-            if self._cids[client_id] not in there:
-                continue  # counted when the answers are
-            own = serialise(exchange.own(client_id))
-            sent = [*common, *own] if own else common
-            self.counts.bytes_down += payload_bytes(sent)
-            self._round_bytes_down += payload_bytes(sent)
+        sent = [(name, common) for name in connected]  # of an exchange that was taken up nobody knows who is who
+        if self._cids:  # those who are not there are counted when the answers are
+            here = [client_id for client_id in exchange.clients if self._cids[client_id] in there]
+            sent = [(self._cids[client_id], [*common, *serialise(exchange.own(client_id))]) for client_id in here]
+        for name, tensors in sent:
+            self.counts.bytes_down += payload_bytes(tensors)
+            self._round_bytes_down += payload_bytes(tensors)
             self.counts.messages += 1
-            requests.append(Request(self._cids[client_id], sent, dict(config)))
+            requests.append(Request(name, tensors, dict(config)))
         self._asked_at = time.time()
         self.progress.start(f"round {server_round}: {LABELS[exchange.stage]}", len(requests))
         if not requests:
@@ -161,11 +167,12 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             self._exchange = None
             raise RunError(
                 f"round {server_round}, secure aggregation, exchange of {stage}: {error}. {good} of {self._asked} "
-                f"clients are left. Rejected: {counts.why() or 'none'}. Nothing was opened"
+                f"clients are left. Rejected: {counts.why() or 'none'}. Nothing was opened; --resume asks them again"
             ) from error
         if good:
             self._wall_s += self._clock(intake)
         if exchange.total is None:
+            self._keep_exchange(exchange)
             return
         self._exchange = None
         self.refuse_blank(server_round, len(exchange.inside), self.min_clients)
@@ -180,11 +187,41 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
         }
         self._kept = self.keep_sum(exchange.total, len(exchange.inside))
         self._end_round(record, {})
+        if self._exchange_file:
+            self._exchange_file.unlink(missing_ok=True)
+
+    @property
+    def _exchange_file(self) -> Path | None:
+        return self._checkpoint and self._checkpoint.with_name(EXCHANGE)
+
+    def _keep_exchange(self, exchange: Exchange) -> None:
+        """Have the last two exchanges on disk before they begin: whoever has signed a list takes part in no other."""
+        if self._exchange_file is None or exchange.stage not in (secagg.CONFIRM, secagg.UNMASK):
+            return
+        figures = [self._progress(), self._asked, self._bytes_before, self._round_bytes_down, self._wall_s]
+        state = {**exchange.state(), PROGRESS: np.array(json.dumps(figures))}
+        write_arrays(self._exchange_file, state, mode=0o600)
+
+    def _take_up_exchange(self, server_round: int) -> None:
+        """Go on with the exchanges about this round in which an earlier start of the run broke off."""
+        path = self._exchange_file
+        if path is None or not path.exists():
+            return
+        state = read_arrays(path)
+        progress, *figures = json.loads(str(state.pop(PROGRESS)))
+        exchange = Exchange.taken_up(self.settings.plan, self.form, state)
+        if exchange.request != f"{self.request_id}/{server_round}":
+            return
+        self._exchange = exchange
+        self._take_progress(progress)
+        self._asked, self._bytes_before, self._round_bytes_down, self._wall_s = figures
 
     def _read(self, client_id: int, cid: str, arrays: Arrays) -> Any:
         exchange = self._exchange
         if exchange is None:
             return self.read(arrays)
-        if exchange.stage != secagg.KEYS and self._cids.get(client_id) != cid:
+        if exchange.stage != secagg.KEYS and client_id not in exchange.clients:
+            raise WireError("client_id", f"client {client_id} takes no part in this exchange")
+        if exchange.stage != secagg.KEYS and self._cids.get(client_id, cid) != cid:
             raise WireError("client_id", f"client {client_id} was another client before")
         return exchange.read(client_id, arrays)

@@ -1,6 +1,7 @@
 """The run's folder: new, resumed, refused."""
 
 import dataclasses
+import os
 
 import pytest
 
@@ -53,6 +54,23 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
         RunFolder.open(tmp_path, "pate-fl", Asked(), resume=False)
     with pytest.raises(DataError):
         RunFolder.read(tmp_path)
+
+
+def test_what_a_start_has_left_that_died_before_its_record_was_there_is_in_nobody_s_way(tmp_path, monkeypatch):
+    class Died(BaseException):
+        pass
+
+    def die(*_):
+        raise Died
+
+    run = RunFolder.open(tmp_path, "pate-fl", Asked(), resume=False)
+    monkeypatch.setattr(os, "replace", die)
+    monkeypatch.setattr(os, "unlink", die)
+    with pytest.raises(Died):
+        run.save()
+    monkeypatch.undo()
+    assert len(list(tmp_path.iterdir())) == 1
+    RunFolder.open(tmp_path, "pate-fl", Asked(), resume=False).save()
 
 
 @pytest.mark.parametrize("record", ["{}", "[]", "{"])

@@ -31,7 +31,7 @@ class Node(ClientProxy):
     """A connected client that answers in this process; ``world`` says what goes wrong with it."""
 
     def __init__(self, world: World, client_id: int) -> None:
-        super().__init__(f"node-{client_id}")
+        super().__init__(f"{world.names}-{client_id}")
         self.world, self.client_id = world, client_id
 
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
@@ -53,6 +53,7 @@ class World:
     replies: list[tuple[int, FitIns, FitRes]] = field(default_factory=list)
     server: BallotServer | None = None
     client: type[PateClient] | type[KnnClient] = PateClient
+    names: str = "node"  # of nodes, in the network
 
     def reply(self, client_id: int, ins: FitIns) -> FitRes:
         fault = self.gone.get((str(ins.config.get("stage")), client_id), "")
@@ -217,6 +218,32 @@ def test_after_an_abort_the_run_goes_on_with_the_same_ballots_and_charges(world:
     assert np.array_equal(world.releases([1, 3, 4]), before)
     assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
     assert [world._lines(client_id) for client_id in range(6)] == [1] * 6
+
+
+@pytest.mark.parametrize("stage", [secagg.CONFIRM, secagg.UNMASK])
+def test_after_an_abort_in_the_last_two_exchanges_the_same_sum_is_opened(world: World, stage: str) -> None:
+    world.gone = {(secagg.MASKED, 5): "raises", **{(stage, client_id): "raises" for client_id in (0, 1, 2)}}
+    with pytest.raises(RunError, match=f"exchange of {stage}"):
+        world.run()
+    asked = len(world.replies)
+    assert (world.folder / "exchange.npz").stat().st_mode & 0o077 == 0
+    # a server started anew knows its clients by other names, and one of them stays away
+    world.gone, world.names = {(secagg.UNMASK, 3): "raises"}, "again"
+    done = world.run()
+    assert {ins.config["stage"] for _, ins, _ in world.replies[asked:]} <= {secagg.CONFIRM, secagg.UNMASK}
+    assert np.array_equal(done.state()["total"], world.releases(range(5)).sum(axis=0))
+    assert (done.counts.asked, done.counts.answered, dict(done.counts.rejected)) == (6, 5, {"no answer": 1})
+    assert [world._lines(client_id) for client_id in range(6)] == [1] * 5 + [0]
+    assert not (world.folder / "exchange.npz").exists()
+
+
+def test_in_an_exchange_that_is_taken_up_whoever_poses_as_another_spoils_no_sum(world: World) -> None:
+    world.gone = {(secagg.CONFIRM, client_id): "raises" for client_id in range(6)}
+    with pytest.raises(RunError, match="exchange of confirm"):
+        world.run()
+    world.gone, world.names = {(secagg.CONFIRM, 3): "poses"}, "again"
+    done = world.run()
+    assert np.array_equal(done.state()["total"], world.releases(range(6)).sum(axis=0))
 
 
 def test_an_opened_sum_survives_a_server_that_breaks_while_it_learns(world: World, monkeypatch) -> None:

@@ -14,13 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.core.files import read_arrays, write_arrays
+from fedballot.core.files import is_half_written, read_arrays, write_arrays
 from fedballot.wire.packing import pack_labels
 from fedballot.wire.secagg import crypto, sharing
 from fedballot.wire.secagg.messages import (
     CONFIRM,
     KEYS,
-    MASKED,
     SEALED,
     SECRET,
     SHARES,
@@ -122,26 +121,34 @@ class Holder:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / "lock").open("a") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
+            for path in filter(is_half_written, self.folder.iterdir()):  # nobody else writes under the lock
+                path.unlink()
             yield
 
     def _load(self, stage: str) -> None:
-        if self.mark.opened(self.request) not in (None, self.session):
-            raise SecaggError("opened", OPENED)
-        path = self._opened if self._opened.exists() else self._pending
+        path, marked = self._opened if self._opened.exists() else self._pending, self.mark.opened(self.request)
         self._state = read_arrays(path) if path.exists() else {}
-        if self._state and str(self._state["session"]) == self.session:
+        here = bool(self._state) and str(self._state["session"]) == self.session
+        # without its state, a client that has signed a list might sign another one in the same session
+        if marked not in (None, self.session) or (not here and (marked is not None or path == self._opened)):
+            raise SecaggError("opened", OPENED)
+        if here:
+            if path == self._opened:
+                self._pending.unlink(missing_ok=True)  # left by a process that died between the two files
             number = STAGES.index(stage)
             if f"digest {stage}" not in self._state and number and f"digest {STAGES[number - 1]}" not in self._state:
                 raise SecaggError("stage", f"a {stage!r} message before its time")
             return
-        if path == self._opened:
-            raise SecaggError("opened", OPENED)
+        left = [str(self._state[name]) for name in self._state if name.partition(" ")[0] in ("session", "left")]
+        if self.session in left:  # a message that comes late
+            raise SecaggError("stage", "an exchange that this client has left for a later one")
         if stage != KEYS:
             raise SecaggError("stage", f"a {stage!r} message of an exchange that this client has no keys for")
         for old in self.folder.glob("*.pending.npz"):
             if time.time() - old.stat().st_mtime > ABANDONED_S:
                 old.unlink()
-        self._state = {"session": np.array(self.session)}
+        self._state = {f"left {number}": np.array(name) for number, name in enumerate(left)}
+        self._state["session"] = np.array(self.session)
 
     def _save(self) -> None:
         over = "revealed" in self._state
@@ -151,14 +158,8 @@ class Holder:
 
     def _take(self, stage: str, arrays: Arrays) -> None:
         """Check a new message, and add to the state all that its answer is made of."""
-        take = {
-            KEYS: self._begin,
-            SHARES: self._share,
-            MASKED: self._receive,
-            CONFIRM: self._confirm,
-            UNMASK: self._open,
-        }
-        take[stage](arrays)
+        take = (self._begin, self._share, self._receive, self._confirm, self._open)
+        take[STAGES.index(stage)](arrays)
 
     def _begin(self, arrays: Arrays) -> None:
         self._state |= {f"request {index}": array for index, array in enumerate(arrays)}

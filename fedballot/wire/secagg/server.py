@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,7 @@ from fedballot.wire.secagg.messages import (
     Arrays,
     Bytes,
     SecaggError,
+    as_bytes,
     chained,
     check_answer,
     numbers,
@@ -164,6 +167,42 @@ class Exchange:
             return
         self._came, self._answers = set(), {}
         self.stage = STAGES[STAGES.index(self.stage) + 1]
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """What :meth:`taken_up` goes on from: in the last two exchanges, which a client takes part in once only."""
+        roster = sorted(self._keys)
+        commitments = b"".join(self._commitments[client_id] for client_id in self._sharers)
+        return {
+            "request": np.array(self.request),
+            "session": np.array(self.session),
+            "stage": np.array(self.stage),
+            "clients": numbers(self.clients),
+            "inside": numbers(self.inside),
+            "sharers": numbers(self._sharers),
+            "roster": numbers(roster),
+            "keys": np.stack([self._keys[client_id] for client_id in roster]),
+            "commitments": as_bytes(commitments).reshape(-1, COMMITMENT),
+            "sum": self._sum,
+            **{f"common {index}": array for index, array in enumerate(self.common)},
+        }
+
+    @classmethod
+    def taken_up(cls, plan: Plan, form: Form, state: Mapping[str, npt.NDArray[Any]]) -> Exchange:
+        """The exchange of that state, under the same plan and form, before any answer of its stage."""
+        self = cls(plan, form, str(state["request"]))
+        self.session, self.stage = str(state["session"]), str(state["stage"])
+        self.clients, self.inside = state["clients"].tolist(), state["inside"].tolist()
+        self.common = [state[name] for name in sorted(state) if name.startswith("common ")]
+        roster, self._sharers = state["roster"].tolist(), state["sharers"].tolist()
+        self._keys = dict(zip(roster, state["keys"], strict=True))
+        self._view = view_of(self.session, self.request, plan, roster, state["keys"])
+        self._sharing = chained(self._view, numbers(self._sharers))
+        self._neighbours = graph(seats(self._view, roster), plan.neighbours)
+        self._senders = {client_id: self._near(client_id, {*self._sharers}) for client_id in self._sharers}
+        made = [row.tobytes() for row in state["commitments"]]
+        self._commitments = dict(zip(self._sharers, made, strict=True))
+        self._sum = state["sum"]
+        return self
 
     def _near(self, client_id: int, among: set[int]) -> list[int]:
         """The client's neighbours among these, sorted."""

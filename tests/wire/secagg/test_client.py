@@ -103,6 +103,42 @@ def test_a_second_attempt_has_new_keys_and_makes_the_first_useless(tmp_path: Pat
         world.answer(0, UNMASK, first.ask(0), session=first.session)
 
 
+def test_a_late_message_of_an_exchange_that_was_left_does_not_touch_the_one_under_way(tmp_path: Path) -> None:
+    world = World(tmp_path, make_plan(4, 3))
+    world.step(), world.step()
+    first, world.exchange = world.exchange, Exchange(world.plan, FORM, "run/1")
+    world.step()
+    for stage in (KEYS, SHARES):
+        with pytest.raises(SecaggError, match="left for a later one"):
+            world.answer(0, stage, world.asked[KEYS][0], session=first.session)
+    for _ in range(4):
+        world.step()
+    assert np.array_equal(world.exchange.total, world.ballots.sum(axis=0))
+
+
+def test_a_client_that_has_signed_a_list_and_lost_its_keys_makes_no_new_ones(tmp_path: Path) -> None:
+    """Else it would sign a second list in the same session."""
+    world = World(tmp_path, make_plan(4, 3))
+    for _ in range(4):
+        world.step()
+    next((tmp_path / "0").glob("*.pending.npz")).unlink()
+    with pytest.raises(SecaggError, match="opened before"):
+        world.answer(0, KEYS, world.asked[KEYS][0])
+
+
+def test_keys_that_a_process_has_left_in_its_death_are_deleted(tmp_path: Path) -> None:
+    world, folder = World(tmp_path, make_plan(4, 3)), tmp_path / "0"
+    for _ in range(4):
+        world.step()
+    (pending,) = folder.glob("*.pending.npz")
+    keys = pending.read_bytes()
+    world.step()
+    pending.write_bytes(keys)  # it died between the answer's file and the end of this one
+    (folder / f".{pending.name}.{'0' * 16}").write_bytes(keys)  # and another time before a file took its place
+    world.answer(0, UNMASK, world.exchange.ask(0))
+    assert {path.suffixes[0] for path in folder.iterdir() if path.name != "lock"} == {".opened"}
+
+
 def test_keys_are_fresh_for_every_session_and_request(tmp_path: Path) -> None:
     world = World(tmp_path, make_plan(4, 3))
     keys = []
