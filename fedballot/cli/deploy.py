@@ -160,7 +160,7 @@ def site_dashboard(
     read_site(site_file)
     place = checked_place(listen, password_file, cert, key)
     terminal.err.print(f"{'https' if cert else 'http'}://{listen}", soft_wrap=True)
-    serve(pages(site_file, place.password), place)
+    serve(pages(site_file, place), place)
 
 
 @site_app.command("service")
@@ -257,7 +257,8 @@ def submit(
         place, method, resolved, folder, resume=resume, requester=requester or _who(), purpose=purpose
     )
     joined = ", which the server has already" if run.joined else ""
-    terminal.err.print(f"run {run.run_id}{joined} -> {escape(str(folder))}", soft_wrap=True)
+    known = f", {run.request} at the sites" if run.request else ""
+    terminal.err.print(f"run {run.run_id}{joined}{known} -> {escape(str(folder))}", soft_wrap=True)
     progress = terminal.watcher(quiet=quiet)
     try:
         result = submitting.follow(place, run, progress)

@@ -24,7 +24,7 @@ def try_federation(
 
     trial = trials.prepare(directory, sites)
     before = signal.signal(signal.SIGTERM, _interrupt)
-    progress = terminal.watcher(quiet=False)
+    progress, finished = terminal.watcher(quiet=False), False
     try:
         trials.start(trial, progress)
         pages = trials.dashboards(trial)
@@ -41,11 +41,16 @@ def try_federation(
             escape("\n".join(["", *lines, "", f"another run, in another terminal: {again}", "Ctrl-C ends all of it"])),
             soft_wrap=True,
         )
-        while True:
+        finished, gone = True, dict[str, str]()
+        while len(gone) < len(trial.processes):
             time.sleep(1.0)
-            trial.require_alive()
+            for name, words in trial.ended().items() - gone.items():
+                gone[name] = words
+                terminal.warn(words)
     except KeyboardInterrupt:
         terminal.err.print(f"ended; the files are in {escape(str(trial.folder))}", soft_wrap=True)
+        if not finished:
+            raise typer.Exit(terminal.STOPPED) from None
     finally:
         signal.signal(signal.SIGTERM, before)
         progress.stop()

@@ -150,6 +150,7 @@ def server_runs(directory: ServerDir, json: Json = False) -> None:
     rows = [
         [
             run.run_id,
+            run.request,
             escape(run.method),
             _toned(run.status),
             "" if run.epsilon is None else numbers.epsilon(run.epsilon),
@@ -158,7 +159,7 @@ def server_runs(directory: ServerDir, json: Json = False) -> None:
         ]
         for run in runs
     ]
-    terminal.print_table("", ("run", "method", "status", "ε asked", "submitted", "folder"), rows)
+    terminal.print_table("", ("run", "sites know it as", "method", "status", "ε asked", "submitted", "folder"), rows)
 
 
 @server_app.command("status")
@@ -224,7 +225,7 @@ def server_dashboard(
     _ = server.control
     place = checked_place(listen, password_file, cert, key)
     terminal.err.print(f"{'https' if cert else 'http'}://{listen}", soft_wrap=True)
-    serve(server_app(server, place.password), place)
+    serve(server_app(server, place), place)
 
 
 @server_app.command("service")
@@ -260,6 +261,6 @@ def _folder(directory: Path) -> ServerFolder:
 
 
 def _toned(status: str) -> str:
-    colours = {"online": "green", "offline": "yellow", "finished:completed": "green", "finished:failed": "red"}
+    colours = {"online": "green", "offline": "yellow", "done": "green", "failed": "red"}
     colour = colours.get(status)
     return f"[{colour}]{escape(status)}[/]" if colour else escape(status)

@@ -182,6 +182,12 @@ class RunFolder:
                 f"--out {self.path}: cannot be written: {error.strerror}; name another folder"
             ) from error
 
+    def discard(self) -> None:
+        """Take away the record of a run that was never begun, and its folder if nothing else is in it."""
+        (self.path / "run.json").unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.rmdir()
+
     def client(self, index: int) -> ClientFolder:
         """The folder of client ``index``."""
         return client_folder(self.path / "clients", index)

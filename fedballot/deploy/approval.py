@@ -104,18 +104,22 @@ def asked_runs(site: Site) -> list[Asked]:
 
 
 def decide(site: Site, run: str, *, approved: bool) -> Asked:
-    """Let a run that waits through, or refuse it; ``run`` may be the beginning of its name.
+    """Let a run through, or refuse it; ``run`` may be the beginning of its name.
+
+    A decision can be changed: another one holds from the run's next request on, and what was charged stays charged.
 
     Raises
     ------
     SettingsError
-        If no such run waits, or several do.
+        If no such run was asked about, or several were.
     """
-    waiting = [one for one in asked_runs(site) if one.decision == "waits"]
-    meant = [one for one in waiting if one.run.startswith(run)]
+    known = [one for one in asked_runs(site) if one.decision != "by rule"]
+    meant = [one for one in known if one.run.startswith(run)]
+    waiting = [one for one in meant if one.decision == "waits"]
+    meant = waiting if len(waiting) == 1 else meant
     if len(meant) != 1:
-        names = ", ".join(one.run for one in waiting) or "none"
-        raise SettingsError(f"{run!r} names {len(meant) or 'no'} runs that wait here; those that wait: {names}")
+        names = ", ".join(f"{one.run} ({one.decision})" for one in known) or "none"
+        raise SettingsError(f"{run!r} names {len(meant) or 'no'} runs of those to be decided by hand here: {names}")
     decision: Decision = "approved" if approved else "refused"
     record = replace(meant[0], decision=decision, decided=_now())
     write_json(_path(site, record.run, record.method, record.settings), asdict(record))

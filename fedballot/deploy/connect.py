@@ -6,8 +6,10 @@ import socket
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import grpc
+import psutil
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -46,6 +48,20 @@ def check_connection(site: Site) -> list[Finding]:
         except FedballotError as error:
             findings.append(Finding(what, False, str(error)))
     return findings
+
+
+def connected_file(site: Site) -> Path:
+    """There while this site's SuperNode is connected; holds the number of the process that keeps it."""
+    return site.state / "connected"
+
+
+def connected_process(site: Site) -> int | None:
+    """The process of this site's SuperNode, if it was let in and lives."""
+    try:
+        process = int(connected_file(site).read_text())
+    except (OSError, ValueError):
+        return None
+    return process if psutil.pid_exists(process) else None
 
 
 def _reach(host: str, port: int) -> str:
@@ -104,6 +120,10 @@ def _introduce(site: Site) -> str:
             )
             stub.DeactivateNode(DeactivateNodeRequest(node_id=answer.node_id), timeout=REACH_S)
         except grpc.RpcError as error:
+            if (process := connected_process(site)) and "timestamp" not in str(error.details()):
+                return (
+                    f"this site's SuperNode is connected (process {process}), so its key is known and the clocks agree"
+                )
             raise RunError(_refusal(site, error)) from error
     return "the server knows this site's key, and both clocks agree"
 
@@ -121,7 +141,7 @@ def _refusal(site: Site, error: grpc.RpcError) -> str:
         grpc.StatusCode.PERMISSION_DENIED,
     ):
         return (
-            f"the server does not let this key in ({details}): have it added there with `fedballot server add-site DIR "
-            f"NAME {site.key.name}.pub`; or this site's SuperNode is connected already, which is well"
+            "the server does not let this key in: have it added there with `fedballot server add-site DIR NAME "
+            f"{site.key.name}.pub`; or a SuperNode runs with it on another machine"
         )
     return f"the server answers {code.name}: {details}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Response
+from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from fastapi.security import HTTPBasic, HTTPBasicCredentials
 
@@ -32,9 +33,9 @@ TONES = {
     "online": "good",
     "offline": "warn",
     "running": "good",
-    "finished:completed": "good",
-    "finished:failed": "bad",
-    "finished:stopped": "warn",
+    "done": "good",
+    "failed": "bad",
+    "stopped": "warn",
     "waits": "warn",
     "approved": "good",
     "refused": "bad",
@@ -57,6 +58,11 @@ class Place:
     password: str | None = None
     certificate: Path | None = None
     key: Path | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Host names by which this machine's own browser may ask."""
+        return [self.listen.rpartition(":")[0].strip("[]"), "127.0.0.1", "localhost", "::1", "[::1]"]
 
 
 def checked_place(listen: str, password_file: Path | None, certificate: Path | None, key: Path | None) -> Place:
@@ -88,7 +94,7 @@ def checked_place(listen: str, password_file: Path | None, certificate: Path | N
     return Place(listen, password, certificate, key)
 
 
-def server_app(server: ServerFolder, password: str | None) -> FastAPI:
+def server_app(server: ServerFolder, place: Place) -> FastAPI:
     """The pages of a server: ``/``, ``/metrics``, ``/status.json`` and ``/health``."""
     status = _cached(lambda: server_status(server))
 
@@ -97,10 +103,10 @@ def server_app(server: ServerFolder, password: str | None) -> FastAPI:
         going = [view for view in now.runs if not view.run.ended]
         return render_page("server_status.html.j2", _page_values(now) | {"going": going})
 
-    return _app(page, status, metrics.of_server, lambda now: now.problem, password)
+    return _app(page, status, metrics.of_server, lambda now: str(now.problem), place)
 
 
-def site_app(site_file: Path, password: str | None) -> FastAPI:
+def site_app(site_file: Path, place: Place) -> FastAPI:
     """The pages of a site: ``/``, ``/metrics``, ``/status.json`` and ``/health``."""
     status = _cached(lambda: site_status(site_file))
 
@@ -110,7 +116,7 @@ def site_app(site_file: Path, password: str | None) -> FastAPI:
         values = {"asked": asked, "waiting": waiting, "picture": _picture(now)}
         return render_page("site_status.html.j2", _page_values(now) | values)
 
-    return _app(page, status, metrics.of_site, lambda now: now.problem, password)
+    return _app(page, status, metrics.of_site, lambda now: str(now.problem), place)
 
 
 def serve(app: FastAPI, place: Place) -> None:
@@ -168,8 +174,9 @@ def _app(
     status: Callable[[], Any],
     measure: Callable[[Any], bytes],
     problem: Callable[[Any], str],
-    password: str | None,
+    place: Place,
 ) -> FastAPI:
+    password = place.password
     basic = HTTPBasic(auto_error=False)
 
     def let_in(given: Annotated[HTTPBasicCredentials | None, Depends(basic)]) -> None:
@@ -180,6 +187,8 @@ def _app(
             raise HTTPException(401, "a password is asked for", {"WWW-Authenticate": 'Basic realm="fedballot"'})
 
     app = FastAPI(title="fedballot", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(let_in)])
+    if password is None:  # a page elsewhere must not read this one under a name of its own (DNS rebinding)
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=place.names, www_redirect=False)
 
     @app.get("/")
     def show() -> HTMLResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from fedballot.core.errors import RunError, SettingsError
 from fedballot.datasets.readers.tables import is_table
 from fedballot.deploy import handover
 from fedballot.deploy.addresses import check_name, free_port, is_loopback
+from fedballot.deploy.connect import connected_file
 from fedballot.deploy.flower import command, environment
 from fedballot.deploy.site_file import Site
 from fedballot.deploy.superexec import write_command, write_superexec
@@ -26,6 +28,7 @@ REFUSED_S = 150.0  # a server notices a killed SuperNode after about a minute
 AGAIN_S = 5.0
 APP_MODULES = ("flwr.supernode.cli.flwr_clientapp", "fedballot.apps.client_app", "fedballot.deploy.client")
 TABLE_MODULES = ("pandas", "sklearn.compose", "sklearn.impute", "sklearn.preprocessing")
+CONNECTED = b"SuperNode ID"  # and to one that is let in
 THERE_ALREADY = b"Failed to activate SuperNode"  # Flower's words to a second SuperNode with the same key
 
 
@@ -97,9 +100,20 @@ def start_node(site: Site, *, insecure: bool, port: int | None, log: Log = "text
 def _run_until_let_in(site: Site, line: list[str], env: dict[str, str], log: Log) -> int:
     deadline = time.monotonic() + REFUSED_S
     while True:
-        ended = run_supervised(line, env, words=THERE_ALREADY, log=log)
-        if ended.code == 0 or not ended.said:
-            return ended.code
+        refused = threading.Event()
+
+        def hear(output: bytes, refused: threading.Event = refused) -> None:
+            if THERE_ALREADY in output:
+                refused.set()
+            if CONNECTED in output:
+                connected_file(site).write_text(str(os.getpid()))
+
+        try:
+            code = run_supervised(line, env, hear=hear, log=log)
+        finally:
+            connected_file(site).unlink(missing_ok=True)
+        if code == 0 or not refused.is_set():
+            return code
         if time.monotonic() > deadline:
             raise RunError(
                 f"{site.server} has refused this site for {REFUSED_S:g} s: let its key in with `fedballot server "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +14,8 @@ from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import read_json, write_json
 from fedballot.deploy.flower import ask
 from fedballot.deploy.server import ServerFolder
+
+WORDS = {"finished:completed": "done", "finished:failed": "failed", "finished:stopped": "stopped"}
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Submission:
     out : the run's folder.
     epsilon : as asked, None where the method has none.
     submitted : when, in UTC.
+    request : the run's own name, by which sites know it.
     """
 
     run_id: str
@@ -32,6 +37,7 @@ class Submission:
     out: str
     epsilon: float | None
     submitted: str
+    request: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class RunStatus:
 
     Attributes
     ----------
-    status : ``pending``, ``starting``, ``running``, or ``finished:`` and how.
+    status : ``pending``, ``starting``, ``running``, ``done``, ``failed`` or ``stopped``.
     """
 
     run_id: str
@@ -48,19 +54,30 @@ class RunStatus:
     out: str
     epsilon: float | None
     submitted: str
+    request: str
     status: str
     details: str
 
     @property
     def ended(self) -> bool:
         """Whether it runs no more."""
-        return self.status.startswith("finished")
+        return self.status not in ("pending", "starting", "running")
 
 
-def note(server: ServerFolder, run_id: str, method: str, out: Path, epsilon: float | None) -> Submission:
+@contextmanager
+def one_at_a_time(server: ServerFolder) -> Iterator[None]:
+    """Keep other submissions to this server waiting, in the block: two at once must not both find no run under way."""
+    with (server.path / "submit.lock").open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def note(
+    server: ServerFolder, run_id: str, method: str, out: Path, epsilon: float | None, request: str = ""
+) -> Submission:
     """Keep what was asked."""
     submitted = datetime.now(UTC).isoformat(timespec="seconds")
-    submission = Submission(run_id, method, str(out), epsilon, submitted)
+    submission = Submission(run_id, method, str(out), epsilon, submitted, request)
     write_json(_folder(server) / f"{run_id}.json", asdict(submission))
     return submission
 
@@ -100,8 +117,9 @@ def statuses(kept: Mapping[str, Submission], runs: list[dict[str, Any]]) -> list
     for run in runs:
         number = str(run["run-id"])
         record = kept.get(number) or Submission(number, "?", "", None, str(run["pending-at"]))
+        status, details = str(run["status"]), str(run.get("status-details") or "")
         found.append(
-            RunStatus(**asdict(record), status=str(run["status"]), details=str(run.get("status-details") or ""))
+            RunStatus(**asdict(record), status=WORDS.get(status, status), details="" if details == "N/A" else details)
         )
     return sorted(found, key=lambda run: run.submitted, reverse=True)
 

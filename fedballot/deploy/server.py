@@ -196,4 +196,4 @@ def start_server(server: ServerFolder, *, fleet: str, log: Log = "text") -> int:
     commands.mkdir(mode=0o700, exist_ok=True)
     write_superexec(commands)
     write_server_app(commands)
-    return run_supervised(line, environment(server.home, commands), log=log).code
+    return run_supervised(line, environment(server.home, commands), log=log)

@@ -28,6 +28,9 @@ ASK_S = 10.0  # between questions to the server, each of which takes a second of
 SILENCES = 3  # unanswered questions in a row after which the server counts as gone
 
 
+Identity = tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Submitted:
     """A run that the server has taken.
@@ -36,13 +39,15 @@ class Submitted:
     ----------
     run_id : Flower's number.
     folder : of the run.
-    before : the result file as it was before.
+    before : the result file as it was before, by its identity on disk: every write makes a new one.
+    request : the run's own name, by which sites know it.
     joined : whether the server had it already, from an earlier command that is gone.
     """
 
     run_id: str
     folder: Path
-    before: bytes | None
+    before: Identity | None
+    request: str = ""
     joined: bool = False
 
 
@@ -80,27 +85,41 @@ def submit(
     """
     method = get_method(method_name)
     _ = server.control
-    if resume and (number := running.under_way(server, out)):
-        open_run(out, method, settings, resume=True)
-        return Submitted(number, out, _content(out), joined=True)
     check_learners(settings, server_models(settings))
-    open_run(out, method, settings, resume=resume)
+    folder = open_run(out, method, settings, resume=resume)
     check_writable(out)
-    before = _content(out)
+    with running.one_at_a_time(server):
+        before = _identity(folder.result)
+        if resume and (number := running.under_way(server, out)):
+            return Submitted(number, out, before, folder.request, joined=True)
+        began = not (out / "run.json").exists()
+        folder.save()  # its name is what the sites know the run by
+        try:
+            number = _handed_over(server, run_config(method_name, settings, out, server.heads, requester, purpose))
+        except BaseException:
+            if began:
+                folder.discard()
+            raise
+        running.note(server, number, method_name, out, getattr(settings, "epsilon", None), folder.request)
+    return Submitted(number, out, before, folder.request)
+
+
+def _handed_over(server: ServerFolder, config_text: str) -> str:
+    """Give a run to Flower's server; returns its number."""
     with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
         app = Path(scratch) / "fedballot"
         write_app(app)
         config = Path(scratch) / "run.toml"
-        config.write_text(run_config(method_name, settings, out, server.heads, requester, purpose))
-        answer = ask(server.home, "run", str(app), "--run-config", str(config))
-    number = str(answer["run-id"])
-    running.note(server, number, method_name, out, getattr(settings, "epsilon", None))
-    return Submitted(number, out, before)
+        config.write_text(config_text)
+        return str(ask(server.home, "run", str(app), "--run-config", str(config))["run-id"])
 
 
-def _content(out: Path) -> bytes | None:
-    result = RunFolder(out, "", {}, "", "").result
-    return result.read_bytes() if result.exists() else None
+def _identity(path: Path) -> Identity | None:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns
 
 
 def run_config(
@@ -157,9 +176,9 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
         time.sleep(LOOK_S)
 
 
-def _result(folder: RunFolder, before: bytes | None) -> dict[str, Any] | None:
+def _result(folder: RunFolder, before: Identity | None) -> dict[str, Any] | None:
     """The result file once this run has written it; an earlier attempt's does not count."""
-    if not folder.result.exists() or folder.result.read_bytes() == before:
+    if _identity(folder.result) in (None, before):
         return None
     try:
         return dict(read_json(folder.result))

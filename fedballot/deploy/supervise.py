@@ -10,9 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -30,18 +29,12 @@ END_S = 10.0  # to end after SIGTERM, before SIGKILL
 STARTER = "flower-superexec"  # the child of SuperLink and SuperNode that starts their apps; neither looks after it
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a process ended: its exit code, and whether it said the words that were listened for."""
-
-    code: int
-    said: bool
-
-
 Log = Literal["text", "json"]
 
 
-def run_supervised(line: Sequence[str], env: dict[str, str], *, words: bytes = b"", log: Log = "text") -> Ended:
+def run_supervised(
+    line: Sequence[str], env: dict[str, str], *, hear: Callable[[bytes], object] = id, log: Log = "text"
+) -> int:
     """Run one of Flower's long-lived processes until it ends, passing its output and our signals on.
 
     Flower starts a ``flower-superexec`` beside it, which starts the apps. Where that one dies (the kernel takes it when
@@ -52,10 +45,15 @@ def run_supervised(line: Sequence[str], env: dict[str, str], *, words: bytes = b
     ----------
     line, env
         Command line and environment.
-    words
-        To listen for in its output.
+    hear
+        Told every line of its output.
     log
         Lines as they come, without colours where nobody looks at a terminal; or a JSON object for each.
+
+    Returns
+    -------
+    int
+        Its exit code.
 
     Raises
     ------
@@ -65,12 +63,10 @@ def run_supervised(line: Sequence[str], env: dict[str, str], *, words: bytes = b
     child = subprocess.Popen(
         line, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=die_too
     )
-    said = threading.Event()
 
     def relay() -> None:
         for output in child.stdout or ():
-            if words and words in output:
-                said.set()
+            hear(output)
             sys.stdout.buffer.write(relayed(output, log, coloured=sys.stdout.isatty()))
             sys.stdout.buffer.flush()
 
@@ -83,7 +79,7 @@ def run_supervised(line: Sequence[str], env: dict[str, str], *, words: bytes = b
         finally:
             end(child)
         reader.join(timeout=LAST_WORDS_S)
-    return Ended(code, said.is_set())
+    return code
 
 
 def relayed(line: bytes, log: Log, *, coloured: bool) -> bytes:

@@ -66,6 +66,18 @@ class Trial:
                 line, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, preexec_fn=_apart
             )
 
+    def ended(self) -> dict[str, str]:
+        """Who has ended, with its exit code and last line, in words."""
+        found = {}
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                log = self.folder / f"{name}.log"
+                lines = [*filter(None, map(str.strip, log.read_text(errors="replace").splitlines()))]
+                found[name] = (
+                    f"{name} has ended ({process.returncode}): {lines[-1] if lines else 'no word'} (see {log})"
+                )
+        return found
+
     def require_alive(self) -> None:
         """Refuse to go on without one of the processes.
 
@@ -74,11 +86,8 @@ class Trial:
         RunError
             With the last words of the one that has ended.
         """
-        for name, process in self.processes.items():
-            if process.poll() is not None:
-                log = self.folder / f"{name}.log"
-                words = " ".join(log.read_text(errors="replace").split())[-500:]
-                raise RunError(f"{name} has ended ({process.returncode}): {words}; all of it is in {log}")
+        for words in self.ended().values():
+            raise RunError(words)
 
     def submit_command(self, out: Path) -> list[str]:
         """The command of the first run, as a user would write it."""

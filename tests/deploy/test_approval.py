@@ -57,6 +57,8 @@ def test_a_refused_run_is_charged_nothing_and_stays_refused(site: Path) -> None:
     began = time.monotonic()
     assert ask(site)[1]["refused"] == "policy" and time.monotonic() - began < 30
     assert charges(site) == 0
+    decide(read_site(site), "r", approved=True)  # a refusal by mistake
+    assert ask(site)[1]["refused"] == "" and charges(site) == 1
 
 
 def test_without_a_decision_it_is_refused_in_time_and_a_later_one_holds(site: Path) -> None:
@@ -91,7 +93,7 @@ def test_what_costs_little_enough_passes_unasked(site: Path) -> None:
     edit(site, unasked_epsilon=100.0)
     assert ask(site)[1]["refused"] == ""
     assert asked_runs(read_site(site))[0].decision == "by rule"
-    with pytest.raises(SettingsError, match=r"names no runs that wait here; those that wait: none"):
+    with pytest.raises(SettingsError, match=r"names no runs of those to be decided by hand here: none"):
         decide(read_site(site), "r", approved=True)
 
 

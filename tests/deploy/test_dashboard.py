@@ -7,17 +7,24 @@ import shutil
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.deploy import approval, running
 from fedballot.deploy.addresses import free_port
-from fedballot.deploy.dashboard import checked_place, server_app, site_app
+from fedballot.deploy.dashboard import Place, checked_place, server_app, site_app
 from fedballot.deploy.members import MemberStatus, statuses
 from fedballot.deploy.server import ServerFolder, init_server
 from fedballot.deploy.status import Stage, stage_of
 from tests.deploy.harness import edit, write_data
 from tests.deploy.test_ledger_site import ask, make_site, settings_for
+
+LOCAL = Place("127.0.0.1:8091")
+
+
+def browser(app: FastAPI, host: str = "127.0.0.1:8091") -> TestClient:
+    return TestClient(app, base_url=f"http://{host}")
 
 
 @pytest.fixture
@@ -33,7 +40,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_site_s_page_shows_budget_charges_and_what_waits(site: Path) -> None:
-    client = TestClient(site_app(site, None))
+    client = browser(site_app(site, LOCAL))
     page = client.get("/")
     assert page.status_code == 200 and page.headers["Cache-Control"] == "no-store"
     for words in ("1 run waits", "fedballot site approve", "of 100", "pate-fl", "<svg", "charged"):
@@ -50,36 +57,43 @@ def test_words_of_the_server_cannot_become_part_of_the_page(site: Path) -> None:
     (record,) = (path for path in (site.parent / "state" / "asked").glob("*.json") if '"q"' in path.read_text())
     values = json.loads(record.read_text())
     record.write_text(json.dumps({**values, "purpose": "<script>alert(1)</script>"}))
-    page = TestClient(site_app(site, None)).get("/").text
+    page = browser(site_app(site, LOCAL)).get("/").text
     assert "&lt;script&gt;" in page and "<script" not in page
 
 
 def test_a_site_whose_ledger_is_gone_says_so(site: Path) -> None:
     shutil.rmtree(site.parent / "ledger")
-    client = TestClient(site_app(site, None))
+    client = browser(site_app(site, LOCAL))
     assert client.get("/health").status_code == 503 and "no ledger is here" in client.get("/health").text
     assert "The ledger cannot be used" in client.get("/").text
     assert "fedballot_ledger_usable 0.0" in client.get("/metrics").text
 
 
 def test_a_password_is_asked_for_everywhere(site: Path) -> None:
-    client = TestClient(site_app(site, "correct horse battery"))
+    client = browser(site_app(site, Place("127.0.0.1:1", "correct horse battery")))
     for path in ("/", "/metrics", "/status.json", "/health"):
         assert client.get(path).status_code == 401
         assert client.get(path, auth=("", "wrong")).status_code == 401
         assert client.get(path, auth=("anybody", "correct horse battery")).status_code == 200
 
 
+def test_another_name_in_the_request_is_refused(site: Path) -> None:
+    """A page elsewhere whose name leads here (DNS rebinding) must not read this one."""
+    for path in ("/", "/status.json", "/metrics"):
+        assert browser(site_app(site, LOCAL), "evil.example").get(path).status_code == 400
+        assert browser(site_app(site, LOCAL), "localhost:8091").get(path).status_code == 200
+
+
 def test_a_server_that_is_down_is_shown_as_down(tmp_path: Path) -> None:
     server = init_server(tmp_path / "server", ("localhost",), control=f"127.0.0.1:{free_port()}")
     running.note(server, "17", "pate-fl", tmp_path / "run", 1.0)
-    client = TestClient(server_app(server, None))
+    client = browser(server_app(server, LOCAL))
     page = client.get("/")
     assert page.status_code == 200 and "The server does not answer" in page.text and "server.crt" in page.text
     assert client.get("/health").status_code == 503
     assert "fedballot_server_up 0.0" in client.get("/metrics").text
     with pytest.raises(SettingsError, match="no server's folder"):
-        TestClient(server_app(ServerFolder(tmp_path / "none"), None)).get("/")
+        browser(server_app(ServerFolder(tmp_path / "none"), LOCAL)).get("/")
 
 
 def test_what_others_could_read_is_refused(tmp_path: Path) -> None:

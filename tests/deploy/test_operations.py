@@ -108,7 +108,7 @@ def test_site_check_with_the_network(federation: Federation, tmp_path: Path) -> 
     done = fedballot("site", "check", federation.site(0) / "site.toml", "--connect", "--json")
     found = {one["what"]: one for one in json.loads(done.stdout)}
     assert "valid to" in found["server's certificate"]["words"]
-    assert found["clock and key"]["good"] is False and "connected already" in found["clock and key"]["words"]
+    assert done.returncode == 0 and "SuperNode is connected" in found["clock and key"]["words"]
     elsewhere = tmp_path / "site.toml"
     text = (federation.site(0) / "site.toml").read_text()
     elsewhere.write_text(text)
@@ -161,7 +161,9 @@ def test_runs_are_listed_stopped_and_joined(federation: Federation) -> None:
     second = subprocess.Popen([*line, "--resume"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert second.stderr
     words = second.stderr.readline()
-    assert f"run {run['run_id']}, which the server has already" in words
+    assert f"run {run['run_id']}, which the server has already, {run['request']} at the sites" in words
+    (asked, *_) = json.loads(fedballot("site", "requests", federation.site(0) / "site.toml", "--json").stdout)
+    assert asked["run"] == run["request"]
     stopped = fedballot("server", "stop", federation.server.path, run["run_id"])
     assert stopped.returncode == 0, stopped.stderr
     assert second.wait(timeout=90) == 1
@@ -170,6 +172,17 @@ def test_runs_are_listed_stopped_and_joined(federation: Federation) -> None:
     federation.fault(0, None)
     done = federation.submit("watched", "--resume")
     assert done.returncode == 0, done.stderr
+
+
+def test_two_that_take_up_a_run_at_once_share_one_and_hear_why_it_fails_again(federation: Federation) -> None:
+    arguments = federation.arguments(federation.folder / "refused", epsilon=60)  # more than sites allow
+    line = [sys.executable, "-m", "fedballot.cli", *map(str, arguments)]
+    first = subprocess.run(line, capture_output=True, text=True, timeout=240, check=False)
+    assert first.returncode == 1 and "this site allows" in first.stderr
+    both = [subprocess.Popen([*line, "--resume"], stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    words = [process.communicate(timeout=240)[1] for process in both]
+    assert all("this site allows" in one for one in words), words
+    assert sum("which the server has already" in one for one in words) == 1, words
 
 
 def test_a_renewed_authority_and_certificate_reach_sites_one_by_one(federation: Federation) -> None:

@@ -1025,8 +1025,8 @@ MUTANTS = (
     Mutant(
         "deploy/site_ledger.py",
         "SiteLedger.admit",
-        "self._require_limits(costs)",
-        "pass",
+        "step = self._require_limits(costs)",
+        "step = 0.0",
         "limits of a release are not looked at",
         (SITE + "test_a_release_lies_within_the_limits_of_a_single_one[0.5-limits1-True]",),
     ),
