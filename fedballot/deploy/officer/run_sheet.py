@@ -108,8 +108,13 @@ def _trust(result: Mapping[str, Any]) -> Row:
         return Row(BOTTOM, "Trust models", words, "limited", evidence.TRUST)
     if str(first["trust"]) == "trusted aggregator":
         return Row(BOTTOM, "Trust models", words, "limited", evidence.TRUST)
-    masks = evidence.SECURE_SUM if str(first["trust"]).startswith("secure") else ()
-    return Row(BOTTOM, "Trust models", words, "backed", [*masks, *evidence.TRUST])
+    if not str(first["trust"]).startswith("secure"):
+        return Row(BOTTOM, "Trust models", words, "backed", evidence.TRUST)
+    masks = [*evidence.SECURE_SUM, *evidence.TRUST]
+    if not result["aggregation"].get("colluders"):
+        words += " One client that tells the server all it holds is one too many."
+        return Row(BOTTOM, "Trust models", words, "limited", masks)
+    return Row(BOTTOM, "Trust models", words, "backed", masks)
 
 
 def _refusals(result: Mapping[str, Any]) -> Row:
@@ -146,5 +151,8 @@ def _collection(result: Mapping[str, Any]) -> Row:
     if result["simulated"]:
         return Row(BOTTOM, heading, "A simulation: the records of all clients were collected in one place.", "missing")
     size = numbers.size(result["bytes_up"]) if result["bytes_up"] is not None else "an unknown number of bytes"
-    words = f"Records stayed at the sites; {size} of answers reached the server, each charged to a site’s ledger first."
+    words = (
+        f"Records stay at the sites; {size} of answers reached the server. A site charges each to its ledger before it "
+    )
+    words += "looks at a record for it."
     return Row(BOTTOM, heading, words, "backed", evidence.STAYS)

@@ -87,8 +87,6 @@ def _parameters(one: Mapping[str, Any]) -> Row:
     if holds(one) and delta and n:
         size = "below" if delta < 1 / n**2 else "not below"
         words += f" δ is {size} 1/n² = {up(1 / n**2)} for n = {numbers.count(n)} {one['unit']}s."
-    elif holds(one) and delta:
-        words += f" How many {one['unit']}s there are is not known here: δ must lie below 1 over their number."
     variant = "pure" if delta == 0 else "approximate"
     words = f"{capital(str(one['mechanism']))}: {variant} differential privacy. {words}"
     return Row(

@@ -113,7 +113,9 @@ def test_a_method_of_another_package_is_not_vouched_for(result: dict[str, Any]) 
 def test_a_federation_is_told_from_a_simulation(result: dict[str, Any]) -> None:
     real = {**result["data"], "n_private": None, "client_sizes": None}
     trust = [guarantee(trust="secure aggregation (min_clients=3, colluders=1)")]
-    made_up, federated = rows_of(result, guarantees=trust), rows_of(result, data=real, guarantees=trust)
+    masks = {"secure": True, "words": "Under masks.", "colluders": 1}
+    made_up = rows_of(result, guarantees=trust, aggregation=masks)
+    federated = rows_of(result, data=real, guarantees=trust, aggregation=masks)
     for heading, before, after in (
         ("Trust models", "limited", "backed"),
         ("Data security and access control", "missing", "limited"),
@@ -122,6 +124,8 @@ def test_a_federation_is_told_from_a_simulation(result: dict[str, Any]) -> None:
     ):
         assert (made_up[heading].finding, federated[heading].finding) == (before, after)
     assert "tests/wire/secagg/test_hostile.py" in federated["Trust models"].evidence
+    alone = rows_of(result, data=real, guarantees=trust, aggregation={**masks, "colluders": 0})
+    assert alone["Trust models"].finding == "limited" and "one too many" in alone["Trust models"].statement
     plain = rows_of(result, data=real)
     assert plain["Trust models"].finding == "limited", "a server that must be trusted"
 

@@ -20,12 +20,14 @@ from fedballot.deploy.officer.run_pack import Publisher
 from fedballot.deploy.officer.sheet import Row
 from fedballot.deploy.officer.site_pack import write_site_pack
 from fedballot.deploy.officer.site_sheet import site_sheet
+from fedballot.deploy.pki import make_site_key
 from fedballot.deploy.site_file import read_site
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.ledger.copies import back_up
 from fedballot.studies.ledger_view import view
 from tests.deploy.harness import edit, write_data
 from tests.deploy.test_ledger_site import ask, make_site, settings_for
+from tests.deploy.test_upgrade import STORED
 
 
 @pytest.fixture
@@ -152,3 +154,13 @@ def test_a_site_signs_with_its_own_key(site: Path, tmp_path: Path) -> None:
     assert subprocess.run(line, cwd=out, capture_output=True, check=False).returncode == 0
     (out / seal.SUMS).write_text("others\n")
     assert subprocess.run(line, cwd=out, capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("version", sorted(path.name for path in STORED.iterdir() if path.is_dir()))
+def test_a_site_of_an_earlier_version_has_its_charges_told(version: str, tmp_path: Path) -> None:
+    shutil.copytree(STORED / version, place := tmp_path / "stored")
+    make_site_key(place / "site1" / "site.key")
+    out = pack(place / "site1" / "site.toml", tmp_path / "pack")
+    page = (out / "report.html").read_text()
+    assert "23.1 of 100" in page and "6 lines, all whole" in page
+    assert page.split('id="charges"')[1].count("ε = ") >= 2
