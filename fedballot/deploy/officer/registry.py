@@ -78,7 +78,7 @@ def entry(guarantee: Mapping[str, Any], about: About) -> dict[str, Any]:
             },
             "deployment_model": {
                 "model_name": "Federated",
-                "model_name_details": _MODELS[next(kind for kind in _MODELS if trust.startswith(kind))],
+                "model_name_details": next((words for kind, words in _MODELS.items() if trust.startswith(kind)), trust),
                 "actors": f"The adversary sees: {guarantee['view']}. A client must trust: {trust}.",
                 "release_type": about.releases,
                 "data_source_type": "Static",

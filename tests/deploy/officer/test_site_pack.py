@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fedballot.cli import main as cli
 from fedballot.core.errors import DataError, RunError, SettingsError
 from fedballot.deploy import approval
 from fedballot.deploy.approval import asked_runs
@@ -164,3 +166,23 @@ def test_a_site_of_an_earlier_version_has_its_charges_told(version: str, tmp_pat
     page = (out / "report.html").read_text()
     assert "23.1 of 100" in page and "6 lines, all whole" in page
     assert page.split('id="charges"')[1].count("ε = ") >= 2
+
+
+@pytest.mark.parametrize("words", [["site", "none.toml"], ["run", "none"]])
+def test_the_command_says_what_is_wrong(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fedballot", "pack", *words, "--out", str(tmp_path / "pack"), "--no-sbom"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code in (1, 2) and "none" in capsys.readouterr().err
+    assert not (tmp_path / "pack").exists()
+
+
+def test_the_command_packs_a_site(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sys, "argv", ["fedballot", "pack", "site", str(site), "--out", str(tmp_path / "pack"), "--no-sbom"]
+    )
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code and (tmp_path / "pack" / "ledger.json").exists()
