@@ -31,7 +31,7 @@ def run_sheet(result: Mapping[str, Any], audit: Mapping[str, Any] | None) -> lis
         _other_releases(result),
         sheet.correctness([method], guarantees, words),
         _accounting(result),
-        sheet.audit(audit, method),
+        sheet.audit(audit, method, guarantees),
         _utility(result),
         _bias(result),
         _trust(result),
@@ -59,13 +59,16 @@ def _accounting(result: Mapping[str, Any]) -> Row:
     counted = [one for one in result["guarantees"] if holds(one)]
     if not counted:
         return Row(MIDDLE, heading, "Nothing is counted: no guarantee holds.", "missing")
-    by = dict.fromkeys(f"{one.get('composition') or 'one release'}, by {one.get('accountant')}" for one in counted)
-    backing = [*evidence.ACCOUNTING, *evidence.RECONCILED]
-    if any(str(one["status"]) != "proved" for one in counted):
-        words = "; ".join(by) + ". At least one figure is a paper’s own accounting."
-        return Row(MIDDLE, heading, words, "limited", backing)
-    told = " At the end of this simulation the clients’ ledgers were compared with it." if result["simulated"] else ""
-    return Row(MIDDLE, heading, "; ".join(by) + "." + told, "backed", backing)
+    proved = [one for one in counted if str(one["status"]) == "proved"]
+    by = dict.fromkeys(
+        f"{one.get('composition') or 'one release'}, by {one.get('accountant')}" for one in proved or counted
+    )
+    words, backing = "; ".join(by) + ".", [*evidence.ACCOUNTING, *evidence.RECONCILED]
+    if not proved:
+        return Row(MIDDLE, heading, f"{words} This is a paper’s own accounting.", "limited", backing)
+    if result["simulated"]:
+        words += " At the end of this simulation the clients’ ledgers were compared with it."
+    return Row(MIDDLE, heading, words, "backed", backing)
 
 
 def _utility(result: Mapping[str, Any]) -> Row:

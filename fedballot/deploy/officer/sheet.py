@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR
 from typing import Any, Literal
 
 from fedballot.core import numbers
 from fedballot.deploy.officer import evidence
-from fedballot.privacy.words import capital, holds, tone, up
+from fedballot.privacy.words import capital, holds, rounded, tone, up
 
 Finding = Literal["backed", "limited", "open", "missing"]
 TONES: Mapping[Finding, str] = {"backed": "good", "limited": "warn", "open": "warn", "missing": "bad"}
@@ -65,30 +66,33 @@ def strength(guarantees: Sequence[Mapping[str, Any]], records_per_person: int = 
     """The top of the pyramid: parameters and unit, of guarantees as a result holds them."""
     if not guarantees:
         return [Row(TOP, "Privacy parameters ε and δ", "No mechanism was applied; nothing is guaranteed.", "missing")]
-    rows = [_parameters(one) for one in guarantees]
-    units: dict[tuple[str, str], Mapping[str, Any]] = {(one["unit"], one["adjacency"]): one for one in guarantees}
-    for (unit, adjacency), one in units.items():
-        protects = holds(one)
-        bounded: Finding = "missing" if not protects else "backed" if adjacency == "add-remove" else "limited"
+    rows, held = [_parameters(one) for one in guarantees], [one for one in guarantees if holds(one)]
+    if not held:
+        return [
+            *rows,
+            Row(TOP, "Unit of privacy", "Nobody is protected: no guarantee holds.", "missing", evidence.WORDS),
+        ]
+    for unit, adjacency in dict.fromkeys((one["unit"], one["adjacency"]) for one in held):
+        bounded: Finding = "backed" if adjacency == "add-remove" else "limited"
         words = f"One {unit}. {_BOUNDED[adjacency]}"
         rows.append(Row(TOP, "Unit of privacy: bounded or unbounded", words, bounded, evidence.WORDS))
-    for unit, one in {one["unit"]: one for one in guarantees if holds(one) or one is guarantees[0]}.items():
+    for unit in dict.fromkeys(one["unit"] for one in held):
         size = f", at most {records_per_person} of them." if unit == "person" and records_per_person else ""
-        of_one: Finding = "missing" if not holds(one) else "limited" if unit == "record" else "backed"
         backing = evidence.PERSONS if unit == "person" else evidence.WORDS
+        of_one: Finding = "limited" if unit == "record" else "backed"
         rows.append(Row(TOP, "Unit of privacy: one person’s data", _ONE[unit] + size, of_one, backing))
     return rows
 
 
 def _parameters(one: Mapping[str, Any]) -> Row:
     """ε and δ of a guarantee, and how δ compares with the number of units."""
-    words = str(one.get("sentence") or "")
-    n, delta = one.get("n"), one["delta"]
+    words, n, delta = str(one.get("sentence") or ""), one.get("n"), one["delta"]
+    if holds(one):
+        variant = "approximate" if delta else "pure"
+        words = f"{capital(str(one['mechanism']))}: {variant} differential privacy. {words}"
     if holds(one) and delta and n:
         size = "below" if delta < 1 / n**2 else "not below"
         words += f" δ is {size} 1/n² = {up(1 / n**2)} for n = {numbers.count(n)} {one['unit']}s."
-    variant = "pure" if delta == 0 else "approximate"
-    words = f"{capital(str(one['mechanism']))}: {variant} differential privacy. {words}"
     return Row(
         TOP,
         "Privacy parameters ε and δ",
@@ -103,28 +107,32 @@ def correctness(methods: Sequence[str], guarantees: Sequence[Mapping[str, Any]],
     heading = "Algorithms and correctness: mechanisms"
     unheld = [name for name in methods if name not in evidence.METHOD_TESTS]
     tests = sorted({path for name in methods for path in evidence.METHOD_TESTS.get(name, ())})
-    names, kinds = ", ".join(methods) or "unknown methods", {str(one["status"]) for one in guarantees}
-    mechanisms = "; ".join(dict.fromkeys(str(one["mechanism"]) for one in guarantees))
-    if seeded or not guarantees or not any(map(holds, guarantees)):
+    names, held = ", ".join(methods) or "unknown methods", [one for one in guarantees if holds(one)]
+    if not held:
         return Row(MIDDLE, heading, f"{names}: {seeded or 'no mechanism with secret noise was applied.'}", "missing")
+    mechanisms = "; ".join(dict.fromkeys(str(one["mechanism"]) for one in held))
     if unheld or not methods:
         words = f"{mechanisms}. No test of fedballot’s is known for {', '.join(unheld) or names}: ask whoever wrote it."
         return Row(MIDDLE, heading, words, "open", tests)
-    words = f"{names}: {mechanisms}. The bound on what one unit changes, the noise, and what leaves a client are tested"
-    if kinds - {"proved"}:
-        return Row(MIDDLE, heading, f"{words}; a figure is a paper’s own claim, not derived here.", "limited", tests)
-    return Row(
-        MIDDLE, heading, f"{words}, and so is that the tests notice faults.", "backed", [*tests, *evidence.LEAVES]
+    words = (
+        f"{names}: {mechanisms}. The bound on what one unit changes, the noise, and what leaves a client are tested, "
     )
+    words += "and so is that the tests notice faults."
+    backing = [*tests, *evidence.LEAVES]
+    if not any(str(one["status"]) == "proved" for one in held):
+        return Row(MIDDLE, heading, f"{words} The guarantee is a paper’s claim, not derived here.", "limited", backing)
+    return Row(MIDDLE, heading, words, "backed", backing)
 
 
-def audit(report: Mapping[str, Any] | None, method: str) -> Row:
+def audit(report: Mapping[str, Any] | None, method: str, guarantees: Sequence[Mapping[str, Any]]) -> Row:
     """What an audit found, as ``fedballot audit --out`` writes it."""
     heading = "Auditing and empirical measures"
+    if not any(map(holds, guarantees)):
+        return Row(MIDDLE, heading, "There is no claim to be audited.", "missing")
     if report is None:
         words = f"No audit was given to this pack: fedballot audit {method} --out DIR, then --audit DIR."
         return Row(MIDDLE, heading, words, "open", evidence.AUDITS)
-    figure = f"ε ≥ {numbers.epsilon(report['lower_bound'])}"
+    figure = f"ε ≥ {rounded(report['lower_bound'], 3, ROUND_FLOOR)}"
     words = f"Attacks on {report['method']} showed {figure} (95 % confidence), where one release claims "
     words += f"ε = {report['claim']:g} at δ = {numbers.delta(report['delta'])}; {len(report['layers'])} layers. "
     if not report["passed"]:

@@ -77,7 +77,22 @@ def test_a_run_without_privacy_is_said_to_have_none(result: dict[str, Any]) -> N
     assert sheet["Privacy parameters ε and δ"].finding == "missing"
     assert sheet["Algorithms and correctness: mechanisms"].finding == "missing"
     assert sheet["Side channels: randomness and floating point"].finding == "missing"
-    assert sheet["Trust models"].finding == "missing"
+    assert sheet["Trust models"].finding == sheet["Auditing and empirical measures"].finding == "missing"
+
+
+def test_what_nobody_claims_is_called_no_kind_of_privacy(result: dict[str, Any]) -> None:
+    sheet = rows_of(result, guarantees=[guarantee(epsilon=None, delta=0.0, status="none", sentence="Nothing.")])
+    assert sheet["Privacy parameters ε and δ"].statement == "Nothing."
+    assert sheet["Unit of privacy"].finding == "missing"
+    assert not [heading for heading in sheet if heading.startswith("Unit of privacy:")]
+
+
+def test_a_paper_s_figure_beside_a_proved_one_takes_nothing_from_it(result: dict[str, Any]) -> None:
+    both = [guarantee(), guarantee(status="paper's claim", composition="as in the paper", accountant="moments")]
+    sheet = rows_of(result, guarantees=both)
+    assert sheet["Algorithms and correctness: mechanisms"].finding == "backed"
+    accounting = sheet["Algorithms and correctness: accounting"]
+    assert accounting.finding == "backed" and "moments" not in accounting.statement
 
 
 @pytest.mark.parametrize(
@@ -132,10 +147,10 @@ def test_a_federation_is_told_from_a_simulation(result: dict[str, Any]) -> None:
 
 def test_an_audit_is_told_as_it_came_out(result: dict[str, Any]) -> None:
     heading = "Auditing and empirical measures"
-    report = {"method": "pate-fl", "claim": 1.0, "delta": 1e-5, "layers": [{}], "passed": True, "lower_bound": 0.3}
+    report = {"method": "pate-fl", "claim": 1.0, "delta": 1e-5, "layers": [{}], "passed": True, "lower_bound": 0.30199}
     assert rows_of(result)[heading].finding == "open"
     passed = rows_of(result, audit=report)[heading]
-    assert passed.finding == "backed" and "ε ≥ 0.3" in passed.statement
+    assert passed.finding == "backed" and "ε ≥ 0.301 " in passed.statement
     failed = rows_of(result, audit={**report, "passed": False})[heading]
     assert failed.finding == "missing" and "contradicted" in failed.statement
 
