@@ -18,6 +18,7 @@ import yaml
 from fedballot.cli import main as cli
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.deploy.officer import registry, seal
+from fedballot.deploy.officer.public_part import public_part
 from fedballot.deploy.officer.run_pack import Publisher, write_run_pack
 from fedballot.deploy.server import init_server
 from tests.model_runs import VOTES, run
@@ -52,6 +53,7 @@ def test_nothing_of_a_client_is_in_the_pack(
     for name in ("clients/0/errors.txt", "clients/0/figures.json", "log.txt"):
         (folder / name).write_text(SECRET)
     text = "".join(path.read_text(encoding="utf-8") for path in pack(folder, tmp_path / "pack").iterdir())
+    text += json.dumps(public_part(secret))
     for word in (SECRET, "Canary", "777001", "777,001", "77777123", "77,777,123", "0.123", "12.3"):
         assert word not in text, word
     assert "2 (error)" in text, "how many answers were not used, and the kind of reason"
@@ -220,7 +222,9 @@ def test_the_command_packs_a_real_run_with_its_model_s_card(tmp_path: Path, monk
         cli.main()
     assert not stop.value.code, capsys.readouterr().err
     out = tmp_path / "pack"
-    assert (out / "model-card.md").read_text().startswith("# run")
+    card = (out / "model-card.md").read_text()
+    assert card.startswith("# run") and "4 clients held their own records" in card and "400" not in card
+    assert "| a client alone, mean accuracy | – |" in card
     entry = yaml.safe_load((out / registry.FILE).read_text())["deployment"]
     assert entry["basic"]["data_curators"] == ["A clinic"] and entry["basic"]["data_product_region"] == "EU"
     assert "It is no deployment" in entry["administrative"]["notes"]

@@ -100,6 +100,12 @@ def test_findings_follow_from_the_guarantee(
     assert rows_of(result, guarantees=[guarantee(**changes)])[heading].finding == finding
 
 
+def test_seeded_noise_is_called_that(result: dict[str, Any]) -> None:
+    sheet = rows_of(result, guarantees=[guarantee(status="seeded")])
+    for heading in ("Side channels: randomness and floating point", "Algorithms and correctness: mechanisms"):
+        assert "known seed" in sheet[heading].statement
+
+
 def test_a_method_of_another_package_is_not_vouched_for(result: dict[str, Any]) -> None:
     sheet = rows_of(result, method="package.module:METHOD")
     assert sheet["Algorithms and correctness: mechanisms"].finding == "open"
