@@ -5,7 +5,7 @@ FEDBALLOT := $(BIN)/fedballot
 # without compiled modules every process compiles all that it imports: half the time of a short run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test mutants test-faults test-flwr-1.42 benchmark check clean
+.PHONY: demo test docs mutants test-faults test-flwr-1.42 benchmark check clean
 
 demo: .venv/demo
 	rm -rf runs/demo
@@ -14,6 +14,10 @@ demo: .venv/demo
 # two workers, each with processes of one thread
 test: .venv/test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+
+# the documentation site, in site/; a link that leads nowhere fails it
+docs: .venv-docs/site
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
 
 # one fault after the other in the private methods, and the tests that must notice it; `make test` has them too
 mutants: .venv/test
@@ -74,5 +78,13 @@ check: .venv/test
 	.venv-benchmark/bin/python -m pip install -q --no-compile 'pfl==0.6.*'
 	touch $@
 
+# what writes the site wants nothing of what fedballot runs on, which is that of .venv
+.venv-docs/site: .venv/test
+	$(PYTHON) -m venv .venv-docs
+	printf '%s\n' $(CURDIR) $(CURDIR)/.venv/lib/python3*/site-packages \
+	  > $$(.venv-docs/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
+	.venv-docs/bin/python -m pip install -q --no-compile $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
+	touch $@
+
 clean:
-	rm -rf .venv .venv-flwr-1.42 .venv-benchmark runs build dist *.egg-info
+	rm -rf .venv .venv-flwr-1.42 .venv-benchmark .venv-docs runs build site .cache dist *.egg-info

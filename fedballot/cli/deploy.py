@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -15,6 +15,9 @@ from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError
 from fedballot.settings.layers import parse_assignments
 
+if TYPE_CHECKING:
+    from fedballot.deploy.supervise import Log
+
 site_app = typer.Typer(no_args_is_help=True, help="A client of a real federation: its file, key and SuperNode.")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -22,6 +25,7 @@ SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="The site's 
 Insecure = Annotated[bool, typer.Option("--insecure", help="Plain text, no authentication; on this machine only.")]
 
 ServiceUser = Annotated[str, typer.Option("--user", help="Whom it runs as: a user of its own.")]
+LogForm = Annotated[str, typer.Option("--log", metavar="text|json", help="How lines of the log look.")]
 Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the page is; beyond this machine it asks more.")]
 PasswordFile = Annotated[Path | None, typer.Option(help="A file with the password that a browser is asked for.")]
 DashboardCert = Annotated[Path | None, typer.Option("--cert", help="Certificate of the page (PEM), for https.")]
@@ -84,6 +88,7 @@ def site_start(
     port: Annotated[
         int | None, typer.Option(help="Port on 127.0.0.1 between the SuperNode and its apps; default: a free one.")
     ] = None,
+    log: LogForm = "text",
 ) -> None:
     """Run the site's SuperNode until it is stopped."""
     from fedballot.deploy.check import check_site
@@ -98,7 +103,7 @@ def site_start(
     site = read_site(site_file)
     cure = "get the server's new ca.crt, and start this site again"
     terminal.warn(*expiry_warnings([] if insecure else [site.ca], cure))
-    raise typer.Exit(start_node(site, insecure=insecure, port=port))
+    raise typer.Exit(start_node(site, insecure=insecure, port=port, log=log_form(log)))
 
 
 @site_app.command("requests")
@@ -180,6 +185,19 @@ def site_approve(site_file: SiteFile, run: Run) -> None:
 def site_refuse(site_file: SiteFile, run: Run) -> None:
     """Refuse a run that waits at a site; nothing is charged."""
     _decide(site_file, run, approved=False)
+
+
+def log_form(word: str) -> Log:
+    """What ``--log`` says.
+
+    Raises
+    ------
+    SettingsError
+        If it is neither.
+    """
+    if word not in ("text", "json"):
+        raise SettingsError(f"--log {word!r}; expected text or json")
+    return "json" if word == "json" else "text"
 
 
 def _decide(site_file: Path, run: str, *, approved: bool) -> None:

@@ -10,7 +10,17 @@ import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
-from fedballot.cli.deploy import DashboardCert, DashboardKey, Insecure, Json, Listen, PasswordFile, ServiceUser
+from fedballot.cli.deploy import (
+    DashboardCert,
+    DashboardKey,
+    Insecure,
+    Json,
+    Listen,
+    LogForm,
+    PasswordFile,
+    ServiceUser,
+    log_form,
+)
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 
@@ -57,13 +67,14 @@ def server_init(
 def server_start(
     directory: ServerDir,
     fleet: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where sites connect to.")] = "0.0.0.0:9092",
+    log: LogForm = "text",
 ) -> None:
     """Run the SuperLink until it is stopped."""
     from fedballot.deploy.renewal import server_warnings
     from fedballot.deploy.server import ServerFolder, start_server
 
     terminal.warn(*server_warnings(ServerFolder(directory.absolute())))
-    raise typer.Exit(start_server(ServerFolder(directory.absolute()), fleet=fleet))
+    raise typer.Exit(start_server(ServerFolder(directory.absolute()), fleet=fleet, log=log_form(log)))
 
 
 @server_app.command("renew")

@@ -40,7 +40,7 @@ def seconds(value: float | None) -> str:
 
 def epsilon(value: float | None) -> str:
     """Write ε with three significant digits, rounded up; None (no finite ε) is ∞."""
-    if value is None:
+    if value is None or math.isinf(value):
         return "∞"
     if value == 0:
         return "0"

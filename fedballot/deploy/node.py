@@ -17,7 +17,7 @@ from fedballot.deploy.addresses import check_name, free_port, is_loopback
 from fedballot.deploy.flower import command, environment
 from fedballot.deploy.site_file import Site
 from fedballot.deploy.superexec import write_command, write_superexec
-from fedballot.deploy.supervise import die_too, run_supervised
+from fedballot.deploy.supervise import Log, die_too, run_supervised
 from fedballot.deploy.warm import WARM
 from fedballot.learners.registry import modules_of
 from fedballot.methods.registry import all_methods
@@ -63,7 +63,7 @@ def _quoted(path: Path) -> str:
     return f'"{path}"'
 
 
-def start_node(site: Site, *, insecure: bool, port: int | None) -> int:
+def start_node(site: Site, *, insecure: bool, port: int | None, log: Log = "text") -> int:
     """Run the site's SuperNode until it is stopped; returns its exit code.
 
     A server that has not yet noticed that this site's last SuperNode was killed refuses the new one, for about a
@@ -91,13 +91,13 @@ def start_node(site: Site, *, insecure: bool, port: int | None) -> int:
     home.mkdir(exist_ok=True)
     env = environment(home, guard)
     with _warm_process(site, guard, env):
-        return _run_until_let_in(site, line, env)
+        return _run_until_let_in(site, line, env, log)
 
 
-def _run_until_let_in(site: Site, line: list[str], env: dict[str, str]) -> int:
+def _run_until_let_in(site: Site, line: list[str], env: dict[str, str], log: Log) -> int:
     deadline = time.monotonic() + REFUSED_S
     while True:
-        ended = run_supervised(line, env, words=THERE_ALREADY)
+        ended = run_supervised(line, env, words=THERE_ALREADY, log=log)
         if ended.code == 0 or not ended.said:
             return ended.code
         if time.monotonic() > deadline:

@@ -13,7 +13,7 @@ from fedballot.deploy.addresses import check_free, is_loopback
 from fedballot.deploy.flower import CONNECTION, command, environment, one_port
 from fedballot.deploy.modes import check_private
 from fedballot.deploy.superexec import write_server_app, write_superexec
-from fedballot.deploy.supervise import run_supervised
+from fedballot.deploy.supervise import Log, run_supervised
 from fedballot.privacy.ledger.heads import FILE
 
 FLEET_PORT, CONTROL_PORT = 9092, 18000
@@ -181,7 +181,7 @@ def server_command(server: ServerFolder, *, fleet: str) -> list[str]:
     return [*line, "--insecure"]
 
 
-def start_server(server: ServerFolder, *, fleet: str) -> int:
+def start_server(server: ServerFolder, *, fleet: str, log: Log = "text") -> int:
     """Run the SuperLink until it is stopped; returns its exit code.
 
     Raises
@@ -196,4 +196,4 @@ def start_server(server: ServerFolder, *, fleet: str) -> int:
     commands.mkdir(mode=0o700, exist_ok=True)
     write_superexec(commands)
     write_server_app(commands)
-    return run_supervised(line, environment(server.home, commands)).code
+    return run_supervised(line, environment(server.home, commands), log=log).code

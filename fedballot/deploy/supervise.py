@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +13,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
@@ -20,6 +24,8 @@ from fedballot.deploy.superexec import MAIN
 
 LOOK_S = 1.0  # between looks at the children
 LAST_WORDS_S = 3.0  # for what a process that has ended still says
+COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
+LEVEL = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) *: *(?P<text>.*)", re.DOTALL)
 END_S = 10.0  # to end after SIGTERM, before SIGKILL
 STARTER = "flower-superexec"  # the child of SuperLink and SuperNode that starts their apps; neither looks after it
 
@@ -32,7 +38,10 @@ class Ended:
     said: bool
 
 
-def run_supervised(line: Sequence[str], env: dict[str, str], *, words: bytes = b"") -> Ended:
+Log = Literal["text", "json"]
+
+
+def run_supervised(line: Sequence[str], env: dict[str, str], *, words: bytes = b"", log: Log = "text") -> Ended:
     """Run one of Flower's long-lived processes until it ends, passing its output and our signals on.
 
     Flower starts a ``flower-superexec`` beside it, which starts the apps. Where that one dies (the kernel takes it when
@@ -45,6 +54,8 @@ def run_supervised(line: Sequence[str], env: dict[str, str], *, words: bytes = b
         Command line and environment.
     words
         To listen for in its output.
+    log
+        Lines as they come, without colours where nobody looks at a terminal; or a JSON object for each.
 
     Raises
     ------
@@ -60,7 +71,7 @@ def run_supervised(line: Sequence[str], env: dict[str, str], *, words: bytes = b
         for output in child.stdout or ():
             if words and words in output:
                 said.set()
-            sys.stdout.buffer.write(output)
+            sys.stdout.buffer.write(relayed(output, log, coloured=sys.stdout.isatty()))
             sys.stdout.buffer.flush()
 
     # beside the wait: the child's own children hold the pipe open until they see that it is gone
@@ -73,6 +84,33 @@ def run_supervised(line: Sequence[str], env: dict[str, str], *, words: bytes = b
             end(child)
         reader.join(timeout=LAST_WORDS_S)
     return Ended(code, said.is_set())
+
+
+def relayed(line: bytes, log: Log, *, coloured: bool) -> bytes:
+    """A line of Flower's or ours as it goes to the log.
+
+    Parameters
+    ----------
+    line
+        With its end.
+    coloured
+        Whether colours may stay.
+
+    Returns
+    -------
+    bytes
+        As JSON: ``time`` (UTC), ``level`` (``INFO`` where the line says none) and ``text``; nothing for an empty line.
+    """
+    plain = COLOURS.sub(b"", line)
+    if log == "text":
+        return line if coloured else plain
+    text = plain.decode("utf-8", errors="replace").rstrip()
+    if not text:
+        return b""
+    found = LEVEL.match(text)
+    level, text = (found["level"], found["text"]) if found else ("INFO", text)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": now, "level": level, "text": text}, ensure_ascii=False).encode() + b"\n"
 
 
 def _wait(child: subprocess.Popen[bytes], name: str) -> int:
