@@ -27,6 +27,7 @@ from fedballot.cli.federation import try_federation
 from fedballot.cli.first import first
 from fedballot.cli.frontier import frontier_command
 from fedballot.cli.options import Json
+from fedballot.cli.pack import pack_app
 from fedballot.cli.poll import poll
 from fedballot.cli.run import run
 from fedballot.cli.server import server_app
@@ -151,6 +152,7 @@ app.add_typer(deployed.site_app, name="site", rich_help_panel=MACHINES)
 app.add_typer(server_app, name="server", rich_help_panel=MACHINES)
 command(MACHINES, "fedballot submit pate-fl --server server --preset demo --out runs/first")(deployed.submit)
 app.add_typer(ledger_commands.ledger_app, name="ledger", rich_help_panel=MACHINES)
+app.add_typer(pack_app, name="pack", rich_help_panel=MACHINES)
 
 
 def main() -> None:

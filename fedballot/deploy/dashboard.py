@@ -1,6 +1,5 @@
 """Pages that show a server or a site: read-only, on this machine unless asked, with a password elsewhere."""
 
-import math
 import secrets
 import time
 from collections.abc import Callable
@@ -21,10 +20,9 @@ from fedballot.deploy.approval import asked_runs
 from fedballot.deploy.modes import check_private
 from fedballot.deploy.server import ServerFolder
 from fedballot.deploy.site_file import read_site
+from fedballot.deploy.spending_picture import spending_picture
 from fedballot.deploy.status import ServerStatus, SiteStatus, server_status, site_status
 from fedballot.report.html import render_page
-from fedballot.report.spending_plot import spending_figure
-from fedballot.report.svg import inline_svg, standalone_svg
 
 REFRESH_S = 10
 FRESH_S = 5.0  # for how long an answer of Flower's server serves: each costs it a second of processor time
@@ -113,7 +111,7 @@ def site_app(site_file: Path, place: Place) -> FastAPI:
     def page() -> str:
         now, asked = status(), asked_runs(read_site(site_file))
         waiting = [one for one in asked if one.decision == "waits"]
-        values = {"asked": asked, "waiting": waiting, "picture": _picture(now)}
+        values = {"asked": asked, "waiting": waiting, "picture": spending_picture(now.entries, now.limit)}
         return render_page("site_status.html.j2", _page_values(now) | values)
 
     return _app(page, status, metrics.of_site, lambda now: str(now.problem), place)
@@ -143,18 +141,6 @@ def _page_values(status: ServerStatus | SiteStatus) -> dict[str, Any]:
 def _clock(time: str) -> str:
     """A time of ours or Flower's, both UTC, to the second."""
     return time[:19].replace("T", " ")
-
-
-def _picture(status: SiteStatus) -> Any:
-    from markupsafe import Markup
-
-    charges = [entry for entry in status.entries if entry.charge is not None]
-    if not charges or any(math.isinf(entry.spent) for entry in charges):
-        return None
-    times = [datetime.fromisoformat(entry.time) for entry in charges]
-    figure = spending_figure(times, [entry.spent for entry in charges], status.limit)
-    words = f"Epsilon spent by {len(charges)} charges: {status.spent:.3g} of {status.limit:g}"
-    return Markup(inline_svg(standalone_svg(figure), "spending", words))
 
 
 def _cached(read: Callable[[], Any]) -> Callable[[], Any]:
