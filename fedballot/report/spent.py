@@ -11,16 +11,14 @@ def ledger_table(result: Mapping[str, Any]) -> Table | None:
     """Write the largest and median ε that ledgers have spent beside their budget; None where none was read."""
     rows = tuple(
         (
-            f"one {entry['unit']}, {entry['adjacency']}",
-            count(entry["count"]),
+            f"{count(entry['count'])}, about a {entry['unit']} ({entry['adjacency']}), δ = {delta(entry['delta'])}",
             epsilon(entry["median"]),
             epsilon(entry["largest"]),
             epsilon(entry["budget"]),
-            delta(entry["delta"]),
         )
         for entry in result.get("ledgers") or ()
     )
     if not rows:
         return None
-    head = ("Ledgers about", "clients", "ε spent, median", "largest", "budget", "δ")
+    head = ("ledgers", "median ε", "largest", "budget")
     return Table("ledgers", "Spent by the clients’ ledgers", head, rows)
