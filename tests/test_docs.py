@@ -187,6 +187,30 @@ def test_a_page_of_results_names_the_command_that_made_them(page: Path) -> None:
     assert [name for name in scripts if not (ROOT / "benchmarks" / name).exists()] == []
 
 
+def test_no_page_of_results_is_stale(tmp_path: Path) -> None:
+    stale = runpy.run_path(str(DOCS / "stale.py"))
+    assert list(stale["faults"]()) == []
+    page = tmp_path / "page.md"
+    page.write_text("| a |\n|---|\n| 1 |\n")
+    assert len(list(stale["faults_of_sources"](page, ROOT))) == 1
+    page.write_text("`python benchmarks/gone.py` and `python benchmarks/knn.py --records 1 --colour red`")
+    assert [line.rpartition(" ")[2] for line in stale["faults_of_sources"](page, ROOT)] == [
+        "benchmarks/gone.py",
+        "--colour",
+    ]
+
+
+def test_figures_of_the_summary_stand_in_the_pages_that_it_links_to() -> None:
+    rows = re.findall(r"^\| \[[^\]]*\]\(([^)#]+)[^)]*\) \|(.*)$", (DOCS / "results.md").read_text(), flags=re.MULTILINE)
+    checked = 0
+    for link, cells in rows:
+        page = (DOCS / link).read_text().replace("*", "")
+        figures = re.findall(r"\d[\d.,]*\d(?: ± [\d.]+)?", cells)
+        assert [one for one in figures if one not in page] == [], link
+        checked += len(figures)
+    assert checked > 15
+
+
 def test_the_reference_is_up_to_date() -> None:
     for page, text in runpy.run_path(str(DOCS / "write_reference.py"))["pages"]().items():
         assert page.read_text() == text, "run: python docs/write_reference.py"

@@ -26,8 +26,12 @@ def test_a_notebook_runs_and_stores_what_it_shows(path: Path, tmp_path: Path) ->
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     assert [len(cell.outputs) for cell in code] == stored, "run it and save it"
     assert not any("Traceback" in json.dumps(cell.outputs) for cell in code)
-    pictures = sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
-    assert pictures == (path.read_text().count("plt.subplots") + path.read_text().count('figure()"'))
+    source = "\n".join(cell.source for cell in code)
+    shown = [output.get("data", {}) for cell in code for output in cell.outputs]
+    assert sum("image/png" in data for data in shown) == source.count("plt.subplots")
+    last = [cell.source.splitlines()[-1] for cell in code]
+    own = sum("<img alt=" in data.get("text/html", "") for data in shown)
+    assert own == last.count("comparison") + last.count("sweep")
 
 
 def python_of(page: str) -> list[str]:

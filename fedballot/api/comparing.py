@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+TOLD = ("accuracy", "label_accuracy", "client_accuracy", "epsilon", "delta", "unit", "guarantee")  # in a notebook
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Runs side by side.
@@ -39,6 +42,14 @@ class Comparison:
         from fedballot.report.compare_plot import comparison_figure
 
         return comparison_figure(side_by_side([one.folder for one in self.results]).groups)
+
+    def _repr_html_(self) -> str:
+        from fedballot.report.shown import shown
+
+        frame = self.to_frame()
+        varying = [name for name in frame.columns[3:] if name in self.results[0].settings and frame[name].nunique() > 1]
+        columns = [name for name in dict.fromkeys(("run", "method", *varying, *TOLD)) if name in frame]
+        return shown(f"{len(self.results)} runs side by side", frame[columns], self.figure(), self.notes)
 
     def write(self, out: str | Path) -> Path:
         """Write it as a page (``.html``), a table (``.csv``, ``.tex``, ``.md``) or a picture (``.png``, ``.pdf``)."""

@@ -78,6 +78,11 @@ class Frontier:
 
         return frontier_figure(self.spots, dict(self.units))
 
+    def _repr_html_(self) -> str:
+        from fedballot.report.shown import shown
+
+        return shown("Accuracy against ε", self.to_frame(), self.figure(), self.failed)
+
     def write(self) -> None:
         """Write ``frontier.json``, ``frontier.html`` and ``frontier.png`` into the folder."""
         from fedballot.report.frontier_page import frontier_page

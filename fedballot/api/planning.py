@@ -75,6 +75,13 @@ class Budget:
 
         return planning_figure(self.plan)
 
+    def _repr_html_(self) -> str:
+        from fedballot.report.shown import shown
+
+        return shown(
+            f"Plan of {self.method}", self.to_frame(), self.figure(), [one.sentence() for one in self.guarantees]
+        )
+
     def write(self, out: str | Path) -> Path:
         """Write it as a page (``.html``), a table (``.csv``, ``.tex``, ``.md``) or, of votes, a picture.
 

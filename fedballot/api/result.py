@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fedballot.model.loaded import Model
+    from fedballot.report.view import Headline
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,21 @@ class Result:
 
         return frame_of_runs([self])
 
+    def _repr_html_(self) -> str:
+        from fedballot.report.shown import shown
+        from fedballot.report.view import headlines
+
+        rows = headlines(
+            {"guarantees": [], "communication": {}, "clients": {}, "data": {}, "metrics": {}, **self.values}
+        )
+        promise = [self.guarantee.sentence()] if self.guarantee else ["No guarantee: no mechanism was applied."]
+        return shown(
+            f"{self.method} ({self.status}), {self.folder.resolve().name}",
+            table_of(rows),
+            None,
+            [*promise, *self.warnings],
+        )
+
     def __str__(self) -> str:
         parts = [f"{self.method} ({self.status})"]
         if self.accuracy is not None:
@@ -141,6 +157,13 @@ class Result:
             who = f"{promise.unit}, {promise.adjacency}, {promise.trust}, {promise.status}"
             parts.append(f"ε = {epsilon(promise.epsilon)}, δ = {delta(promise.delta)} ({who})")
         return ", ".join([*parts, str(self.folder)])
+
+
+def table_of(rows: Sequence[Headline]) -> pd.DataFrame:
+    """The large figures of a run's page, each with its remark."""
+    import pandas as pd
+
+    return pd.DataFrame([{"": row.name, "value": row.value, "remark": row.remark} for row in rows])
 
 
 def guarantee_of(plain: Mapping[str, Any]) -> Guarantee:

@@ -70,6 +70,11 @@ class Sweep:
 
         return sweep_figure(self.rows)
 
+    def _repr_html_(self) -> str:
+        from fedballot.report.shown import shown
+
+        return shown(self.title or "Sweep", self.to_frame(), self.figure(), self.failed)
+
     def write(self) -> None:
         """Write ``sweep.json``, ``sweep.html`` and ``sweep.png`` into the folder."""
         from fedballot.report.study import write_study

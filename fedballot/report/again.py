@@ -14,6 +14,15 @@ from fedballot.settings.layers import resolve
 
 FOLLOWS = {"min_clients"}  # settings whose defaults are made of others
 
+LIBRARIES = {  # what a result depends on most, as people write it
+    "fedballot": "fedballot",
+    "python": "Python",
+    "flwr": "Flower",
+    "numpy": "NumPy",
+    "scikit-learn": "scikit-learn",
+    "torch": "PyTorch",
+}
+
 
 def changed_settings(result: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run that are not their defaults; all where its method is not installed here.
@@ -48,6 +57,17 @@ def command(result: Mapping[str, Any]) -> str:
         text = ",".join(map(str, value)) if isinstance(value, list) else _word(value)
         words += ["--set", f"{name}={text}"]
     return shlex.join(words)
+
+
+def made(result: Mapping[str, Any]) -> str:
+    """Where and with which versions a run was made, in one line; empty where nobody wrote it down."""
+    versions, place = result["versions"], result["made"]
+    parts = [f"{LIBRARIES[name]} {versions[name]}" for name in LIBRARIES if name in versions]
+    if place.get("system"):
+        parts.append(f"{place['system']}, {place['cpus']} CPU{'' if place['cpus'] == 1 else 's'}")
+    if commit := place.get("commit"):
+        parts.append(f"commit {commit[:12]}" + (" with changes" if commit.endswith("+") else ""))
+    return ", ".join(parts)
 
 
 def study_command(

@@ -6,11 +6,12 @@ from typing import Any
 from fedballot.core.files import write_atomic
 from fedballot.privacy.words import adjacency_note
 from fedballot.report import measures, view
-from fedballot.report.again import changed_settings, command
+from fedballot.report.again import changed_settings, command, made
 from fedballot.report.html import write_page
 from fedballot.report.pictures import pictures
 from fedballot.report.poll_plot import poll_figure
 from fedballot.report.poll_view import poll_view
+from fedballot.report.spent import ledger_table
 from fedballot.runs.results import Release, load_release, load_result
 
 # What a run that is not done may lack.
@@ -21,7 +22,7 @@ _EMPTY: dict[str, Any] = {
     "rounds": [],
     "guarantees": [],
     "warnings": [],
-    **{key: {} for key in ("metrics", "communication", "clients", "timing", "versions", "data")},
+    **{key: {} for key in ("metrics", "communication", "clients", "timing", "versions", "made", "data")},
 }
 NESTED = ("server_measures", "poll")  # measures that have a section of their own
 
@@ -72,6 +73,8 @@ def write_report(run_dir: Path, *, pdf: bool = False) -> Path:
         "time_parts": view.time_parts(result),
         "changed": changed_settings(result),
         "command": command(result),
+        "made": made(result),
+        "ledger_table": ledger_table(result),
     }
     if poll.plots:
         figure = poll_figure(result["metrics"]["poll"], classes)

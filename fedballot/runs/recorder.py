@@ -23,7 +23,9 @@ from fedballot.privacy.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
 from fedballot.runs.description import PREPARATION, describe_model
 from fedballot.runs.doubts import doubts
+from fedballot.runs.place import place
 from fedballot.runs.results import load_release
+from fedballot.runs.spent import spent
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
 
@@ -69,6 +71,7 @@ class Recorder:
             "classes": list(data.classes),
             "started": folder.started,
             "versions": dict(versions()),
+            "made": dict(place()),
             "data": {
                 "dataset": settings.dataset,
                 "public_dataset": settings.public_dataset or settings.dataset,
@@ -120,6 +123,7 @@ class Recorder:
                 return strategy.composition(client_id).costs()
 
             reconcile(folders, costs, answered, guarantees, amplified)
+            self.result["ledgers"] = spent(folders.values())
         strategy.save(self.folder)
         describe_model(self.folder, self.method, self.settings, self.data)
         self._per_round(strategy.round_records)

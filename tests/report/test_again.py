@@ -12,6 +12,7 @@ from pathlib import Path
 
 import fedballot as fb
 from fedballot.report.again import changed_settings, command
+from fedballot.report.view import key_settings
 
 SET = {
     "dataset": "digits",
@@ -45,3 +46,12 @@ def test_the_command_on_the_page_does_the_run_again(tmp_path: Path) -> None:
 def test_a_run_of_sites_has_no_command() -> None:
     assert command({"method": "pate-fl", "settings": {"dataset": "sites"}}) == ""
     assert changed_settings({"method": "gone", "settings": {"a": 1}}) == {"a": 1}
+
+
+def test_epochs_are_shown_only_where_a_model_trains_in_them() -> None:
+    def shown(*models: str) -> list[str]:
+        settings = {"epochs": 20, "clients": 3, "client_models": list(models)}
+        return [name for name, _ in key_settings({"settings": settings, "key_settings": ["clients", "epochs"]})]
+
+    assert shown("logistic-regression(C=0.5)", "knn") == ["clients"]
+    assert shown("logistic-regression", "cnn-small") == shown("own.package:Model") == shown() == ["clients", "epochs"]

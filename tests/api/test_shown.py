@@ -1,0 +1,56 @@
+"""Objects show themselves in a notebook: a table, and a figure that is a whole picture."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from html import escape
+from pathlib import Path
+
+from PIL import Image
+
+import fedballot as fb
+
+SMALL = {
+    "dataset": "digits",
+    "clients": 6,
+    "private_size": 300,
+    "public_size": 60,
+    "test_size": 60,
+    "client_models": "logistic-regression",
+    "server_model": "logistic-regression",
+    "abstain": False,
+    "workers": 1,
+    "progress": False,
+}
+
+
+def pictures(html: str) -> list[Image.Image]:
+    found = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
+    return [Image.open(io.BytesIO(base64.b64decode(one))) for one in found]
+
+
+def test_runs_comparisons_and_sweeps_show_a_table_and_a_figure(tmp_path: Path) -> None:
+    sweep = fb.sweep("pate-fl", out=tmp_path / "sweep", epsilon=[4, 8], **SMALL)
+    result = sweep.results[0]
+    html = result._repr_html_()
+    assert result.guarantee is not None and "Server accuracy" in html
+    assert escape(result.guarantee.sentence()) in html and not pictures(html)
+    for shown, rows in ((fb.compare(sweep.results), 2), (sweep, 2)):
+        html = shown._repr_html_()
+        (picture,) = pictures(html)
+        assert min(picture.size) > 200 and picture.convert("L").getextrema()[0] < 128
+        assert html.count("<tr") == rows + 1
+
+
+def test_a_plan_shows_its_charges_its_guarantee_and_its_figure() -> None:
+    plan = fb.budget("pate-fl", epsilon=2, clients=20)
+    html = plan._repr_html_()
+    assert escape(plan.guarantee.sentence()) in html and len(pictures(html)) == 1
+
+
+def test_what_a_run_without_a_result_says_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "a<b").mkdir()
+    stopped = fb.Result(tmp_path / "a<b", {"status": "stopped", "method": "pate-fl", "settings": {}})
+    assert "a&lt;b" in stopped._repr_html_() and "stopped" in stopped._repr_html_()
