@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -50,6 +51,19 @@ def check_ours(path: Path) -> None:
     """
     if path.is_file() and b"fedballot" not in path.read_bytes():
         raise SettingsError(f"--out {path}: is there already and is none of fedballot's files; name another")
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a file whose folder is not there: a mistyped path must not become folders.
+
+    Raises
+    ------
+    SettingsError
+        With the command that makes it.
+    """
+    if not path.parent.is_dir():
+        folder = shlex.quote(str(path.parent))
+        raise SettingsError(f"--out {path}: there is no folder {folder}; make it with: mkdir -p {folder}")
 
 
 def check_writable(folder: Path) -> None:
