@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
-from fedballot.api.trackers import trackers
+from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.callbacks import Callback, Callbacks
-from fedballot.core.errors import RunError
+from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.progress import Progress
 from fedballot.runs.results import load_result
 from fedballot.settings import layers
@@ -31,7 +31,7 @@ def run(
     resume: bool = False,
     progress: bool | Progress = True,
     callbacks: Sequence[Callback] = (),
-    track: str = "",
+    track: str | Sequence[str] = "",
     **settings: Any,
 ) -> Result:
     """Run one experiment in a simulation on this machine.
@@ -50,8 +50,8 @@ def run(
         Show a bar (on a terminal, in a notebook) or lines; or who is told.
     callbacks : sequence of Callback
         Told of the run's start, of each round and of its end. One that raises is dropped with a warning.
-    track : str
-        Trackers by name: ``csv``, ``tensorboard``, ``mlflow``, ``wandb``; commas between several.
+    track : str or sequence of str
+        Trackers by name: ``csv``, ``tensorboard``, ``mlflow``, ``wandb``; several with commas, or as a list.
     **settings
         By the names that ``fedballot methods --settings METHOD`` lists. ``dataset`` and ``public_dataset`` may be a
         pandas data frame or a pair ``(x, y)``; a list of them is one for each client. Models may be classifiers
@@ -77,11 +77,23 @@ def run(
     >>> result.accuracy, result.guarantee.sentence()  # doctest: +SKIP
     """
     folder = new_folder(method) if out is None else Path(out)
-    told = Callbacks([*callbacks, *trackers(track)])
+    told = Callbacks([*_checked(callbacks), *trackers(tracker_names(track))])
     taken_up = resume and (folder / "run.json").exists()
     resolved = resolve(method, as_settings(settings), preset, None if config is None else Path(config), folder, resume)
     carry_out(method, resolved, folder, resume=taken_up, progress=listener(progress), callbacks=told)
     return Result.read(folder)
+
+
+def _checked(callbacks: Any) -> Sequence[Callback]:
+    """Callbacks as they were given; SettingsError where one is none, since a run would only drop it."""
+    if not isinstance(callbacks, list | tuple):
+        raise SettingsError(f"callbacks={callbacks!r}: expected a list, such as callbacks=[Tell()]")
+    for one in callbacks:
+        if isinstance(one, type) and issubclass(one, Callback):
+            raise SettingsError(f"callbacks: {one.__name__} is a class; give one of it: callbacks=[{one.__name__}()]")
+        if not isinstance(one, Callback):
+            raise SettingsError(f"callbacks: {one!r} is no fedballot.Callback; derive a class from it")
+    return callbacks
 
 
 def new_folder(method: str) -> Path:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedballot.api.experiment import resolve
-from fedballot.api.objects import as_settings
-from fedballot.api.trackers import trackers
+from fedballot.api.objects import as_settings, values_in
+from fedballot.api.sweeping import check_point
+from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import write_json
@@ -102,7 +104,7 @@ def frontier(
     methods: Sequence[str],
     *,
     epsilon: Sequence[float | str],
-    out: str | Path,
+    out: str | Path | None = None,
     ceiling: Sequence[str] = ("centralized",),
     trials: int = 4,
     seeds: int = 3,
@@ -110,7 +112,7 @@ def frontier(
     config: str | Path | None = None,
     jobs: int = 1,
     progress: bool | Progress = True,
-    track: str = "",
+    track: str | Sequence[str] = "",
     **settings: Any,
 ) -> Frontier:
     """Accuracy against epsilon, each method searched with the same number of trials; call it again to go on.
@@ -120,9 +122,9 @@ def frontier(
     methods : sequence of str
         Private ones.
     epsilon : sequence of float
-        What is asked of each.
-    out : path
-        Folder of all runs.
+        What is asked of each; `inf` is the method without noise, drawn as a line across.
+    out : path, optional
+        Folder of all runs; by default ``frontiers/PRESET``, without a preset ``frontiers/own``.
     ceiling : sequence of str
         Methods without privacy, for lines across.
     trials, seeds : int
@@ -138,10 +140,12 @@ def frontier(
         If runs failed; what was measured is written.
     """
     given = {name: str(_plain(value)) for name, value in as_settings(settings).items()}
-    aims = [f"{one:g}" if isinstance(one, float) else str(one) for one in epsilon]
+    aims = [f"{one:g}" if isinstance(one, float) else str(one) for one in values_in("epsilon", epsilon)]
+    names, ceilings = values_in("methods", methods), values_in("ceiling", ceiling) if ceiling else ()
     place = None if config is None else Path(config)
-    asked = Asked(tuple(methods), tuple(ceiling), tuple(aims), given, trials, seeds, preset, place)
-    done = run_frontier(asked, Path(out), jobs, listener(progress), track)
+    asked = Asked(names, ceilings, tuple(aims), given, trials, seeds, preset, place)
+    folder = default_folder(preset, place) if out is None else Path(out)
+    done = run_frontier(asked, folder, jobs, listener(progress), tracker_names(track))
     if done.failed:
         raise RunError(f"{len(done.failed)} runs failed (the first: {done.failed[0]}); call again to retry them")
     return done
@@ -174,6 +178,11 @@ class Asked:
         return study_command(["frontier"], options, self.preset, self.config, self.settings, folder)
 
 
+def default_folder(preset: str | None, config: Path | None) -> Path:
+    """Where a frontier goes that was given no folder."""
+    return Path("frontiers") / (preset or (config.stem if config else "own"))
+
+
 def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, track: str = "") -> Frontier:
     """Check all that is asked, run what is not done, write tables and pictures."""
     progress.start("checking what is asked", 1)
@@ -201,6 +210,13 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
         aims: list[tuple[Method, str | None]] = [(one, None) for one in ceilings]
         aims += [(one, aim) for aim in asked.epsilons for one in private]
         drawn = [studies.draw_trials(one.search if aim else {}, asked.trials, first) for one, aim in aims]
+        for (method, aim), trials in zip(aims, drawn, strict=True):
+            shared = sweep.Shared(method.name, asked.preset, asked.config, fixed[method.name])
+            wanted = {"epsilon": aim} if aim else {}
+            for values, seed in itertools.product(trials, every):
+                one = studies.point(folder / method.name, {**wanted, **values, sweep.SEED: str(seed)})
+                if (one.folder / "run.json").exists():
+                    check_point(shared, one)
         total = sum(asked.seeds + (len(trials) if len(trials) > 1 else 0) for trials in drawn)
         watch = Watch(progress, total, jobs)
 

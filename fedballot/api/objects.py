@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,23 @@ def plain(name: str, value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return model_name(name, value)
+
+
+def values_in(name: str, values: Any) -> tuple[Any, ...]:
+    """What an argument that takes several holds.
+
+    Raises
+    ------
+    SettingsError
+        If it is one value, or there is none.
+    """
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
+        raise SettingsError(f"{name}={values!r}: expected a list of one or more, such as {name}=[{_example(values)}]")
+    return tuple(values)
+
+
+def _example(value: Any) -> str:
+    return repr(value) if isinstance(value, str | int | float) and value else "..."
 
 
 # models

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedballot.api.experiment import resolve
 from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
-from fedballot.api.trackers import trackers
+from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import write_json
@@ -96,7 +96,7 @@ def sweep(
     config: str | Path | None = None,
     jobs: int = 1,
     progress: bool | Progress = True,
-    track: str = "",
+    track: str | Sequence[str] = "",
     **settings: Any,
 ) -> Sweep:
     """Run a method over a grid; call it again to go on where it stopped.
@@ -107,7 +107,7 @@ def sweep(
         Folder of all runs.
     jobs : int
         Runs at a time; then give each few workers.
-    track : str
+    track : str or sequence of str
         Trackers by name, as for `run`: each run of the grid is one of theirs.
     **settings
         As for `run`. A list is several values, of which each is run; a tuple is one value.
@@ -135,7 +135,7 @@ def sweep(
         raise SettingsError(f"{twice}={settings[twice]!r}: names a value twice, or none")
     points = points_of(varied, Path(out))
     place = None if config is None else Path(config)
-    shared = Shared(method, preset, place, fixed, track)
+    shared = Shared(method, preset, place, fixed, tracker_names(track))
     found = run_sweep(shared, points, Path(out), jobs, listener(progress))
     if found.failed:
         first = f"{len(found.failed)} of {len(points)} runs failed (the first: {found.failed[0]})"
@@ -146,16 +146,13 @@ def sweep(
 def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, progress: Progress) -> Sweep:
     """Check all points, run those that are not done, write the tables; each run is told as it begins and ends."""
     progress.start(f"checking {len(points)} runs", len(points))
-    from fedballot.core.folders import RunFolder
     from fedballot.studies import sweep as grids
     from fedballot.studies.watching import Watch
 
     try:
         trackers(shared.track)
-        for point in points:  # what cannot work, or belongs to another sweep, is told before the first run
-            resolved = resolve(shared.method, {**shared.values, **point.values}, shared.preset, shared.config)
-            if (point.folder / "run.json").exists():
-                RunFolder.open(point.folder, shared.method, resolved, resume=True)
+        for point in points:  # before the first run
+            check_point(shared, point)
             progress.advance()
         watch = Watch(progress, len(points), jobs)
         grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
@@ -166,6 +163,21 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
     found = Sweep(folder, tuple(grids.rows(points)), tuple(points), title, _command(shared, points, folder))
     found.write()
     return found
+
+
+def check_point(shared: Shared, point: Point) -> None:
+    """Resolve the settings of a run, and compare them with those of the run that is in its folder.
+
+    Raises
+    ------
+    SettingsError
+        If they cannot work, or the folder belongs to another study.
+    """
+    from fedballot.core.folders import RunFolder
+
+    resolved = resolve(shared.method, {**shared.values, **point.values}, shared.preset, shared.config)
+    if (point.folder / "run.json").exists():
+        RunFolder.open(point.folder, shared.method, resolved, resume=True)
 
 
 def _command(shared: Shared, points: Sequence[Point], folder: Path) -> str:

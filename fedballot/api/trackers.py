@@ -6,7 +6,7 @@ import csv
 import importlib.util
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,20 @@ TRACKERS: Mapping[str, tuple[Callable[[], Callback], str]] = {
     "mlflow": (MlflowTracker, "mlflow"),
     "wandb": (WandbTracker, "wandb"),
 }
+
+
+def tracker_names(track: str | Sequence[str]) -> str:
+    """Names with commas between, also of a list.
+
+    Raises
+    ------
+    SettingsError
+        If it is neither.
+    """
+    names = (track,) if isinstance(track, str) else track
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise SettingsError(f"track={track!r}: expected names, such as track='csv' or track=['csv', 'mlflow']")
+    return ",".join(names)
 
 
 def trackers(names: str) -> list[Callback]:

@@ -37,13 +37,13 @@ def frontier_command(
 ) -> None:
     """Draw accuracy against epsilon, each method searched with the same number of trials; goes on where it stopped."""
     with terminal.watching("reading settings") as progress:
-        from fedballot.api.frontiers import Asked, run_frontier
+        from fedballot.api.frontiers import Asked, default_folder, run_frontier
         from fedballot.studies.sweep import values_of
 
         budgets = tuple(values_of(epsilon, is_tuple=False))
         settings = parse_assignments(set_ or [])
         asked = Asked(_names(methods), _names(ceiling), budgets, settings, trials, seeds, preset, config)
-        folder = out or Path("frontiers") / (preset or (config.stem if config else "own"))
+        folder = out or default_folder(preset, config)
         done = run_frontier(asked, folder, jobs, progress, track)
     if json:
         terminal.print_json([dataclasses.asdict(spot) for spot in done.spots])

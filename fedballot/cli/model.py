@@ -29,9 +29,11 @@ def predict(
     """
     if out is not None and out.exists() and not force:
         raise SettingsError(f"--out {out}: is there already; name another file, or add --force")
-    from fedballot.core.files import write_atomic
+    from fedballot.core.files import check_folder, write_atomic
     from fedballot.model import load
 
+    if out is not None:
+        check_folder(out)
     model = load(run)
     places = model.read.names(file)
     said = model.predict_proba(model.read(file))

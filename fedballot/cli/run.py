@@ -55,6 +55,8 @@ def run(
 
 def print_result(result: dict[str, Any], folder: Path) -> None:
     """The table at the end of a run."""
+    from fedballot.report.view import answers
+
     metrics, sent = result["metrics"], result["communication"]
     rows = []
     if metrics.get("server_accuracy") is not None:
@@ -81,9 +83,8 @@ def print_result(result: dict[str, Any], folder: Path) -> None:
             f"{sent['messages']} messages",
         )
     )
-    clients = result["clients"]
-    rejected = "".join(f", {count} {reason}" for reason, count in clients["rejected"].items())
-    rows.append(("clients", f"{clients['answered']} of {clients['asked']} gave a good answer{rejected}"))
+    rejected = "".join(f", {count} {reason}" for reason, count in result["clients"]["rejected"].items())
+    rows.append(("answers", f"{answers(result)}{rejected}"))
     timing = result["timing"]
     rows.append(
         (

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -57,6 +58,19 @@ def check_ours(path: Path) -> None:
     """
     if path.is_file() and b"fedballot" not in path.read_bytes():
         raise SettingsError(f"--out {path}: is there already and is none of fedballot's files; name another")
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a file whose folder is not there: a mistyped path must not become folders.
+
+    Raises
+    ------
+    SettingsError
+        With the command that makes it.
+    """
+    if not path.parent.is_dir():
+        folder = shlex.quote(str(path.parent))
+        raise SettingsError(f"--out {path}: there is no folder {folder}; make it with: mkdir -p {folder}")
 
 
 def check_writable(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.files import write_atomic
+from fedballot.core.files import check_folder, write_atomic
 from fedballot.learners.registry import get_learner
 from fedballot.model.card import card
 from fedballot.model.files import parts_of, with_description
@@ -38,11 +38,12 @@ def export(run: Path, form: str, out: Path, *, force: bool = False) -> Path:
     Raises
     ------
     SettingsError
-        If a file is there, the model has no such form, or a library is missing.
+        If a file is there or its folder is not, the model has no such form, or a library is missing.
     DataError
         If the run has no model, or it is damaged.
     """
     description, result = read_description(run), load_result(run)
+    check_folder(out)
     beside = out.with_name(out.name + ".md")
     for path in (out, beside):
         if path.exists() and not force:

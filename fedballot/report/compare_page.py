@@ -1,20 +1,25 @@
 """A comparison as a page, a table or a picture."""
 
+from dataclasses import fields
 from pathlib import Path
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import check_ours
 from fedballot.core.numbers import delta, epsilon, seconds, size
+from fedballot.core.setting import declaration
 from fedballot.report.canvas import PICTURES, write_picture
 from fedballot.report.compare import Comparison, compare
 from fedballot.report.compare_plot import Whose, bytes_figure, comparison_figure, privacy_figure, series, setting_figure
-from fedballot.report.groups import Line, lines_of
+from fedballot.report.groups import MISSING, Group, Line, lines_of
 from fedballot.report.html import script, write_page
 from fedballot.report.palette import MARKS
 from fedballot.report.plot import Plot, drawn
 from fedballot.report.tables import FORMATS, Table, write_table
+from fedballot.settings.parts import CommonSettings
 
 WHOSE: dict[Whose, str] = {"server": "Server accuracy", "clients": "Clients’ own accuracy"}
+# settings that no paper's table shows: each machine's own, and the seed of noise that then protects nobody
+UNSHOWN = {one.name for one in fields(CommonSettings) if declaration(one).reads == "machine"} | {"noise_seed"}
 
 
 def write_compare(dirs: list[Path], out: Path) -> Path:
@@ -25,7 +30,8 @@ def write_compare(dirs: list[Path], out: Path) -> Path:
     dirs : list of Path
         Run folders, at least one.
     out : Path
-        `*.html` for a self-contained page with tables and plots, `*.csv`, `*.tex` or `*.md` for the table alone,
+        `*.html` for a self-contained page with tables and plots, `*.csv` for the table alone, `*.tex` or `*.md`
+        for what a paper shows of it,
         `*.png`, `*.svg` or `*.pdf` for the plots alone.
 
     Returns
@@ -46,7 +52,7 @@ def write_compare(dirs: list[Path], out: Path) -> Path:
         raise SettingsError(f"{out}: a comparison is written as {', '.join(endings)}; end the name with one of them.")
     comparison = compare(dirs)
     if out.suffix in FORMATS:
-        write_table(compare_table(comparison), out)
+        write_table(compare_table(comparison) if out.suffix == ".csv" else paper_table(comparison), out)
         return out
     check_ours(out)
     if out.suffix in PICTURES:
@@ -80,17 +86,66 @@ def compare_table(comparison: Comparison) -> Table:
             group.written("client_accuracy"),
             group.written("label_accuracy"),
             epsilon(group.epsilon) if group.first.guarantee_status else "–",
-            delta(group.delta) if group.first.guarantee_status else "–",
+            delta(group.delta),
             group.first.meaning or "–",
             size(group.over_seeds("bytes_up")[0]),
             seconds(group.over_seeds("wall_s")[0]),
         )
         for group in groups
     )
-    head = ("run", "method", "status", *(name.replace("_", " ") for name in names), "seeds")
+    head = ("run", "method", "status", *map(_heading, names), "seeds")
     head += ("accuracy", "clients", "labels", "ε", "δ", "what ε speaks of", "bytes up", "time")
     texts = (0, 1, 2, *range(3, 3 + len(names)), 3 + len(names) + 6)
     return Table("comparison", "The runs", head, rows, texts)
+
+
+def paper_table(comparison: Comparison) -> Table:
+    """What a paper shows: method, settings that differ, accuracy, and what is guaranteed; columns of dashes go.
+
+    Left out are settings of the machine and the seeds of noise. Where the runs' epsilons speak of different things, all
+    of that stands beside each.
+    """
+    groups = comparison.groups
+    names = [name for name in groups[0].differs if name not in UNSHOWN]
+    unlike = len({group.kind for group in groups} - {None}) > 1
+    head = ("method", *map(_heading, names), "seeds", "accuracy", "clients’ accuracy", "ε", "δ")
+    head += ("what ε speaks of" if unlike else "unit", "bytes up")
+    rows = [
+        (
+            group.first.method + ("" if group.first.status == "done" else f" ({group.first.status})"),
+            *(group.differs[name] for name in names),
+            str(len(group.rows)) if any(len(one.rows) > 1 for one in groups) else MISSING,
+            group.written("server_accuracy"),
+            group.written("client_accuracy") if group.over_seeds("server_accuracy")[0] is None else MISSING,
+            epsilon(group.epsilon) if group.first.guarantee_status else MISSING,
+            delta(group.delta),
+            _unit(group, unlike=unlike),
+            size(group.over_seeds("bytes_up")[0]),
+        )
+        for group in groups
+    ]
+    shown = [place for place in range(len(head)) if place == 0 or {row[place] for row in rows} != {MISSING}]
+    texts = (0, *range(1, 1 + len(names)), len(head) - 2)
+    return Table(
+        "comparison",
+        "The runs",
+        tuple(head[place] for place in shown),
+        tuple(tuple(row[place] for place in shown) for row in rows),
+        tuple(new for new, place in enumerate(shown) if place in texts),
+    )
+
+
+def _heading(setting: str) -> str:
+    """A setting over its column; what was asked is not what is guaranteed."""
+    return {"epsilon": "ε asked", "delta": "δ asked"}.get(setting, setting.replace("_", " "))
+
+
+def _unit(group: Group, *, unlike: bool) -> str:
+    if group.first.meaning is None:
+        return MISSING
+    if not group.protects:
+        return f"nobody ({group.first.guarantee_status})"
+    return group.first.meaning if unlike else f"{group.first.unit} ({group.first.adjacency})"
 
 
 def _plots(comparison: Comparison) -> list[Plot]:

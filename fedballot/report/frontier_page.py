@@ -71,8 +71,8 @@ def frontier_table(spots: Sequence[Spot]) -> Table:
     rows = tuple(
         (
             spot.method,
-            "–" if spot.epsilon is None else f"{spot.epsilon:g}",
-            "–" if spot.epsilon is None else numbers.epsilon(given(spot)),
+            _asked(spot),
+            _asked(spot) if spot.epsilon is None else numbers.epsilon(given(spot)),
             accuracy_words(spot.measured),
             str(spot.measured.seeds),
             ", ".join(f"{key}={value}" for key, value in spot.chosen.items()) or "the preset’s",
@@ -82,6 +82,13 @@ def frontier_table(spots: Sequence[Spot]) -> Table:
     return Table(
         "frontier", "What was reached", ("method", "ε asked", "ε given", "accuracy", "runs", "chosen"), rows, (0, 5)
     )
+
+
+def _asked(spot: Spot) -> str:
+    """The epsilon that was asked: ∞ of a private method without noise, a dash where the method has none."""
+    if spot.epsilon is None:
+        return "∞" if "epsilon" in spot.measured.values else "–"
+    return f"{spot.epsilon:g}"
 
 
 def _units(units: Mapping[str, str]) -> Table:

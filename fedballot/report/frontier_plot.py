@@ -67,7 +67,6 @@ def frontier_figure(spots: Sequence[Spot], units: Mapping[str, str], *, white: b
                     label=f"{method} ({units[method]})" if method in units and white else method,
                 )
             _name_short(axes, [spot for spot in members if fell_short(spot)], LIGHT[colour])
-        values = [spot.measured.accuracy or 0.0 for spot in known]
         ticks = sorted({spot.epsilon for spot in known if spot.epsilon is not None})
         places = [has for spot in known if (has := given(spot)) is not None and spot.epsilon is not None]
         if len({*places}) > 1 and min(places) > 0:
@@ -75,7 +74,7 @@ def frontier_figure(spots: Sequence[Spot], units: Mapping[str, str], *, white: b
             axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             axes.minorticks_off()
             axes.set_xlim(min(places) / 1.15, max(places) * 1.15)
-        percent_axis(axes, "y", min(values), max(values))
+        percent_axis(axes, "y", min(map(_lowest, known)), max(map(_highest, known)))
         axes.grid(axis="y")
         bare(axes, "left")
         axes.set_xlabel("ε of the runs (log scale)")
@@ -105,3 +104,8 @@ def _name_short(axes: Axes, spots: Sequence[Spot], colour: str) -> None:
 def _lowest(spot: Spot) -> float:
     """Where the error bar of a spot ends."""
     return (spot.measured.accuracy or 0.0) - (spot.measured.spread or 0.0)
+
+
+def _highest(spot: Spot) -> float:
+    """Where it ends above."""
+    return (spot.measured.accuracy or 0.0) + (spot.measured.spread or 0.0)

@@ -69,7 +69,9 @@ class Group:
 
     @property
     def delta(self) -> float | None:
-        """The largest."""
+        """The largest; None where nothing is guaranteed that it could be added to."""
+        if self.first.meaning is None or self.epsilon is None:
+            return None
         return max((row.delta for row in self.rows if row.delta is not None), default=None)
 
     def over_seeds(self, measure: str) -> tuple[float | None, float | None]:

@@ -139,8 +139,8 @@ def _over_rounds(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _finish(axes: Axes, rows: Sequence[Row], label: str) -> None:
-    values = [float(row.accuracy or 0) for row in rows]
-    percent_axis(axes, "y", min(values), max(values))
+    ends = [float(row.accuracy or 0) + sign * (row.spread or 0.0) for row in rows for sign in (-1, 1)]
+    percent_axis(axes, "y", min(ends), max(ends))
     axes.grid(axis="y")
     bare(axes, "left")
     axes.set_xlabel(label)

@@ -27,8 +27,17 @@ class Headline:
 
 def client_count(result: Mapping[str, Any]) -> int | None:
     """Count the clients of a run."""
-    sizes = result["data"].get("client_sizes")
-    return len(sizes) if sizes else result["clients"].get("asked")
+    if sizes := result["data"].get("client_sizes"):
+        return len(sizes)
+    asked: list[int] = [one["asked"] for one in result.get("rounds", ()) if one.get("asked") is not None]
+    return max(asked, default=result["clients"].get("asked"))
+
+
+def answers(result: Mapping[str, Any]) -> str:
+    """How many of the answers that were asked for were good, each client's in each exchange."""
+    counts, exchanges, clients = result["clients"], len(result.get("rounds", ())), client_count(result)
+    words = f"{count(counts['answered'])} of {count(counts['asked'])} good"
+    return words + (f" ({count(clients)} client{'s' * (clients != 1)}, {exchanges} exchanges)" if exchanges > 1 else "")
 
 
 def summary(result: Mapping[str, Any], release: Release) -> str:

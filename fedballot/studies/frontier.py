@@ -7,6 +7,7 @@ and the best of them is measured with others, so that the luck of the search is 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ Run = Callable[[str, Sequence[Point]], None]  # method, points: run those that a
 
 @dataclass(frozen=True)
 class Spot:
-    """One method at one epsilon (None: no privacy): what was tried, what was best, and how well that does.
+    """One method at one epsilon (None: no privacy, also where `inf` was asked): what was tried, and the best of it.
 
     ``tried`` holds the accuracy of each trial, None where the run failed; it is empty where there was only one choice.
     """
@@ -88,4 +89,5 @@ def explore(
     chosen = best_of(tried) if tried else trials[0]
     points = [point(folder, {**aim, **chosen, sweep.SEED: str(seed)}) for seed in seeds[1:]]
     run(method, points)
-    return Spot(method, None if epsilon is None else float(epsilon), chosen, tuple(tried), sweep.rows(points)[0])
+    asked = math.inf if epsilon is None else float(epsilon)
+    return Spot(method, asked if math.isfinite(asked) else None, chosen, tuple(tried), sweep.rows(points)[0])

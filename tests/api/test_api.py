@@ -229,6 +229,61 @@ def test_all_names_are_there() -> None:
         assert getattr(fb, name) is not None
 
 
+class Tell(fb.Callback):
+    """Hears all and says nothing."""
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"callbacks": Tell()}, r"expected a list, such as callbacks=\[Tell\(\)\]"),
+        ({"callbacks": [Tell]}, "Tell is a class; give one of it"),
+        ({"callbacks": [print]}, r"print> is no fedballot.Callback"),
+        ({"track": 3}, "track=3: expected names"),
+        ({"track": ["csv", "cvs"]}, "track=cvs: must be one of csv"),
+    ],
+)
+def test_what_cannot_listen_is_refused_before_anything_is_written(
+    tmp_path: Path, values: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        fb.run("pate-fl", dataset=(X, Y), out=tmp_path / "r", progress=False, **SMALL, **values)
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"methods": "pate-fl"}, r"methods='pate-fl': expected a list of one or more, such as methods=\['pate-fl'\]"),
+        ({"epsilon": 2}, r"epsilon=2: expected a list .*epsilon=\[2\]"),
+        ({"epsilon": []}, r"epsilon=\[\]: expected a list"),
+        ({"ceiling": "centralized"}, "ceiling='centralized': expected a list"),
+        ({"track": [1]}, r"track=\[1\]: expected names"),
+        ({"epsilon": [1, float("nan")]}, "epsilon"),
+    ],
+)
+def test_a_frontier_without_a_list_is_refused_in_words(tmp_path: Path, values: dict[str, Any], words: str) -> None:
+    given = {"methods": ["pate-fl"], "epsilon": [1], "out": tmp_path / "f", "progress": False}
+    with pytest.raises(SettingsError, match=words):
+        fb.frontier(**given | values)
+    assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.slow
+def test_a_frontier_without_noise_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fixed = {name: value for name, value in SMALL.items() if name != "epsilon"}
+    asked: dict[str, Any] = {"ceiling": (), "trials": 1, "seeds": 1, "progress": False, "dataset": (X, Y), **fixed}
+    done = fb.frontier(["pate-fl"], epsilon=[100, float("inf")], track=["csv"], **asked)
+    assert done.folder == Path("frontiers/own") and (done.folder / "frontier.html").exists()
+    first, second = json.loads((done.folder / "frontier.json").read_text())["spots"]
+    assert first["epsilon"] == 100 and second["epsilon"] is second["measured"]["epsilon"] is None
+    assert second["measured"]["values"] == {"epsilon": "inf"} and second["measured"]["accuracy"] > 0.5
+    assert len([*done.folder.glob("pate-fl/*/track.csv")]) == 2
+    with pytest.raises(SettingsError, match="settings differ from the run's own: clients"):
+        fb.frontier(["pate-fl"], epsilon=[100], **asked | {"clients": 3})
+
+
 @pytest.mark.slow
 def test_a_frontier_from_python_has_a_page_and_a_row_for_each_spot(tmp_path: Path) -> None:
     fixed = {name: value for name, value in SMALL.items() if name != "epsilon"}

@@ -195,6 +195,16 @@ def test_a_model_of_two_learners_stays_one(tmp_path, server_model):
         load(out).predict_proba(x)
 
 
+def test_a_folder_that_is_not_there_is_not_made(wine, tmp_path):
+    out = tmp_path / "no such" / "p.csv"
+    (tmp_path / "records.csv").write_text("1,2\n")
+    for words in (("predict", wine, tmp_path / "records.csv"), ("export", wine)):
+        done = cli(*words, "--out", out)
+        told = " ".join(done.stderr.split())
+        assert done.returncode == 2 and f"make it with: mkdir -p '{out.parent}'" in told, done.stderr
+    assert not out.parent.exists()
+
+
 def test_what_cannot_be_exported_says_why_and_what_there_is_is_kept(wine, digits, tmp_path):
     for folder, form, other in ((wine, "torch", "skops"), (digits, "skops", "torch")):
         with pytest.raises(SettingsError, match=f"cannot be written as {form}: use --format {other}"):

@@ -18,6 +18,7 @@ from fedballot.core.numbers import NBSP
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.report.build import write_report
 from fedballot.report.compare_page import write_compare
+from fedballot.report.view import answers
 from tests.test_words import FALSE
 
 Write = Callable[..., Path]
@@ -273,6 +274,17 @@ def test_many_rounds_become_a_table(write_run: Write, result: dict[str, Any]) ->
     rounds = [result["rounds"][0] | {"round": i, "metrics": {"loss": i / 10}} for i in range(1, 21)]
     said = words(write_report(write_run(rounds=rounds)).read_text())
     assert "20 rounds" in said and "loss 1.7" in said
+
+
+def test_answers_are_counted_and_not_clients(write_run: Write, result: dict[str, Any]) -> None:
+    assert answers(result) == "98 of 100 good"
+    rounds = [{**result["rounds"][0], "round": number, "asked": 10, "answered": 10} for number in range(1, 5)]
+    several = {**result, "rounds": rounds, "clients": {"asked": 40, "answered": 39, "rejected": {}}}
+    several["data"] = {**result["data"], "client_sizes": [7] * 10}
+    assert answers(several) == "39 of 40 good (10 clients, 4 exchanges)"
+    assert answers({**several, "data": {}}) == "39 of 40 good (10 clients, 4 exchanges)"
+    page = write_report(write_run(rounds=rounds)).read_text()
+    assert "Answers, over all 4 exchanges" in page and "answered well" not in page
 
 
 def test_a_damaged_run_is_refused_and_leaves_no_page(write_run: Write) -> None:

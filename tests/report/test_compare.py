@@ -208,7 +208,7 @@ def test_labels_do_not_overlap(points: list[tuple[float, float]]) -> None:
 def test_tables_are_written_as_their_ending_says(grid: list[Path], tmp_path: Path) -> None:
     csv = write_compare(grid, tmp_path / "t.csv")
     frame = pd.read_csv(csv)
-    assert list(frame.columns[:5]) == ["run", "method", "status", "epsilon", "noise seed"] and len(frame) == 4
+    assert list(frame.columns[:5]) == ["run", "method", "status", "ε asked", "noise seed"] and len(frame) == 4
     assert frame["accuracy"][0].replace(NBSP, " ") == "53.1 % ± 3.1"
     markdown = write_compare(grid, tmp_path / "t.md").read_text().splitlines()
     assert len({line.count("|") for line in markdown}) == 1 and len(markdown) == 6
@@ -218,6 +218,28 @@ def test_tables_are_written_as_their_ending_says(grid: list[Path], tmp_path: Pat
     (tmp_path / "mine.csv").write_text("of the user")
     with pytest.raises(SettingsError, match="none of fedballot"):
         write_compare(grid, tmp_path / "mine.csv")
+
+
+def test_a_paper_s_table_has_what_a_paper_shows(
+    write_run: Write, result: dict[str, Any], runs: list[Path], tmp_path: Path
+) -> None:
+    settings, first = result["settings"], result["guarantees"][0]
+    bare = {"unit": "client", "epsilon": None, "delta": 1e-3, "status": "none"}
+    more = [
+        write_run("a", settings=settings | {"workers": 2, "epsilon": 4.0}),
+        write_run("b", settings=settings | {"workers": 3, "noise_seed": 1}, guarantees=[first | {"status": "seeded"}]),
+        write_run("c", settings=settings | {"epsilon": "inf"}, guarantees=[first | bare]),
+    ]
+    lines = write_compare(more, tmp_path / "t.md").read_text().splitlines()
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    assert head == ["method", "ε asked", "accuracy", "ε", "δ", "unit", "bytes up"]
+    cells = [dict(zip(head, row, strict=True)) for row in rows]
+    assert [one["unit"] for one in cells] == ["client (zero-out)", "nobody (seeded)", "–"]
+    assert [one["δ"] for one in cells] == ["0.001", "0.001", "–"] and cells[2]["ε"] == "∞"
+    latex = write_compare(runs, tmp_path / "t.tex").read_text()  # of several kinds, and one that failed
+    assert r"what $\varepsilon$ speaks of" in latex and "trust: " in latex and "broken (failed)" in latex
+    page = write_compare(more[2:], tmp_path / "t.html").read_text()
+    assert re.search(r'data-label="δ"[^>]*>–<', page)
 
 
 def test_picture(runs: list[Path], tmp_path: Path) -> None:

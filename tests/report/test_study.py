@@ -27,6 +27,7 @@ from fedballot.report.plot import drawn
 from fedballot.report.run_plots import per_class_figure
 from fedballot.report.study import Study, write_study
 from fedballot.report.sweep_page import sweep_page
+from fedballot.report.sweep_plot import sweep_figure
 from fedballot.report.tables import Table, to_csv, to_latex, to_markdown
 from fedballot.studies.audit import AuditReport, Layer
 from fedballot.studies.frontier import Spot
@@ -66,8 +67,8 @@ def written(study: Study, path: Path) -> tuple[str, Page]:
     page = Page(text)
     assert not page.open and len(page.ids) == len(set(page.ids))
     assert all(value.startswith(("#", "data:")) for value in page.references)
-    for drawn_as in re.findall(r"<figure>.*?(<svg [^>]*>)", text, re.S):
-        assert 'role="img"' in drawn_as and re.search(r'aria-label="[^"]{10,}"', drawn_as)
+    for whiskeredas in re.findall(r"<figure>.*?(<svg [^>]*>)", text, re.S):
+        assert 'role="img"' in whiskeredas and re.search(r'aria-label="[^"]{10,}"', whiskeredas)
     return text, page
 
 
@@ -75,6 +76,25 @@ def files(text: str) -> dict[str, bytes]:
     """What a page carries, by name."""
     found = re.findall(r'<a href="data:[^;"]+(?:;charset=utf-8)?;base64,([^"]+)" download="([^"]+)"', text)
     return {name: base64.b64decode(content) for content, name in found}
+
+
+def test_whiskers_end_within_the_axis() -> None:
+    rows = [replace(one, spread=0.11) for one in ROWS]
+    spots = [replace(one, measured=replace(one.measured, spread=0.06)) for one in SPOTS]
+    for figure in (sweep_figure(rows), frontier_figure(spots, UNITS)):
+        assert figure is not None
+        whiskered = [axes for axes in figure.axes if axes.containers]
+        assert whiskered
+        for axes in whiskered:
+            low, high = axes.get_ylim()
+            ends = [y for bars in axes.containers for part in bars[2] for way in part.get_segments() for _, y in way]
+            assert ends and low <= min(ends) and min(max(ends), 1) <= high
+
+
+def test_a_method_without_noise_was_asked_for_infinity() -> None:
+    bare = Spot("pate-fl", None, {}, (), row({"epsilon": "inf"}, 0.9, None))
+    page = frontier_page([*SPOTS, bare], UNITS, 1)
+    assert page.tables[0].rows[-1][:3] == ("pate-fl", "∞", "∞") and page.tables[0].rows[0][1] == "–"
 
 
 def test_a_sweep_has_a_page_with_its_panels_and_cells(tmp_path: Path) -> None:
@@ -115,8 +135,8 @@ def test_a_frontier_says_what_was_asked_and_what_was_given_and_why(tmp_path: Pat
     figure = frontier_figure(SPOTS, UNITS)
     assert figure is not None
     assert [text.get_text() for text in figure.axes[0].texts] == ["asked 50, given 8.93"]
-    drawn_at = [list(map(float, line.get_xdata())) for line in figure.axes[0].lines if len(line.get_xdata()) == 2]
-    assert [0.9999, 8.93] in drawn_at and [1.0, 50.0] in drawn_at
+    whiskeredat = [list(map(float, line.get_xdata())) for line in figure.axes[0].lines if len(line.get_xdata()) == 2]
+    assert [0.9999, 8.93] in whiskeredat and [1.0, 50.0] in whiskeredat
     text, _ = written(frontier_page(SPOTS, UNITS, 4), tmp_path / "f.html")
     assert "So of pate-fl (asked 50, given 8.93)" in text and "integer share" in text
     assert "integer share" not in written(frontier_page(SPOTS[:2], UNITS, 4), tmp_path / "g.html")[0]
