@@ -28,7 +28,7 @@ def tables(tmp_path: Path) -> Path:
 def ask(folder: Path, **values: object) -> dict[str, Any]:
     out = folder / "poll"
     words = [f"{key}={value}" for key, value in {"label": "diagnosis", **values}.items()]
-    command.poll(None, None, words, out, False, True, True)
+    command.poll(set_=words, out=out, quiet=True, json=True)
     result: dict[str, Any] = json.loads((out / "result.json").read_text())
     return result
 

@@ -363,12 +363,12 @@ def test_a_sample_is_drawn_once_charged_and_all_that_a_client_reads(tmp_path: Pa
 
 
 def test_seats_of_a_small_client_stay_empty(tmp_path: Path) -> None:
-    one = nfdp(tmp_path, min_size=1000, k=1000)
-    assert one.sampling == one.composition(None).parts["sample"] == NfdpSample(1000, 1000)
+    one = nfdp(tmp_path, min_size=1000, k=500)
+    assert one.sampling == one.composition(None).parts["sample"] == NfdpSample(1000, 500)
     drawn = one.sample()
-    assert len(drawn) == 1000 and drawn.max() > 900
+    assert len(drawn) == 500 and drawn.max() > 900
     assert len(one.own()) == (drawn < RECORDS).sum() < 100
-    assert Ledger(tmp_path / "0" / "ledger").costs() == [NfdpSample(1000, 1000).cost()]
+    assert Ledger(tmp_path / "0" / "ledger").costs() == [NfdpSample(1000, 500).cost()]
 
 
 def test_a_sample_of_another_size_at_the_same_price_is_another_question(tmp_path: Path) -> None:

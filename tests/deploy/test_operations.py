@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import httpx
@@ -30,6 +31,15 @@ def starter(process: subprocess.Popen[bytes]) -> psutil.Process | None:
             if any("superexec" in word for word in child.cmdline()[:3]):
                 return child
     return None
+
+
+def command_lines(processes: Iterable[psutil.Process]) -> list[list[str]]:
+    """Of those that live."""
+    lines = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            lines.append(process.cmdline())
+    return lines
 
 
 def kill_starter(federation: Federation, name: str) -> int:
@@ -137,9 +147,7 @@ def test_no_token_stands_on_a_command_line(federation: Federation) -> None:
     wait_until("training", began.exists, 120)
     lines = []
     for name in ("server", "site0"):
-        for child in psutil.Process(federation.processes.running[name].pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                lines.append(child.cmdline())
+        lines += command_lines(psutil.Process(federation.processes.running[name].pid).children(recursive=True))
     federation.fault(0, None)
     assert federation.end(run)["clients"]["answered"] == 3
     apps = [line for line in lines if any("server_app" in word or "handover" in word for word in line)]
@@ -217,8 +225,7 @@ def test_try_federation_ends_with_a_result_and_leaves_nothing_running(tmp_path: 
     assert (first["unit"], first["status"]) == ("record", "proved") and first["epsilon"] <= 1
     asked = json.loads(fedballot("site", "requests", tmp_path / "fed" / "site0" / "site.toml", "--json").stdout)
     assert asked[0]["purpose"] == "a first try" and asked[0]["decision"] == "by rule"
-    left = [process for process in psutil.process_iter() if str(tmp_path / "fed") in " ".join(process.cmdline())]
-    assert left == []
+    assert [line for line in command_lines(psutil.process_iter()) if str(tmp_path / "fed") in " ".join(line)] == []
     again = fedballot("try-federation", tmp_path / "fed")
     assert again.returncode == 2 and "is not empty" in again.stderr
 
