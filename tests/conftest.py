@@ -32,6 +32,20 @@ SMALL = {
     "workers": 2,
 }
 
+# keywords of a run from Python that ends in a second
+QUICK_RUN: dict[str, Any] = {
+    "dataset": "digits",
+    "clients": 6,
+    "private_size": 300,
+    "public_size": 60,
+    "test_size": 60,
+    "client_models": "logistic-regression",
+    "server_model": "logistic-regression",
+    "abstain": False,
+    "workers": 1,
+    "progress": False,
+}
+
 
 def fitting(kind: type[Settings], layer: Mapping[str, Any]) -> dict[str, Any]:
     """Of a layer that many methods share, what this one has."""

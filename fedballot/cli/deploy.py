@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
+from fedballot.cli.pages import DashboardCert, DashboardKey, Listen, PasswordFile, show
 from fedballot.core import numbers
 from fedballot.core.errors import FedballotError, RunError, SettingsError
 from fedballot.settings.layers import parse_assignments
@@ -26,10 +27,6 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Plain text, no authe
 
 ServiceUser = Annotated[str, typer.Option("--user", help="Whom it runs as: a user of its own.")]
 LogForm = Annotated[str, typer.Option("--log", metavar="text|json", help="How lines of the log look.")]
-Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the page is; beyond this machine it asks more.")]
-PasswordFile = Annotated[Path | None, typer.Option(help="A file with the password that a browser is asked for.")]
-DashboardCert = Annotated[Path | None, typer.Option("--cert", help="Certificate of the page (PEM), for https.")]
-DashboardKey = Annotated[Path | None, typer.Option("--key", help="Its key (PEM).")]
 
 
 @site_app.command("init")
@@ -93,7 +90,7 @@ def site_start(
     """Run the site's SuperNode until it is stopped."""
     from fedballot.deploy.check import check_site
     from fedballot.deploy.node import start_node
-    from fedballot.deploy.renewal import expiry_warnings
+    from fedballot.deploy.renewal import site_warnings
     from fedballot.deploy.site_file import read_site
 
     spared = ("key", "authority") if insecure else ()
@@ -101,8 +98,8 @@ def site_start(
         if finding.good is False and finding.what not in spared:
             raise SettingsError(f"{finding.what}: {finding.words}")
     site = read_site(site_file)
-    cure = "get the server's new ca.crt, and start this site again"
-    terminal.warn(*expiry_warnings([] if insecure else [site.ca], cure))
+    if not insecure:
+        terminal.warn(*site_warnings(site))
     raise typer.Exit(start_node(site, insecure=insecure, port=port, log=log_form(log)))
 
 
@@ -153,14 +150,11 @@ def site_dashboard(
     key: DashboardKey = None,
 ) -> None:
     """Show budget, charges and what waits for a decision in a browser, read-only; /metrics, /health, /status.json."""
-    from fedballot.deploy.dashboard import checked_place, serve
     from fedballot.deploy.dashboard import site_app as pages
     from fedballot.deploy.site_file import read_site
 
     read_site(site_file)
-    place = checked_place(listen, password_file, cert, key)
-    terminal.err.print(f"{'https' if cert else 'http'}://{listen}", soft_wrap=True)
-    serve(pages(site_file, place), place)
+    show(lambda place: pages(site_file, place), listen, password_file, cert, key)
 
 
 @site_app.command("service")

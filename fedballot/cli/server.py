@@ -10,17 +10,8 @@ import typer
 from rich.markup import escape
 
 from fedballot.cli import terminal
-from fedballot.cli.deploy import (
-    DashboardCert,
-    DashboardKey,
-    Insecure,
-    Json,
-    Listen,
-    LogForm,
-    PasswordFile,
-    ServiceUser,
-    log_form,
-)
+from fedballot.cli.deploy import Insecure, Json, LogForm, ServiceUser, log_form
+from fedballot.cli.pages import DashboardCert, DashboardKey, Listen, PasswordFile, show
 from fedballot.core import numbers
 from fedballot.core.errors import RunError, SettingsError
 
@@ -218,14 +209,12 @@ def server_dashboard(
     key: DashboardKey = None,
 ) -> None:
     """Show sites, runs and certificates in a browser, read-only; /metrics for Prometheus, /health, /status.json."""
-    from fedballot.deploy.dashboard import checked_place, serve, server_app
+    from fedballot.deploy.dashboard import server_app as pages
     from fedballot.deploy.server import ServerFolder
 
     server = ServerFolder(directory.absolute())
     _ = server.control
-    place = checked_place(listen, password_file, cert, key)
-    terminal.err.print(f"{'https' if cert else 'http'}://{listen}", soft_wrap=True)
-    serve(server_app(server, place), place)
+    show(lambda place: pages(server, place), listen, password_file, cert, key)
 
 
 @server_app.command("service")

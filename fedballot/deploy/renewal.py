@@ -50,6 +50,11 @@ def server_warnings(server: ServerFolder) -> list[str]:
     ]
 
 
+def site_warnings(site: Site) -> list[str]:
+    """What is to be renewed at a site."""
+    return expiry_warnings([site.ca], "get the server's new ca.crt, and start this site again")
+
+
 def renew_certificate(server: ServerFolder) -> datetime:
     """A new server certificate and key for the same names, signed by the newest authority; returns when it ends.
 

@@ -149,8 +149,12 @@ class SiteLedger(Ledger):
         if uncharged or seeded or not costs:
             raise RunError(f"request {request!r}: without a charge, or with seeded noise; it stays here")
         step = self._require_limits(costs)
-        if self.request is not None and not self._charged(request):
-            approval.require(self.site, self.request, request, self._run_cost(request, costs, step))
+        if self.request is not None:
+            chain = self.read()
+            charges = [line for line in chain.lines if line["kind"] == "charge"]
+            if not any(line["request"] == request for line in charges):
+                cost = self._run_cost(self.request, request, costs, step, charges, chain.spending.epsilon())
+                approval.require(self.site, self.request, request, cost)
         return super().admit(request, costs, digest)
 
     def answer(self, admission: Admission, draw: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
@@ -159,22 +163,19 @@ class SiteLedger(Ledger):
         self.used = True
         return arrays
 
-    def _charged(self, request: str) -> bool:
-        return any(line["kind"] == "charge" and line["request"] == request for line in self.lines())
-
-    def _run_cost(self, request: str, costs: Costs, release: float) -> approval.RunCost:
+    def _run_cost(
+        self, asked: approval.Request, request: str, costs: Costs, release: float, charges: Sequence[Line], spent: float
+    ) -> approval.RunCost:
         """What the run of this request costs; the same release is asked for once a round."""
         account, run = self.account, request.partition("/")[0]
-        before = [
-            line for line in self.lines() if line["kind"] == "charge" and line["request"].partition("/")[0] == run
-        ]
+        before = [line for line in charges if line["request"].partition("/")[0] == run]
         parts, charged = [*costs.values()], [cost for line in before for cost in costs_of(line).values()]
-        releases = int(getattr(self.request.settings, "rounds", 1)) if self.request else 1
+        releases = int(getattr(asked.settings, "rounds", 1))
         whole = so_far = release
         if all(cost.noisy for cost in (*parts, *charged)):  # a secret sample is drawn once, and costs no epsilon
             whole = accounting.epsilon([cost.times(releases) for cost in parts], account.delta, account.accountant)
             so_far = accounting.epsilon([*charged, *parts], account.delta, account.accountant)
-        return approval.RunCost(release, releases, whole, so_far, spent=self.spent())
+        return approval.RunCost(release, releases, whole, so_far, spent)
 
     def _require_limits(self, costs: Costs) -> float:
         """What a release costs; refuses one that costs more or less than the site's file allows.

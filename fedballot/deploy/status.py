@@ -16,9 +16,9 @@ from fedballot.core.errors import FedballotError, RunError
 from fedballot.core.files import read_json
 from fedballot.deploy import members, pki, running
 from fedballot.deploy.flower import ask
-from fedballot.deploy.renewal import expiry_warnings, server_warnings
+from fedballot.deploy.renewal import server_warnings, site_warnings
 from fedballot.deploy.server import ServerFolder
-from fedballot.deploy.site_file import Site, read_site
+from fedballot.deploy.site_file import read_site
 from fedballot.deploy.site_ledger import has_ledger, require_ledger
 from fedballot.privacy.ledger import Ledger
 from fedballot.runs.follow import PROGRESS_FILE
@@ -169,7 +169,7 @@ def site_status(path: Path) -> SiteStatus:
         entries=ledger.entries if ledger else (),
         sentence=_sentence(ledger),
         certificates=_certificates([site.ca]),
-        warnings=_site_warnings(site),
+        warnings=site_warnings(site),
     )
 
 
@@ -225,7 +225,3 @@ def _certificates(paths: Sequence[Path]) -> list[CertificateStatus]:
         ends = max(one.not_valid_after_utc for one in pki.read_certificates(path))
         found.append(CertificateStatus(path.name, f"{ends:%Y-%m-%d}", (ends - datetime.now(UTC)).days))
     return found
-
-
-def _site_warnings(site: Site) -> list[str]:
-    return expiry_warnings([site.ca], "get the server's new ca.crt, and start this site again")

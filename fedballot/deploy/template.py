@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from fedballot.core.errors import SettingsError
@@ -76,3 +79,19 @@ def init_site(folder: Path, *, number: int, sites: int, server: str) -> Path:
     text = TEMPLATE.format(number=number, sites=sites, server=server, least_clients=sites // 2 + 1)
     record.write_text(text)
     return public_key
+
+
+def fill_in(record: Path, values: Mapping[str, object]) -> None:
+    """Give keys of a site.toml other values, wherever in it they stand.
+
+    Raises
+    ------
+    SettingsError
+        If a key stands there not exactly once.
+    """
+    text = record.read_text()
+    for key, value in values.items():
+        text, changed = re.subn(rf"(?m)^{key} = [^#\n]*", f"{key} = {json.dumps(value)} ", text)
+        if changed != 1:
+            raise SettingsError(f"{record}: {key} stands there {changed} times; expected once")
+    record.write_text(text)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -23,7 +21,7 @@ from fedballot.deploy.flower import one_port
 from fedballot.deploy.members import add_site, site_list
 from fedballot.deploy.server import ServerFolder, init_server
 from fedballot.deploy.supervise import die_too, end
-from fedballot.deploy.template import init_site
+from fedballot.deploy.template import fill_in, init_site
 
 METHOD = "fedauxfdp-sum"
 MODEL = "logistic-regression"
@@ -210,12 +208,7 @@ def _fill(path: Path, fingerprint: str) -> None:
         "delta": 1e-5,
         "methods": METHODS,
     }
-    text = path.read_text()
-    for key, value in values.items():
-        text, changed = re.subn(rf"(?m)^{key} = [^#\n]*", f"{key} = {json.dumps(value)} ", text)
-        if changed != 1:
-            raise RunError(f"{path}: no {key} to fill in")
-    path.write_text(text)
+    fill_in(path, values)
 
 
 def _answers(trial: Trial) -> bool:

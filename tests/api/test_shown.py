@@ -11,19 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 import fedballot as fb
-
-SMALL = {
-    "dataset": "digits",
-    "clients": 6,
-    "private_size": 300,
-    "public_size": 60,
-    "test_size": 60,
-    "client_models": "logistic-regression",
-    "server_model": "logistic-regression",
-    "abstain": False,
-    "workers": 1,
-    "progress": False,
-}
+from tests.conftest import QUICK_RUN
 
 
 def pictures(html: str) -> list[Image.Image]:
@@ -32,7 +20,7 @@ def pictures(html: str) -> list[Image.Image]:
 
 
 def test_runs_comparisons_and_sweeps_show_a_table_and_a_figure(tmp_path: Path) -> None:
-    sweep = fb.sweep("pate-fl", out=tmp_path / "sweep", epsilon=[4, 8], **SMALL)
+    sweep = fb.sweep("pate-fl", out=tmp_path / "sweep", epsilon=[4, 8], **QUICK_RUN)
     result = sweep.results[0]
     html = result._repr_html_()
     assert result.guarantee is not None and "Server accuracy" in html

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -27,7 +26,7 @@ from fedballot.deploy.flower import one_port
 from fedballot.deploy.members import add_site
 from fedballot.deploy.server import init_server
 from fedballot.deploy.submit import Submitted, follow, submit
-from fedballot.deploy.template import init_site
+from fedballot.deploy.template import fill_in, init_site
 from fedballot.methods.registry import get_method
 
 MODELS = ("random-forest", "logistic-regression", "mlp")
@@ -73,11 +72,7 @@ def three_sites(folder: Path, **values: Any) -> list[Path]:
 
 def edit(path: Path, **values: Any) -> None:
     """Change keys of a site.toml, wherever they stand."""
-    text = path.read_text()
-    for key, value in values.items():
-        text, changed = re.subn(rf"(?m)^{key} = [^#\n]*", f"{key} = {json.dumps(value)} ", text)
-        assert changed == 1, key
-    path.write_text(text)
+    fill_in(path, values)
 
 
 def fedballot(*arguments: Any, env: dict[str, str] | None = None, timeout: float = 60) -> subprocess.CompletedProcess:

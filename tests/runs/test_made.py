@@ -8,23 +8,11 @@ from pathlib import Path
 
 import fedballot as fb
 from fedballot.runs.place import commit_of
-
-SMALL = {
-    "dataset": "digits",
-    "clients": 6,
-    "private_size": 300,
-    "public_size": 60,
-    "test_size": 60,
-    "client_models": "logistic-regression",
-    "server_model": "logistic-regression",
-    "abstain": False,
-    "workers": 1,
-    "progress": False,
-}
+from tests.conftest import QUICK_RUN
 
 
 def test_a_run_says_where_it_was_made_and_what_its_ledgers_spent(tmp_path: Path) -> None:
-    result = fb.run("pate-fl", out=tmp_path / "run", epsilon=8, **SMALL)
+    result = fb.run("pate-fl", out=tmp_path / "run", epsilon=8, **QUICK_RUN)
     made = result.values["made"]
     assert made["cpus"] >= 1 and platform.release() in made["system"]
     (ledgers,) = result.values["ledgers"]
