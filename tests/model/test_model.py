@@ -305,15 +305,14 @@ def test_a_table_of_words_dates_and_gaps_is_read_as_in_the_run_wherever_the_mode
     pd = pytest.importorskip("pandas")
     (tmp_path / "at").mkdir()
     source = as_csv(tmp_path / "at" / "table.csv", mixed_rows(200, 0), (*MIXED, "label"))
-    more = {"server_model": server_model, "server_epochs": 5}
+    more = {"server_model": server_model, "server_epochs": 40}  # after 5 a network may be right .8 of the time
     folder = run(tmp_path / "at" / "run", dataset=str(source), **(WINE | more))
     out = tmp_path / "model"
     export(folder, "torch" if server_model == "mlp-torch" else "skops", out)
     rows = mixed_rows(60, 1)
     new = as_csv(tmp_path / "new.csv", [{"id": place, **row} for place, row in enumerate(rows)], ("id", *MIXED[::-1]))
     expected = load(folder).predict_proba(load(folder).read(new))
-    # the noise is the system's: .8 was met exactly once; misread columns leave about .5
-    assert (load(folder).predict(load(folder).read(new)) == [row["label"] for row in rows]).mean() > 0.65
+    assert (load(folder).predict(load(folder).read(new)) == [row["label"] for row in rows]).mean() > 0.8
     (tmp_path / "at").rename(tmp_path / "moved")  # neither run nor table are where they were
     code = (
         "import json, sys; from fedballot.model import load; m = load(sys.argv[1]);"
