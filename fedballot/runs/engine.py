@@ -44,9 +44,11 @@ def federated_data(settings: CommonSettings) -> FederatedData:
 
 
 def needs_torch(settings: CommonSettings, names: Sequence[str]) -> bool:
-    """Whether any of these learners, or an extractor of the settings, is torch's."""
-    return any(get_learner(name).needs_torch for name in names) or any(
-        steps.needs_torch(chain) for chain in settings.of_kind("extractor") if chain
+    """Whether any of these learners, or an extractor or encoder of the settings, is torch's."""
+    return (
+        bool(settings.encoder)
+        or any(get_learner(name).needs_torch for name in names)
+        or any(steps.needs_torch(chain) for chain in settings.of_kind("extractor") if chain)
     )
 
 
