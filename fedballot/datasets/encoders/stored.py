@@ -27,7 +27,7 @@ from fedballot.datasets.examples import Array
 from fedballot.datasets.fingerprint import fingerprint
 
 _VERSION = 1  # part of every key: raise it when the same encoder makes other features here
-SAVED_EVERY_S = 20.0  # so much work at most is lost where a process dies
+PORTION_S = 20.0  # of work in a file: at most so much is lost where a process dies
 
 
 def encoded(encoder: Encoder, x: Array) -> Vector:
@@ -57,77 +57,104 @@ def _width(encoder: Encoder, x: Array) -> Vector:
 
 def _made(encoder: Encoder, x: Array) -> Vector:
     name = hashlib.sha256(repr((_VERSION, encoder.digest, sorted(encoder.versions.items()))).encode()).hexdigest()[:16]
-    folder = cache.folder() / "encoded" / name
+    kept = _Kept(cache.folder() / "encoded" / name)
     hashes = [hashlib.sha256(f"{row.dtype.str} {row.shape} ".encode() + row.tobytes()).digest() for row in x]
-    with _alone(folder):
-        kept = _kept(folder)
-        missing = {digest: index for index, digest in enumerate(hashes) if digest not in kept}
-        if missing:
-            kept |= _work(encoder, x, missing, folder)
-    return np.stack([kept[digest] for digest in hashes])
+    places = {digest: index for index, digest in enumerate(hashes)}
+    if missing := [digest for digest in places if digest not in kept.rows]:
+        watcher = progress.watcher()
+        watcher.start(f"encoding by {encoder.name}", len(missing))
+        while missing:
+            with kept.alone():  # a portion at a time: others that need the same records, or few others, take turns
+                done = kept.rows.keys() & missing  # by another process, meanwhile
+                watcher.advance(len(done))
+                missing = [digest for digest in missing if digest not in done]
+                _work(encoder, x, places, missing, kept, watcher)
+            missing = [digest for digest in missing if digest not in kept.rows]
+            time.sleep(0.01)  # else who waits would find the lock taken again
+    return np.stack([kept.rows[digest] for digest in hashes])
 
 
-def _work(encoder: Encoder, x: Array, missing: dict[bytes, int], folder: Path) -> dict[bytes, Vector]:
-    """Features of the missing rows, saved from time to time, and where this is stopped."""
-    records = encoder.rows(x[list(missing.values())])
-    watcher = progress.watcher()
-    watcher.start(f"encoding by {encoder.name}", len(missing))
+def _work(
+    encoder: Encoder,
+    x: Array,
+    places: dict[bytes, int],
+    missing: list[bytes],
+    kept: _Kept,
+    watcher: progress.Progress,
+) -> None:
+    """As many of the missing features as the time for a portion allows, saved also where this is stopped."""
     done: dict[bytes, Vector] = {}
-    saved, since = 0, time.monotonic()
+    until = time.monotonic() + PORTION_S
     try:
-        for (digest, index), record in zip(missing.items(), records, strict=True):
+        for digest in missing:
+            (record,) = encoder.rows(x[places[digest]][None])
             vector = encoder.one(record)
             if vector.ndim != 1 or not np.isfinite(vector).all():
                 raise SettingsError(
-                    f"encoder={encoder.name} makes an array of shape {vector.shape} of record {index + 1}; expected a "
-                    "vector of finite numbers"
+                    f"encoder={encoder.name} makes an array of shape {vector.shape} of record {places[digest] + 1}; "
+                    "expected a vector of finite numbers"
                 )
             done[digest] = vector
             watcher.advance()
-            if time.monotonic() - since > SAVED_EVERY_S:
-                _save(folder, list(done.items())[saved:])
-                saved, since = len(done), time.monotonic()
+            if time.monotonic() > until:
+                break
     finally:
-        _save(folder, list(done.items())[saved:])
-    return done
+        kept.save(done)
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Held by one process at a time: another waits, and then finds what this one has made."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds features of private records
-        handle = (folder / "lock").open("wb")
-    except OSError as error:
-        raise DataError(
-            f"cannot write the cache folder {folder} ({error}); set FEDBALLOT_CACHE to a folder with free space that "
-            "you may write to"
-        ) from error
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+class _Kept:
+    """The features in an encoder's folder, by the hashes of their records."""
 
+    def __init__(self, folder: Path) -> None:
+        self.rows: dict[bytes, Vector] = {}
+        self._folder, self._read = folder, set[str]()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds features of private records
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._look()
 
-def _save(folder: Path, done: list[tuple[bytes, Vector]]) -> None:
-    if not done:
-        return
-    hashes = np.frombuffer(b"".join(digest for digest, _ in done), np.uint8).reshape(-1, 32)
-    rows = np.stack([vector for _, vector in done])
-    path = folder / f"{secrets.token_hex(8)}.npz"
-    write_atomic(path, lambda stream: np.savez(stream, hashes=hashes, rows=rows), mode=0o600)
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Held by one process at a time, which finds what others have made before it."""
+        try:
+            handle = (self._folder / "lock").open("wb")
+        except OSError as error:
+            raise self._unwritable(error) from error
+        with handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            for path in self._folder.iterdir():
+                if is_half_written(path):  # by a process that died
+                    path.unlink()
+            self._look()
+            yield
 
+    def save(self, done: dict[bytes, Vector]) -> None:
+        """Keep more features."""
+        if not done:
+            return
+        hashes = np.frombuffer(b"".join(done), np.uint8).reshape(-1, 32)
+        rows = np.stack([*done.values()])
+        path = self._folder / f"{secrets.token_hex(8)}.npz"
+        write_atomic(path, lambda stream: np.savez(stream, hashes=hashes, rows=rows), mode=0o600)
+        self._read.add(path.name)
+        self.rows |= done
 
-def _kept(folder: Path) -> dict[bytes, Vector]:
-    """Features by their records' hashes; what a process that died has left unfinished is removed."""
-    kept: dict[bytes, Vector] = {}
-    for path in sorted(folder.iterdir()):
-        if is_half_written(path):
-            path.unlink()
-        elif path.suffix == ".npz":
+    def _look(self) -> None:
+        """Read the files that are new."""
+        for path in sorted(self._folder.glob("*.npz")):
+            if path.name in self._read or is_half_written(path):
+                continue
             try:
                 with np.load(path, allow_pickle=False) as arrays:
                     hashes, rows = arrays["hashes"], arrays["rows"]
             except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
                 raise DataError(f"{path}: damaged cache ({error}); delete this file, it will be made again") from error
-            kept |= {digest.tobytes(): row for digest, row in zip(hashes, rows, strict=True)}
-    return kept
+            self._read.add(path.name)
+            self.rows |= {digest.tobytes(): row for digest, row in zip(hashes, rows, strict=True)}
+
+    def _unwritable(self, error: OSError) -> DataError:
+        return DataError(
+            f"cannot write the cache folder {self._folder} ({error}); set FEDBALLOT_CACHE to a folder with free space "
+            "that you may write to"
+        )
