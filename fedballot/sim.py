@@ -19,7 +19,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 from fedballot.core.callbacks import Callbacks
 from fedballot.core.errors import FedballotError, RunError, SettingsError
-from fedballot.core.progress import Progress
+from fedballot.core.progress import Progress, watched
 from fedballot.core.stopping import stoppable
 from fedballot.learners.registry import get_learner
 from fedballot.methods.api import Method
@@ -86,7 +86,7 @@ def simulate(
     KeyboardInterrupt
         If it was stopped, by SIGTERM too; ``resume`` takes it up.
     """
-    with stoppable():
+    with stoppable(), watched(progress):
         try:
             return _simulated(
                 get_method(method_name),

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from fedballot.core.calls import write_name
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_atomic
 from fedballot.datasets import cache
-from fedballot.learners.names import write_name
 from fedballot.learners.stored import store
 
 DATA = ("dataset", "public_dataset")

@@ -24,6 +24,9 @@ def schema_command(
     category: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Holds words, also where they look like numbers.")
     ] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Holds texts, which alone are kept, for an encoder.")
+    ] = None,
     missing: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Stands for a missing value.")] = None,
     same: Annotated[
         list[str] | None, typer.Option(metavar="WORD=MEANT", help="Another spelling of a class or category.")
@@ -63,6 +66,7 @@ def schema_command(
         tuple(distinct or ()),
         (image_size, image_size) if image_size else (),
         id,
+        tuple(text or ()),
     )
     words = tuple(word.strip() for word in classes.split(",")) if classes else ()
     if words and len({*filter(None, words)}) < max(2, len(words)):

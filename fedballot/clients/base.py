@@ -202,7 +202,9 @@ class BallotClient(NumPyClient, Generic[S]):
         try:
             expected, own = str(config["fingerprint"]), self.workspace.data.public_fingerprint
             if expected != own:
-                raise Refusal("fingerprint", f"the server's public set is {expected}, this client's is {own}")
+                encoded = self.workspace.data.encoder is not None
+                through = "; it covers the encoder as well as the records" if encoded else ""
+                raise Refusal("fingerprint", f"the server's public set is {expected}, this client's is {own}{through}")
             out = self.answer(parameters, config)
         except Refusal as refusal:
             refused, detail = refusal.reason, str(refusal)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 logger = logging.getLogger("fedballot")
@@ -73,3 +76,21 @@ class Silent:
 
     def stop(self) -> None:
         pass
+
+
+_WATCHER: ContextVar[Progress | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched(progress: Progress) -> Iterator[None]:
+    """Have ``progress`` told of long work that gets none as an argument, such as the reading of data."""
+    token = _WATCHER.set(progress)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+def watcher() -> Progress:
+    """Whom :func:`watched` has named; else the log."""
+    return _WATCHER.get() or LogProgress()

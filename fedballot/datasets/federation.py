@@ -8,8 +8,11 @@ from numpy.typing import NDArray
 
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import Augment
+from fedballot.datasets.encoders.encoder import Encoder
+from fedballot.datasets.encoders.sources import make_encoder
+from fedballot.datasets.encoders.stored import encoded
 from fedballot.datasets.examples import Array, Examples, Indices, Source
-from fedballot.datasets.fingerprint import fingerprint
+from fedballot.datasets.fingerprint import fingerprint, joined
 from fedballot.datasets.matching import check_match, check_sources
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.own import SITES
@@ -41,6 +44,8 @@ class FederatedData:
     preparation : of a table: what made `x` of its cells, fitted on public records.
     augment : how torch learners change images while they train.
     notes : what was decided about a user's own files, for people.
+    encoder : what made features of all records, if anything.
+    encoded_shape : shape of a record before that.
     """
 
     classes: tuple[str, ...]
@@ -56,6 +61,8 @@ class FederatedData:
     preparation: Preparation | None = None
     augment: Augment = "usual"
     notes: tuple[str, ...] = ()
+    encoder: Encoder | None = None
+    encoded_shape: tuple[int, ...] = ()
 
     @cached_property
     def records(self) -> int | None:
@@ -107,13 +114,35 @@ def build(spec: FederationSpec) -> FederatedData:
     public = public_source(spec)
     if spec.dataset == SITES:
         check_classes(public)
-        return _prepared(_public_only(spec, public), spec, None, public)
+        return _encoded(_prepared(_public_only(spec, public), spec, None, public), spec)
     private = private_source(spec, public)
     if spec.test_source == "private":
         from fedballot.datasets.own_task import build_own_task  # which builds on this module
 
-        return _prepared(build_own_task(spec, private, public), spec, private, public)
-    return _prepared(_dealt(spec, private, public), spec, private, public)
+        return _encoded(_prepared(build_own_task(spec, private, public), spec, private, public), spec)
+    return _encoded(_prepared(_dealt(spec, private, public), spec, private, public), spec)
+
+
+def _encoded(data: FederatedData, spec: FederationSpec) -> FederatedData:
+    """The data as the encoder's features, where the spec names one; of private records those that somebody holds."""
+    if not spec.encoder:
+        return data
+    encoder, shape = make_encoder(spec.encoder), data.public_x.shape[1:]
+    encoder.check(shape, repr(spec.public_dataset or spec.dataset))
+    public_x = encoded(encoder, data.public_x)
+    used = np.unique(np.concatenate(data.parts))
+    y, groups = data.private.y[used], data.private.groups
+    x = encoded(encoder, data.private.x[used]) if used.size else public_x[:0]
+    return replace(
+        data,
+        private=Examples(x, y, None if groups is None else groups[used]),
+        parts=tuple(_frozen(np.searchsorted(used, part)) for part in data.parts),
+        public_x=public_x,
+        test_x=encoded(encoder, data.test_x),
+        public_fingerprint=joined(data.public_fingerprint, encoder.digest),
+        encoder=encoder,
+        encoded_shape=tuple(shape),
+    )
 
 
 def _prepared(data: FederatedData, spec: FederationSpec, private: Source | None, public: Source) -> FederatedData:

@@ -35,6 +35,11 @@ def fingerprint(x: Array, *contract: str) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
+def joined(*digests: str) -> str:
+    """One fingerprint of several, in this order."""
+    return f"sha256:{hashlib.sha256(' '.join(digests).encode()).hexdigest()}"
+
+
 def source_fingerprint(source: Source) -> str:
     """Fingerprint of a source's training records and of its contract: what the parties of a federation agree on."""
     return fingerprint(source.train.x, "" if source.schema is None else source.schema.digest)

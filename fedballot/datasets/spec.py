@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import Settings, setting
+from fedballot.datasets.encoders.encoder import check_encoder
 from fedballot.datasets.own import SITES
 from fedballot.datasets.partitions import check_partition
 from fedballot.datasets.schema.hints import Hints
@@ -56,6 +57,13 @@ class FederationSpec(Settings):
         "of a volume; empty: Pillow and pydicom",
         reads="site",
     )
+    encoder: str = setting(
+        "",
+        "frozen encoder whose features stand for all records, private, public and test: minilm for texts, "
+        "efficientnet-lite0 for images, or another by name (docs/encoders.md); empty: the records as they are",
+        reads="site",
+        headline=True,
+    )
     augment: Literal["auto", "usual", "none", "shift", "flip", "rotate"] = setting(
         "auto",
         "how torch learners change images while they train: flip mirrors left and right, rotate also turns and scales; "
@@ -97,6 +105,8 @@ class FederationSpec(Settings):
     def check(self) -> None:
         super().check()
         check_partition(self.partition)
+        if self.encoder:
+            check_encoder(self.encoder)
         if self.schema and (self.label or self.id or self.drop or self.image_size):
             raise SettingsError("schema says what records are: leave out label, id, drop and image_size")
         if self.public_labels == "ignored" and self.test_source != "private":
@@ -133,7 +143,8 @@ class FederationSpec(Settings):
     def headline(self) -> list[str]:
         others = {"dirichlet": "alpha", "classes-per-client": "classes_per_client"}
         others.pop(self.partition, None)
-        return [name for name in super().headline() if name not in others.values()]
+        left_out = {*others.values(), *(() if self.encoder else ("encoder",))}
+        return [name for name in super().headline() if name not in left_out]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from fedballot.core.errors import FedballotError, SettingsError
+from fedballot.datasets.encoders.sources import make_encoder
+from fedballot.datasets.encoders.stored import encoded
 from fedballot.datasets.examples import Source
 from fedballot.datasets.fingerprint import source_fingerprint
 from fedballot.datasets.own import OwnRecords, schema_of
@@ -20,7 +22,7 @@ from fedballot.datasets.schema.prepare import public_preparation
 from fedballot.datasets.schema.words import listed
 from fedballot.deploy.modes import check_modes
 from fedballot.deploy.pki import check_certificate, check_site_key
-from fedballot.deploy.records import own_records, public_source
+from fedballot.deploy.records import own_examples, own_records, public_source
 from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
@@ -128,9 +130,11 @@ def _records(site: Site, public: Source) -> tuple[OwnRecords, str]:
     own = own_records(site)
     counts = np.bincount(own.examples.y, minlength=len(public.classes))
     by_class = ", ".join(f"{name}: {count}" for name, count in zip(public.classes, counts, strict=True))
+    examples = own_examples(site, own)  # which are kept, so that no request waits for it
+    by = f", as {examples.x.shape[1]} features each by encoder={site.data.encoder}" if site.data.encoder else ""
     left = f"; {own.dropped} more are beyond {site.data.records_per_person} of a person" if own.dropped else ""
     persons = f" of {own.persons} persons" if own.persons is not None else ""
-    return own, f"{len(own.examples.y)} records{persons} ({by_class}){left}"
+    return own, f"{len(own.examples.y)} records{persons} ({by_class}){by}{left}"
 
 
 def _column(own: Comparison, public: Comparison) -> Finding:
@@ -154,6 +158,8 @@ def _holds(one: Comparison) -> str:
 
 def _model(site: Site, public: Source) -> tuple[str, str]:
     x = public_preparation(public)(public.train.x) if public.schema and public.schema.tabular else public.train.x
+    if site.data.encoder:
+        x = encoded(make_encoder(site.data.encoder), x[:100])
     try_learner(site.model, x, n_classes=len(public.classes))
     tried = ", tried on public records" if get_learner(site.model).foreign or "(" in site.model else ""
     return site.model, f"{site.model}{tried}"

@@ -23,7 +23,7 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import OwnRecords, stamps
 from fedballot.deploy.approval import Request
 from fedballot.deploy.modes import check_modes
-from fedballot.deploy.records import own_records
+from fedballot.deploy.records import own_examples, own_records
 from fedballot.deploy.rules import check_request, check_weights, site_settings
 from fedballot.deploy.site_file import Site, first_key, read_site
 from fedballot.deploy.site_ledger import LedgerGoneError, SiteLedger, version_of
@@ -154,7 +154,7 @@ def make_site_client(site: Site, method: Method, requested: CommonSettings, ledg
         folder=run_state(site, method, settings, version),
         device=resolve_device(settings, models),
         ledger=ledger,
-        read=lambda: read().examples,
+        read=lambda: own_examples(site, read()),
         ranks=lambda: read().ranks,
         version=version.fingerprint,
         records_per_person=site.data.records_per_person,

@@ -48,6 +48,10 @@ def check_request(site: Site, method: Method, settings: CommonSettings) -> None:
             settings.clients == site.sites,
             f"clients={settings.clients}, but this site joined a federation of {site.sites}",
         ),
+        (
+            bool(settings.encoder) == bool(site.data.encoder),
+            f"encoder={settings.encoder!r}, but this site's file names {'one' if site.data.encoder else 'none'}",
+        ),
         (queries <= allowed.queries, f"{queries} queries are more than the {allowed.queries} that this site allows"),
         (getattr(settings, "noise_seed", None) is None, "noise_seed is set: seeded noise protects nobody"),
         (
@@ -125,6 +129,7 @@ def site_settings(site: Site, settings: S) -> S:
         changes["client_models"] = (site.model,)
     data = site.data
     changes |= {"public_dataset": str(data.public), "schema": str(data.schema or ""), "image_reader": data.image_reader}
+    changes |= {"encoder": data.encoder}
     changes |= {"label": "", "id": "", "drop": "", "image_size": 0}
     return dataclasses.replace(settings, **changes)
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fedballot.core.calls import read_table
 from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.core.files import with_home
 from fedballot.core.setting import types_of
+from fedballot.datasets.encoders.encoder import HINT as ENCODERS
+from fedballot.datasets.encoders.encoder import known as known_encoder
 from fedballot.datasets.own import Persons
 from fedballot.deploy.limits import Limit, read_limits
-from fedballot.learners.names import read_table
 from fedballot.learners.steps import chain_name, takes_network
 from fedballot.methods.registry import all_methods, load_method
 from fedballot.privacy.accounting import FILTERS, Accountant
@@ -37,6 +39,7 @@ class Data:
     id : column that says whose record each is, never a feature; empty: nobody says.
     records_per_person : most records of one person that are used; 0 without ``id``.
     image_reader : ``package.module:function``, installed here, that makes pixels of an image file's path.
+    encoder : frozen encoder, installed here, whose features stand for public and own records; empty: none.
     """
 
     population: str
@@ -47,6 +50,7 @@ class Data:
     id: str = ""
     records_per_person: int = 0
     image_reader: str = ""
+    encoder: str = ""
 
     @property
     def persons(self) -> Persons | None:
@@ -230,6 +234,7 @@ def _check(site: Site) -> None:
         ("allowed.methods", bool(site.allowed.methods), "a list of texts that holds at least one"),
         ("allowed.queries", site.allowed.queries >= 1, "at least 1"),
         ("data.population", site.data.population.isprintable(), "one line of text"),
+        ("data.encoder", not site.data.encoder or known_encoder(site.data.encoder), ENCODERS),
         ("data.id", site.data.id != "label", "the column that says whose record each is, not the label"),
         (
             "data.records_per_person",

@@ -28,6 +28,7 @@ public_fingerprint = "sha256:"  # of that source, as `fedballot data public.npz`
 # schema = "schema.toml"        # from the server, where it has one: columns, classes and their order, units, ranges
 # id = "patient_id"             # column (.csv, .parquet) or key (.npz) that says whose record each is; never a feature
 # image_reader = "my_scans:middle_slice"  # a function of yours that makes an image of each file, see docs/data.md
+# encoder = "minilm"            # frozen encoder of the federation, installed here: see docs/encoders.md
 # records_per_person = 3        # most of one person's records that are used; both are needed for unit = "person"
 
 [budget]

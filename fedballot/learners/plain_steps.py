@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from fedballot.core.errors import SettingsError
 from fedballot.datasets import cache, features
+from fedballot.datasets.encoders.sources import make_encoder
+from fedballot.datasets.encoders.stored import encoded
 
 Array = NDArray[Any]
 Takes = Literal["any", "images", "grey images (h, w)"]
@@ -67,6 +69,18 @@ class Plain(Step):
 
     def apply(self, x: Array, *, total: bool) -> Array:
         return self._function(x)
+
+
+class Encoded(Step):
+    """Features by a frozen encoder, which are kept on disk; see ``datasets/encoders``."""
+
+    def __init__(self, name: str, options: StepOptions) -> None:
+        self._encoder = make_encoder(name)
+        self._encoder.check(options.input_shape, "the data set")
+        self.identity = self._encoder.digest
+
+    def apply(self, x: Array, *, total: bool) -> Array:
+        return encoded(self._encoder, x)
 
 
 class Hellinger(Step):

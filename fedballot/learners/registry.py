@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, Literal
 
 from fedballot.core import plugins
+from fedballot.core.calls import read_name, write_name
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import Augment
 from fedballot.learners import factories
 from fedballot.learners.base import Learner
-from fedballot.learners.names import read_name, write_name
 from fedballot.learners.options import LearnerOptions, Role
 
 GROUP = "fedballot.learners"

@@ -10,8 +10,20 @@ from typing import Any
 
 from fedballot.core import plugins
 from fedballot.core.errors import SettingsError, did_you_mean
+from fedballot.core.words import split_outside
 from fedballot.datasets import features
-from fedballot.learners.plain_steps import Hellinger, Pca, Plain, Standardise, Step, StepInfo, StepOptions, flat
+from fedballot.datasets.encoders.encoder import check_encoder, is_encoder
+from fedballot.learners.plain_steps import (
+    Encoded,
+    Hellinger,
+    Pca,
+    Plain,
+    Standardise,
+    Step,
+    StepInfo,
+    StepOptions,
+    flat,
+)
 
 GROUP = "fedballot.extractors"
 AUTO = "auto"
@@ -69,6 +81,8 @@ def get_step(name: str) -> StepInfo:
     """
     if name in STEPS:
         return STEPS[name]
+    if is_encoder(name):
+        return StepInfo(name, lambda options: Encoded(name, options))
     target: Any = plugins.get(name, STEPS, GROUP)
     if not callable(target):
         raise SettingsError(
@@ -96,14 +110,18 @@ def split_steps(name: str) -> tuple[str, ...]:
     >>> split_steps("hog + pca")
     ('hog', 'pca')
     """
-    steps = tuple(part.strip() for part in name.split("+"))
-    foreign = ":" in steps[0] or (steps[0] not in STEPS and plugins.find(steps[0], GROUP) is not None)
+    steps = tuple(part.strip() for part in split_outside(name, "+"))
+    if is_encoder(steps[0]):
+        check_encoder(steps[0])
+    foreign = (
+        is_encoder(steps[0]) or ":" in steps[0] or (steps[0] not in STEPS and plugins.find(steps[0], GROUP) is not None)
+    )
     for step in steps[1:] if foreign else steps:
         if step not in STEPS:
             names = [*STEPS, *plugins.installed(GROUP, STEPS)]
             raise SettingsError(
                 f"unknown extractor step {step!r}{did_you_mean(step, names) or '.'} Known: {', '.join(names)}, joined "
-                "by '+', or first 'package.module:NAME', which makes a torch module or a transformer"
+                "by '+', or first an encoder, or 'package.module:NAME', which makes a torch module or a transformer"
             )
     return steps
 
@@ -133,8 +151,8 @@ def needs_torch(name: str) -> bool:
         For a step that does not exist.
     """
     first = split_steps(name)[0]
-    if first in STEPS:
-        return first.startswith(SIMCLR)
+    if first in STEPS or is_encoder(first):
+        return first not in STEPS or first.startswith(SIMCLR)
     return not hasattr(plugins.get(first, STEPS, GROUP), "transform")
 
 

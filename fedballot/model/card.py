@@ -70,6 +70,7 @@ def _data(result: Mapping[str, Any], description: Mapping[str, Any], schema: Sch
         f"- Public records: {count(data['n_public'])} of `{data['public_dataset']}`, fingerprint "
         f"`{str(data['fingerprint'])[:16]}`. Tested on {count(data['n_test'])} others.",
         f"- A record: {shape} {'cells of a table' if description['preparation'] else kind}.",
+        *([f"- Features by the frozen encoder `{told['name']}`."] if (told := description.get("encoder")) else []),
         f"- Classes, in this order: {', '.join(map(_code, description['classes']))}.",
     ]
     if schema is not None and schema.tabular:

@@ -75,6 +75,11 @@ def _torch(run: Path, description: Mapping[str, Any]) -> bytes:
 
 def _onnx(run: Path, description: Mapping[str, Any]) -> bytes:
     _whole(description)
+    if told := description.get("encoder"):
+        raise SettingsError(
+            f"--format onnx: the model learned from features of encoder={told['name']}, which the file cannot hold; a "
+            "skops or torch file names it, and takes it from the machine that predicts"
+        )
     torch, prepared = get_learner(description["learner"]).needs_torch, bool(description["preparation"])
     names = ["onnx", *(["onnxscript"] if torch else ["onnxmltools"]), *(["skl2onnx"] if prepared or not torch else [])]
     for name in names:

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from fedballot.core.errors import DataError
 from fedballot.core.folders import RunFolder
+from fedballot.datasets.encoders.sources import make_encoder
+from fedballot.datasets.encoders.stored import encoded
 from fedballot.learners.base import Inputs
 from fedballot.learners.extractors import make_extractor
 from fedballot.methods.registry import get_method, settings_types
 from fedballot.runs.engine import federated_data
 from fedballot.runs.results import load_result
 from fedballot.settings import layers
+
+
+def encoder_step(told: Mapping[str, str]) -> Callable[[Inputs], Inputs]:
+    """What turns records into an encoder's features; ``told`` is its name and digest.
+
+    Raises
+    ------
+    SettingsError
+        If the encoder is not to be had.
+    DataError
+        If it is another one now.
+    """
+    encoder = make_encoder(told["name"])
+    if encoder.digest != told["digest"]:
+        raise DataError(
+            f"the model learned from features of encoder={told['name']} with the digest {told['digest']}, but "
+            f"the one on this machine has {encoder.digest}; install the encoder that the run had"
+        )
+    return partial(encoded, encoder)
 
 
 def refitted(folder: Path, name: str, device: str) -> tuple[Callable[[Inputs], Inputs], tuple[int, ...]]:

@@ -176,6 +176,10 @@ def of_run(folder: Path, *, device: str = "cpu") -> Model:
 
 def _assembled(folder: Path, description: Mapping[str, Any], device: str, *steps: Step) -> Model:
     """The model of a folder, with further steps between its preparation and its learners."""
+    if told := description.get("encoder"):  # which older files lack
+        from fedballot.model.features import encoder_step
+
+        steps = (encoder_step(told), *steps)
     if description["preparation"]:
         steps = (Preparation.load(folder / description["preparation"]), *steps)
     learners = learners_of(folder, description, device)

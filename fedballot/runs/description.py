@@ -39,11 +39,12 @@ def described(learner: str, files: list[str], settings: CommonSettings, data: Fe
         "files": files,
         "classes": list(data.classes),
         "multi_label": data.multi_label,
-        "shape": [schema.width] if tabular else list(data.public_x.shape[1:]),
+        "shape": [schema.width] if tabular else list(data.encoded_shape or data.public_x.shape[1:]),
         "columns": [column.name for column in schema.columns] if tabular else [],
         "schema": "" if data.schema is None else to_toml(schema),
         "preparation": PREPARATION if tabular else "",
         "features": list(data.public_x.shape[1:]),
+        "encoder": {} if data.encoder is None else {"name": data.encoder.name, "digest": data.encoder.digest},
         "image_reader": settings.image_reader,
         "server_features": str(getattr(settings, "server_features", "")),
     }

@@ -44,9 +44,11 @@ def federated_data(settings: CommonSettings) -> FederatedData:
 
 
 def needs_torch(settings: CommonSettings, names: Sequence[str]) -> bool:
-    """Whether any of these learners, or an extractor of the settings, is torch's."""
-    return any(get_learner(name).needs_torch for name in names) or any(
-        steps.needs_torch(chain) for chain in settings.of_kind("extractor") if chain
+    """Whether any of these learners, or an extractor or encoder of the settings, is torch's."""
+    return (
+        bool(settings.encoder)
+        or any(get_learner(name).needs_torch for name in names)
+        or any(steps.needs_torch(chain) for chain in settings.of_kind("extractor") if chain)
     )
 
 
@@ -60,7 +62,11 @@ def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
     """
     data = federated_data(settings)
     for name in dict.fromkeys(names):
-        try_learner(name, data.public_x, n_classes=len(data.classes), multi_label=data.multi_label)
+        try:
+            try_learner(name, data.public_x, n_classes=len(data.classes), multi_label=data.multi_label)
+        except SettingsError as error:
+            told = "server_model" if name in server_models(settings) else "client_models"
+            raise SettingsError(f"{told}={name}: {error}") from error
 
 
 def open_run(out: Path, method: Method, settings: CommonSettings, *, resume: bool) -> RunFolder:

@@ -83,6 +83,12 @@ class Recorder:
                 "client_sizes": None if settings.dataset == SITES else [int(part.size) for part in data.parts],
             },
         }
+        if data.encoder is not None:
+            self.result["data"]["encoder"] = {
+                "name": data.encoder.name,
+                "digest": data.encoder.digest,
+                "versions": dict(data.encoder.versions),
+            }
         if folder.changed:
             self.result["changed"] = [dict(change) for change in folder.changed]
         folder.save()

@@ -47,6 +47,7 @@ OWN = {
     "label",
     "drop",
     "id",
+    "encoder",
     "image_reader",
     "image_size",
     "clients",

@@ -18,7 +18,7 @@ from fedballot.datasets.examples import Array, Examples, Source
 from fedballot.datasets.multilabel import checked_labels, is_multi_label, read_yeast
 from fedballot.datasets.readers import chest, torchvision_sets
 from fedballot.datasets.readers.npz import read_arrays
-from fedballot.datasets.readers.texts import read_ag_news, read_sst2
+from fedballot.datasets.readers.texts import read_ag_news, read_ag_news_texts, read_sst2, read_sst2_texts
 
 # Part of every cache key: raise it when a reader returns other arrays for the same file.
 _LOADER_VERSION = 1
@@ -27,6 +27,8 @@ _DIGITS = tuple("0123456789")
 _CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _STL10 = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
 _FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+_NEWS = ("world", "sports", "business", "technology")
+_REVIEWS = ("negative", "positive")
 _OFFICE = (
     *("backpack", "bike", "calculator", "headphones", "keyboard"),
     *("laptop", "monitor", "mouse", "mug", "projector"),
@@ -156,14 +158,13 @@ BUILTIN: dict[str, Builtin] = {
     "svhn": Builtin("99,289 house-number digits, 32x32 RGB", _DIGITS),
     "emnist": Builtin("131,600 digits and letters ('balanced'), 28x28 grey"),
     "stl10": Builtin("13,000 objects, 96x96 RGB", _STL10),
-    "ag-news": Builtin(
-        "news of 4 kinds as TF-IDF of 3,000 words",
-        ("world", "sports", "business", "technology"),
-        "ag-news-*.csv",
-        read_ag_news,
+    "ag-news": Builtin("news of 4 kinds as TF-IDF of 3,000 words", _NEWS, "ag-news-*.csv", read_ag_news),
+    "ag-news-texts": Builtin(
+        "the same as texts, for an encoder", _NEWS, "ag-news-*.csv", read_ag_news_texts, collection="ag-news"
     ),
-    "sst2": Builtin(
-        "9,613 sentences of film reviews as TF-IDF of 3,000 words", ("negative", "positive"), "sst2-*.tsv", read_sst2
+    "sst2": Builtin("9,613 sentences of film reviews as TF-IDF of 3,000 words", _REVIEWS, "sst2-*.tsv", read_sst2),
+    "sst2-texts": Builtin(
+        "the same as texts, for an encoder", _REVIEWS, "sst2-*.tsv", read_sst2_texts, collection="sst2"
     ),
     "yeast": Builtin(
         "2,417 genes, 103 features, 14 labels that do not exclude each other, no split",

@@ -1,4 +1,4 @@
-"""Sentences as TF-IDF features, and the two text sets that are read from files of sentences."""
+"""Two text sets that are read from files of sentences, as TF-IDF features or as they are."""
 
 import csv
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedballot.core.errors import DataError
 from fedballot.datasets.examples import Array
+from fedballot.datasets.schema.texts import bytes_of
 
 WORDS = 3000
 
@@ -30,37 +31,58 @@ def tf_idf(vocabulary: Sequence[str], *texts: Sequence[str], words: int = WORDS)
 
 
 def read_ag_news(path: Path) -> dict[str, Array]:
-    """AG News from `ag-news-test.csv` and `ag-news-train.csv` or `ag-news-dev.csv` in the folder of `path`.
+    """AG News as TF-IDF from `ag-news-test.csv` and `ag-news-train.csv` or `ag-news-dev.csv` in the folder of `path`.
 
     Raises
     ------
     DataError
         A file that is missing or holds something else: names the file and line.
     """
-    train = path.with_name("ag-news-train.csv")
-    return _arrays(
-        _sentences(train if train.exists() else path.with_name("ag-news-dev.csv"), text=1, label=0, first=1),
-        _sentences(path.with_name("ag-news-test.csv"), text=1, label=0, first=1),
-    )
+    return _weighed(*_ag_news(path))
+
+
+def read_ag_news_texts(path: Path) -> dict[str, Array]:
+    """AG News as rows of bytes, for encoders and learners that read texts; see `read_ag_news`."""
+    return _as_they_are(*_ag_news(path), width=1024)
 
 
 def read_sst2(path: Path) -> dict[str, Array]:
-    """SST-2 from `sst2-train.tsv`, and `sst2-dev.tsv` with `sst2-test.tsv` as the test split.
+    """SST-2 as TF-IDF from `sst2-train.tsv`, and `sst2-dev.tsv` with `sst2-test.tsv` as the test split.
 
     Raises
     ------
     DataError
         As `read_ag_news`.
     """
-    train, dev, test = (_sentences(path.with_name(f"sst2-{part}.tsv"), text=0, label=1) for part in _SST2)
-    return _arrays(train, (dev[0] + test[0], np.concatenate([dev[1], test[1]])))
+    return _weighed(*_sst2(path))
 
 
-_SST2 = ("train", "dev", "test")
+def read_sst2_texts(path: Path) -> dict[str, Array]:
+    """SST-2 as rows of bytes, for encoders and learners that read texts; see `read_sst2`."""
+    return _as_they_are(*_sst2(path), width=320)
 
 
-def _arrays(train: Sentences, test: Sentences) -> dict[str, Array]:
+def _ag_news(path: Path) -> tuple[Sentences, Sentences]:
+    train = path.with_name("ag-news-train.csv")
+    return (
+        _sentences(train if train.exists() else path.with_name("ag-news-dev.csv"), text=1, label=0, first=1),
+        _sentences(path.with_name("ag-news-test.csv"), text=1, label=0, first=1),
+    )
+
+
+def _sst2(path: Path) -> tuple[Sentences, Sentences]:
+    parts = ("train", "dev", "test")
+    train, dev, test = (_sentences(path.with_name(f"sst2-{part}.tsv"), text=0, label=1) for part in parts)
+    return train, (dev[0] + test[0], np.concatenate([dev[1], test[1]]))
+
+
+def _weighed(train: Sentences, test: Sentences) -> dict[str, Array]:
     x_train, x_test = tf_idf(test[0], train[0], test[0])  # private texts do not choose the words
+    return {"x_train": x_train, "y_train": train[1], "x_test": x_test, "y_test": test[1]}
+
+
+def _as_they_are(train: Sentences, test: Sentences, *, width: int) -> dict[str, Array]:
+    x_train, x_test = (bytes_of(texts, width).astype(np.float32) for texts, _ in (train, test))
     return {"x_train": x_train, "y_train": train[1], "x_test": x_test, "y_test": test[1]}
 
 

@@ -15,6 +15,7 @@ class Hints:
     Attributes
     ----------
     label : the column of the classes; empty: the one that is called `label` or the like.
+    text : columns whose texts are kept as they are, for encoders and learners that read texts; no other is a feature.
     id : the column that says which record, or whose, each is; never a feature.
     drop : other columns that are no features.
     category : columns whose cells are words, also where they look like numbers or text.
@@ -32,6 +33,7 @@ class Hints:
     distinct: tuple[str, ...] = ()
     image_size: tuple[int, ...] = ()
     id: str = ""
+    text: tuple[str, ...] = ()
 
     @property
     def no_label(self) -> tuple[str, ...]:
@@ -43,6 +45,7 @@ def schema_command(table: Table, hints: Hints) -> str:
     """The command that makes a schema of this table with these hints, to which another is added."""
     pairs = [("label", hints.label), ("id", hints.id), *(("drop", name) for name in hints.drop)]
     pairs += [("category", name) for name in hints.category] + [("distinct", name) for name in hints.distinct]
+    pairs += [("text", name) for name in hints.text]
     pairs += [("missing", word) for word in hints.missing]
     pairs += [("same", f"{word}={meant}") for word, meant in hints.same]
     options = "".join(f" --{option} {shlex.quote(word)}" for option, word in pairs if word)

@@ -38,6 +38,7 @@ CATEGORIES = ((20, 0), (100, 10), (500, 100))  # so many words at most, if each 
 _BESIDE = re.compile(r"[(<>~+-]?\d[\d.,'’ \xa0\u202f]*\D{0,12}")  # 3 mg, 1'200, 0,5 between commas
 _CODE = re.compile(r"0\d+")
 FIRST_DATE, LAST_DATE = 19000101, 20991231  # as numbers
+MOST_TEXT = 4096  # bytes that are kept of each text, where people do not say more
 MARGIN = 10  # how many times its own width a public range is widened at both ends
 
 
@@ -58,11 +59,11 @@ def infer_schema(table: Table, hints: Hints, labels: bool = True) -> tuple[Schem
     missing = (*MISSING, *hints.missing)
     names = list(table.frame.columns)
     label = (label_name if labels else label_if_any)(table, hints.label, hints.no_label)
-    for name in filter(None, (hints.id, *hints.drop, *hints.category, *hints.distinct)):
+    for name in filter(None, (hints.id, *hints.drop, *hints.category, *hints.distinct, *hints.text)):
         if name not in names:
             raise DataError(f"{table.path}: no column {name!r}{did_you_mean(name, names)}; found {listed(names)}")
-        if name in (hints.id, *hints.drop) and name == label:
-            raise DataError(f"{table.path}: column {name!r} holds the classes, so it is neither an id nor dropped")
+        if name in (hints.id, *hints.drop, *hints.text) and name == label:
+            raise DataError(f"{table.path}: column {name!r} holds the classes, so it is no id, no text and not dropped")
     dropped = dict.fromkeys(hints.drop, "named as no feature") | ({hints.id: "an id"} if hints.id else {})
     image = image_column(table, (label, GROUP, *dropped, *hints.category))
     columns: list[Column] = []
@@ -71,8 +72,9 @@ def infer_schema(table: Table, hints: Hints, labels: bool = True) -> tuple[Schem
     for name in names:
         if name == GROUP or (label and name == label):
             continue
-        beside = "the records are images" if image and name != image else ""
-        why = dropped.get(name) or beside or ("" if image else _no_feature(table, name, missing, hints))
+        kept, kind = ((image,), "images") if image else (hints.text, "texts")
+        beside = f"the records are {kind}" if any(kept) and name not in kept else ""
+        why = dropped.get(name) or beside or ("" if any(kept) else _no_feature(table, name, missing, hints))
         if why:
             excluded[name] = why
             if name not in dropped:
@@ -166,7 +168,10 @@ def _no_feature(table: Table, name: str, missing: Sequence[str], hints: Hints) -
         return why
     if all(_BESIDE.fullmatch(word) for word in words):
         return f"numbers with something in or beside them ({words[0]!r}); write them alone, decimals with a point"
-    return f'{different} different words in {len(words)} rows; kind = "text" in the schema makes features of its words'
+    return (
+        f'{different} different words in {len(words)} rows; kind = "text" in the schema makes features of its words, '
+        f"--text {name!r} of `fedballot data schema` keeps its texts for encoder=minilm"
+    )
 
 
 def _unsure_marks(table: Table, name: str, missing: Sequence[str], mark: str) -> str:
@@ -179,6 +184,9 @@ def _unsure_marks(table: Table, name: str, missing: Sequence[str], mark: str) ->
 
 
 def _column(table: Table, name: str, missing: tuple[str, ...], hints: Hints) -> tuple[Column, list[str]]:
+    if name in hints.text:
+        longest = max(len(word.encode()) for word in words_of(table, name).astype(str))
+        return Column(name, "text", bytes=min(max(1 << (longest - 1).bit_length(), 64), MOST_TEXT)), []
     values, bad = numbers_of(table, name, missing)
     if name not in hints.category and not bad.any():
         if holds_truths(table, name):

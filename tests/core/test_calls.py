@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedballot.core.calls import read_name, write_name
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import build
 from fedballot.core.words import split_outside
-from fedballot.learners.names import read_name, write_name
 from fedballot.settings.voting import PateSettings
 from fedballot.studies.sweep import values_of
 

@@ -1,4 +1,4 @@
-"""How a learner is written with its parameters: ``xgboost(max_depth=4, n_estimators=50)``."""
+"""How a learner or an encoder is written with its parameters: ``xgboost(max_depth=4, n_estimators=50)``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import Any
 from fedballot.core.errors import SettingsError
 
 
-def read_name(text: str) -> tuple[str, dict[str, Any]]:
+def read_name(text: str, what: str = "learner") -> tuple[str, dict[str, Any]]:
     """The name and the parameters of a learner; values are literals in Python's notation.
+
+    Parameters
+    ----------
+    what
+        As which an error speaks of it.
 
     Raises
     ------
@@ -34,7 +39,7 @@ def read_name(text: str) -> tuple[str, dict[str, Any]]:
             raise ValueError("'**' is no parameter, and none stands twice")
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise SettingsError(
-            f"learner {text!r} cannot be read; expected NAME or NAME(parameter=value, ...), values as Python writes "
+            f"{what} {text!r} cannot be read; expected NAME or NAME(parameter=value, ...), values as Python writes "
             f"them, such as xgboost(max_depth=4, learning_rate=0.1) or {name or 'mlp'}(early_stopping=True): {error}"
         ) from error
     return name, values
