@@ -99,8 +99,8 @@ def build(spec: FederationSpec) -> FederatedData:
     """Load, split and partition; built once per process and spec, and again when files have changed.
 
     Private records come from the training split of `dataset`, or from all of it where it has none. Public and test
-    records come from the test split of the same source, or from all of another source. A source without a split that
-    serves all three is cut in three.
+    records come from the test split of the same source, or from all of another source; with ``public_split="train"``
+    public records are parted from the private ones. A source without a split that serves all three is cut in three.
 
     Raises
     ------
@@ -177,10 +177,14 @@ def _dealt(spec: FederationSpec, private: Source, public: Source) -> FederatedDa
     same = public.name == private.name
     if not same:
         (check_match if public.classes else check_sources)(private, public)
-    pool = _public_pool(public, same)
+    pool = tests = _public_pool(public, same)
     splits, dealing = (np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2))
     shared = same and private.test is None
-    split = split_records(len(private.train), sum(map(len, pool)), shared, spec, splits)
+    if spec.public_split == "train":
+        pool, tests = [private.train], _test_pool(private)
+        split = split_training(len(private.train), sum(map(len, tests)), spec, splits)
+    else:
+        split = split_records(len(private.train), sum(map(len, pool)), shared, spec, splits)
     groups = private.train.groups
     parts = partition(
         spec.partition,
@@ -193,7 +197,7 @@ def _dealt(spec: FederationSpec, private: Source, public: Source) -> FederatedDa
         rng=dealing,
     )
     public_x, public_y = _take(pool, split.public, public, private)
-    test_x, test_y = _take(pool, split.test, public, private)
+    test_x, test_y = _take(tests, split.test, public, private)
     return FederatedData(
         private.classes,
         private.train,
@@ -266,6 +270,37 @@ def split_records(n_private: int, n_pool: int, shared: bool, spec: FederationSpe
             f"private_size={spec.private_size} exceeds the {len(private_order)} private records of {spec.dataset!r}"
         )
     return Split(np.sort(private_order[: spec.private_size or None]), public, test)
+
+
+def split_training(n_train: int, n_test: int, spec: FederationSpec, rng: np.random.Generator) -> Split:
+    """Part the training records into public and private ones, and draw test records from the test split.
+
+    Returns
+    -------
+    Split with sorted private indices; public ones, into the same records, and test ones are in random order.
+
+    Raises
+    ------
+    SettingsError
+        A size that exceeds what is there.
+    """
+    order, tests = rng.permutation(n_train), rng.permutation(n_test)
+    private = order[spec.public_size :][: spec.private_size or None]
+    for name, asked, there in (
+        ("public_size + private_size", spec.public_size + (spec.private_size or 1), n_train),
+        ("test_size", spec.test_size, n_test),
+    ):
+        if asked > there:
+            raise SettingsError(f"{name}: {asked} exceed the {there} records of {spec.dataset!r} that there are")
+    return Split(np.sort(private), order[: spec.public_size], tests[: spec.test_size or None])
+
+
+def _test_pool(source: Source) -> list[Examples]:
+    if source.test is None:
+        raise SettingsError(
+            f"public_split=train: {source.name!r} has no test split, so it is cut in three anyway; leave it out"
+        )
+    return [source.test]
 
 
 def _public_pool(public: Source, same: bool) -> list[Examples]:
