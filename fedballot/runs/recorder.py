@@ -67,6 +67,7 @@ class Recorder:
             "error": None,
             "method": method.name,
             "settings": settings.to_dict(),
+            "preset": folder.preset,
             "key_settings": settings.headline(),
             "seed": settings.seed,
             "classes": list(data.classes),
