@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedballot.core.errors import SettingsError
-from fedballot.datasets.federation import FederatedData, build, split_records
+from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.sources import load
 from fedballot.datasets.spec import FederationSpec
+from fedballot.datasets.splits import split_records
 
 DIGITS = FederationSpec(
     dataset="digits",

@@ -128,6 +128,7 @@ def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone()
         ("label", None, "site"),
         ("drop", None, "site"),
         ("id", None, "site"),
+        ("encoder", None, "site"),
         ("image_reader", None, "site"),
         ("client_models", None, "site"),
         ("server_model", None, "server"),
