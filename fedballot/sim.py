@@ -50,6 +50,7 @@ def simulate(
     progress: Progress,
     workers: processes.Workers | None = None,
     callbacks: Callbacks | None = None,
+    preset: str | None = None,
 ) -> dict[str, Any]:
     """Run one experiment to the end.
 
@@ -71,6 +72,8 @@ def simulate(
         Processes that have served other runs; as many are kept as the settings ask for.
     callbacks
         Told when the run starts and after each round.
+    preset
+        The preset that the settings came from, for the record.
 
     Returns
     -------
@@ -88,15 +91,7 @@ def simulate(
     """
     with stoppable(), watched(progress):
         try:
-            return _simulated(
-                get_method(method_name),
-                settings,
-                out,
-                resume=resume,
-                progress=progress,
-                workers=workers,
-                callbacks=callbacks,
-            )
+            return _simulated(get_method(method_name), settings, out, resume, progress, workers, callbacks, preset)
         finally:
             progress.stop()
 
@@ -105,11 +100,11 @@ def _simulated(
     method: Method,
     settings: CommonSettings,
     out: Path,
-    *,
     resume: bool,
     progress: Progress,
     workers: processes.Workers | None,
     callbacks: Callbacks | None,
+    preset: str | None,
 ) -> dict[str, Any]:
     count = min(settings.worker_count, method.nodes(settings))
     cluster = cluster_address(settings)
@@ -127,7 +122,7 @@ def _simulated(
     device = resolve_device(settings, models)
     shares_gpu = device == "cuda" and settings.clients_per_worker == 1 and has_ray()
     on_ray = wants_ray or (settings.engine == "auto" and shares_gpu)
-    folder = open_run(out, method, settings, resume=resume)
+    folder = open_run(out, method, settings, resume=resume, preset=preset)
     with ExitStack() as joined:
         if cluster:  # before anything of the run is on disk
             joined.enter_context(_joined(cluster, progress))

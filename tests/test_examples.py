@@ -30,9 +30,9 @@ SMALL = [
     "queries=30",
 ]
 MODELS = ["client_models=logistic-regression", "server_model=logistic-regression"]
-PATHS = {"noisy_max": ("fedballot_noisy_max:METHOD", "pate-noisy-max"), "dsfl": ("fedballot_dsfl:METHOD", "ds-fl")}
-MORE = {"noisy_max": ["epsilon=60"], "dsfl": ["rounds=2", "pretrain_epochs=0", "temperature=0.2"]}
-QUICK = {"noisy_max": {"queries": 20}, "dsfl": {"queries": 20, "pretrain_epochs": 0}}
+PATHS = {"noisy_max": ("fedballot_noisy_max:METHOD", "pate-noisy-max")}
+MORE = {"noisy_max": ["epsilon=60"]}
+QUICK = {"noisy_max": {"queries": 20}}
 each = pytest.mark.parametrize("example", PATHS)
 
 

@@ -48,7 +48,8 @@ class Comparison:
 
         frame = self.to_frame()
         varying = [name for name in frame.columns[3:] if name in self.results[0].settings and frame[name].nunique() > 1]
-        columns = [name for name in dict.fromkeys(("run", "method", *varying, *TOLD)) if name in frame]
+        presets = ["preset"] if len({one.values.get("preset") for one in self.results}) > 1 else []
+        columns = [name for name in dict.fromkeys(("run", "method", *presets, *varying, *TOLD)) if name in frame]
         return shown(f"{len(self.results)} runs side by side", frame[columns], self.figure(), self.notes)
 
     def write(self, out: str | Path) -> Path:

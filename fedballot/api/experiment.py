@@ -80,7 +80,7 @@ def run(
     told = Callbacks([*_checked(callbacks), *trackers(tracker_names(track))])
     taken_up = resume and (folder / "run.json").exists()
     resolved = resolve(method, as_settings(settings), preset, None if config is None else Path(config), folder, resume)
-    carry_out(method, resolved, folder, resume=taken_up, progress=listener(progress), callbacks=told)
+    carry_out(method, resolved, folder, resume=taken_up, progress=listener(progress), callbacks=told, preset=preset)
     return Result.read(folder)
 
 
@@ -144,6 +144,7 @@ def carry_out(
     progress: Progress,
     workers: Workers | None = None,
     callbacks: Callbacks | None = None,
+    preset: str | None = None,
 ) -> dict[str, Any]:
     """Simulate a run and write its page, also where it fails; see `simulate`."""
     from fedballot.report.build import write_report
@@ -151,7 +152,14 @@ def carry_out(
 
     try:
         result = simulate(
-            method, settings, folder, resume=resume, progress=progress, workers=workers, callbacks=callbacks
+            method,
+            settings,
+            folder,
+            resume=resume,
+            progress=progress,
+            workers=workers,
+            callbacks=callbacks,
+            preset=preset,
         )
     except (RunError, KeyboardInterrupt) as error:
         if (folder / "result.json").exists():  # else it failed before it began

@@ -19,11 +19,13 @@ PROMISES = ("epsilon", "delta", "unit", "adjacency", "view", "trust", "status")
 def frame_of_runs(results: Sequence[Result]) -> pd.DataFrame:
     """A row for each run: name, method, settings that differ from their defaults, measures, guarantee, bytes, time.
 
-    Columns of the guarantee are those of the first one; its status is ``guarantee``.
+    There is a column for presets where a run came from one. Columns of the guarantee are those of the first one; its
+    status is ``guarantee``.
     """
     import pandas as pd
 
     changed = [changed_settings(one.values) for one in results]
+    presets = any(one.values.get("preset") for one in results)
     names = list(dict.fromkeys(name for one in changed for name in one))
     rows = []
     for result in results:
@@ -36,6 +38,7 @@ def frame_of_runs(results: Sequence[Result]) -> pd.DataFrame:
                 "run": result.folder.resolve().name,
                 "method": result.method,
                 "status": result.status,
+                **({"preset": result.values.get("preset")} if presets else {}),
                 **{name: _cell(result.settings.get(name)) for name in names},
                 "accuracy": result.accuracy,
                 **{name: result.metrics.get(name) for name in MEASURES},

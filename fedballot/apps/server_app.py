@@ -16,7 +16,8 @@ from fedballot.settings.parts import server_models
 def server(context: Context) -> ServerSide:
     """The server of a run; the result goes to the run-config's ``out``."""
     method, settings, out = from_run_config(context.run_config)
-    folder = open_run(out, method, settings, resume=True)
+    preset = str(context.run_config.get("preset", ""))
+    folder = open_run(out, method, settings, resume=True, preset=preset)
     alone = ExitStack()
     alone.enter_context(folder.held())
     check_learners(settings, server_models(settings))

@@ -248,7 +248,14 @@ def submit(
     place = ServerFolder(server.absolute())
     terminal.warn(*server_warnings(place))
     run = submitting.submit(
-        place, method, resolved, folder, resume=resume, requester=requester or _who(), purpose=purpose
+        place,
+        method,
+        resolved,
+        folder,
+        resume=resume,
+        requester=requester or _who(),
+        purpose=purpose,
+        preset=preset,
     )
     joined = ", which the server has already" if run.joined else ""
     known = f", {run.request} at the sites" if run.request else ""

@@ -39,7 +39,7 @@ def run(
     folder, told = out or new_folder(method), Callbacks(trackers(track), terminal.warn)
     watcher = terminal.watcher(quiet=quiet)
     try:
-        result = carry_out(method, resolved, folder, resume=resume, progress=watcher, callbacks=told)
+        result = carry_out(method, resolved, folder, resume=resume, progress=watcher, callbacks=told, preset=preset)
     except KeyboardInterrupt:
         begun = (folder / "run.json").exists()
         terminal.stop(f"fedballot run {method} --out {shlex.quote(str(folder))}" if begun else "", folder)

@@ -41,7 +41,16 @@ def outcome(request: dict[str, Any], workers: Workers) -> str:
             resume,
         )
         told = Callbacks(trackers(request["track"]), warnings.append)
-        carry_out(request["method"], settings, out, resume=resume, progress=Silent(), workers=workers, callbacks=told)
+        carry_out(
+            request["method"],
+            settings,
+            out,
+            resume=resume,
+            progress=Silent(),
+            workers=workers,
+            callbacks=told,
+            preset=request["preset"],
+        )
     except (FedballotError, OSError) as error:
         return str(error)
     return "; ".join([DONE, *warnings])

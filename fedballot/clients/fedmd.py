@@ -101,19 +101,26 @@ class FedmdClient(BallotClient[S], Generic[S]):
             return Task(request, number, self._rows(arrays[0]), None, None)
         if len(arrays) < 3:
             raise Refusal("request", "a request must hold query indices, former indices and their consensus")
-        rows = self._rows(arrays[1])
+        rows = self._former(arrays[1])
         try:
             consensus = consensus_codec(settings, (len(rows), n_classes)).read(arrays[2:])
         except WireError as error:
             raise Refusal("request", f"the consensus cannot be read: {error}") from error
         return Task(request, number, self._rows(arrays[0]), rows, consensus)
 
-    def _rows(self, array: npt.NDArray[Any]) -> Indices:
+    def _former(self, array: npt.NDArray[Any]) -> Indices:
+        """The public rows that the consensus is about: all that were asked about."""
+        return self._rows(array)
+
+    def _rows(self, array: npt.NDArray[Any], fewest: int | None = None) -> Indices:
+        """Different public rows, as many as are asked about; or with ``fewest`` that many at least."""
         settings = self.workspace.settings
-        if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or array.size != settings.query_count:
-            raise Refusal("request", f"query indices must be a vector of {settings.query_count} integers")
+        count, words = settings.query_count, "" if fewest is None else "at most "
+        least = count if fewest is None else fewest
+        if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or not least <= array.size <= count:
+            raise Refusal("request", f"query indices must be a vector of {words}{count} integers")
         rows = array.astype(np.int64)
-        if np.unique(rows).size != rows.size or rows.min() < 0 or rows.max() >= settings.public_size:
+        if np.unique(rows).size != rows.size or not ((rows >= 0) & (rows < settings.public_size)).all():
             raise Refusal("request", "query indices must be different rows of the public pool")
         return rows
 
@@ -140,7 +147,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
             if not done:
                 self._begin(learner, own)
             if task.rows is not None and task.consensus is not None:
-                self._go_on(learner, own, task.rows, task.consensus)
+                self._go_on(task, learner, own, task.rows, task.consensus)
             learner.save(states_folder(workspace.folder, task.request) / f"model-{task.round}")
             for path in states.values():
                 path.unlink()
@@ -165,22 +172,30 @@ class FedmdClient(BallotClient[S], Generic[S]):
         y = np.concatenate([workspace.data.public_y, own.y]) if public else own.y
         learner.fit(x, y)
 
-    def _go_on(self, learner: Learner, own: Examples, rows: Indices, consensus: Floats) -> None:
+    def _go_on(self, task: Task, learner: Learner, own: Examples, rows: Indices, consensus: Floats) -> None:
         """Lines 13-18, digest and revisit; a learner that starts anew at each fit takes both at once."""
-        settings, public_x = self.workspace.settings, self.workspace.data.public_x[rows]
-        probabilities = softmax(consensus, axis=1) if settings.share == "logits" else consensus
+        settings = self.workspace.settings
         if learner.warm_start:
-            learner.distill(
-                public_x,
-                probabilities if settings.digest_loss == "cross-entropy" else consensus,
-                epochs=settings.digest_epochs,
-                batch_size=settings.public_batch_size,
-                loss=settings.digest_loss,
-            )
+            self._digest(learner, rows, consensus)
             learner.fit(own.x, own.y, epochs=settings.revisit_epochs)
             return
         truth = np.eye(len(self.workspace.data.classes), dtype=np.float32)[own.y]
-        learner.distill(np.concatenate([public_x, own.x]), np.concatenate([probabilities, truth]))
+        x = np.concatenate([self.workspace.data.public_x[rows], own.x])
+        learner.distill(x, np.concatenate([self._probabilities(consensus), truth]))
+
+    def _digest(self, learner: Learner, rows: Indices, consensus: Floats) -> None:
+        settings = self.workspace.settings
+        learner.distill(
+            self.workspace.data.public_x[rows],
+            self._probabilities(consensus) if settings.digest_loss == "cross-entropy" else consensus,
+            epochs=settings.digest_epochs,
+            batch_size=settings.public_batch_size,
+            loss=settings.digest_loss,
+        )
+
+    def _probabilities(self, consensus: Floats) -> Floats:
+        logits = self.workspace.settings.share == "logits"
+        return np.asarray(softmax(consensus, axis=1) if logits else consensus)
 
     def _pretrained(self) -> Path:
         """The network of this kind trained on the public labels; public, so made once for all clients of a machine."""
@@ -188,7 +203,15 @@ class FedmdClient(BallotClient[S], Generic[S]):
         name = settings.client_models[workspace.client_id % len(settings.client_models)]
         known = (name, settings.seed, settings.pretrain_epochs, settings.public_batch_size, settings.lr)
         word = hashlib.sha256(
-            repr((*known, workspace.data.classes, workspace.data.public_fingerprint, workspace.device)).encode()
+            repr(
+                (
+                    *known,
+                    *settings.of_kind("extractor"),
+                    workspace.data.classes,
+                    workspace.data.public_fingerprint,
+                    workspace.device,
+                )
+            ).encode()
         ).hexdigest()[:16]
         path = workspace.folder.path.parent / f"pretrained-{word}"
         if not path.exists():

@@ -64,10 +64,18 @@ class RunFolder:
     request: str
     started: str
     changed: tuple[Mapping[str, Any], ...] = ()
+    preset: str | None = None
 
     @classmethod
     def open(
-        cls, path: Path, method: str, settings: Settings, *, resume: bool, free: Collection[str] = ()
+        cls,
+        path: Path,
+        method: str,
+        settings: Settings,
+        *,
+        resume: bool,
+        free: Collection[str] = (),
+        preset: str | None = None,
     ) -> RunFolder:
         """A new run in ``path``, on disk only after :meth:`save`; or the one that is there, to be taken up.
 
@@ -75,6 +83,8 @@ class RunFolder:
         ----------
         free
             Settings that may be others than the run's own; what has changed stays in the record, and so in the result.
+        preset
+            The preset that a new run's settings came from; a run that is taken up keeps its own.
 
         Raises
         ------
@@ -86,7 +96,7 @@ class RunFolder:
             if path.exists() and (not path.is_dir() or any(_is_foreign(entry) for entry in path.iterdir())):
                 raise SettingsError(f"--out {path}: exists and holds no fedballot run; name a new folder")
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            return cls(path, method, settings.to_dict(), secrets.token_hex(16), started)
+            return cls(path, method, settings.to_dict(), secrets.token_hex(16), started, preset=preset or None)
         run = cls.read(path)
         if not resume:
             raise SettingsError(
@@ -118,7 +128,8 @@ class RunFolder:
         record = read_json(path / "run.json")
         try:
             method, settings, request = record["method"], record["settings"], record["request"]
-            return cls(path, method, settings, request, record["started"], tuple(record.get("changed", ())))
+            changed, preset = tuple(record.get("changed", ())), record.get("preset")
+            return cls(path, method, settings, request, record["started"], changed, preset)
         except (KeyError, TypeError) as error:
             raise DataError(f"{path / 'run.json'}: is no record of a run; name a new folder") from error
 
@@ -175,6 +186,8 @@ class RunFolder:
         }
         if self.changed:
             record["changed"] = list(self.changed)
+        if self.preset:
+            record["preset"] = self.preset
         try:
             write_json(self.path / "run.json", record)
         except OSError as error:

@@ -23,6 +23,8 @@ class Stream(IntEnum):
     PUBLIC_SPLIT = 7  # FedAUX: public records for pretraining
     GENERATOR = 7  # FedGen
     SEARCH = 7  # `fedballot frontier`: trials; of the search's seed
+    SELECTOR = 7  # Selective-FD: records that densities are estimated from
+    SUBSETS = 7  # FedKT: parts of a client's records
     COPIES = 8  # shifts of public images
     CELLS = 9  # of a poll about the public pool
 

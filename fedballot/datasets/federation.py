@@ -22,6 +22,7 @@ from fedballot.datasets.readers.images import transfer
 from fedballot.datasets.schema.contract import Schema
 from fedballot.datasets.schema.prepare import Preparation, fit_preparation, public_preparation
 from fedballot.datasets.spec import FederationSpec
+from fedballot.datasets.splits import split_records, split_training
 from fedballot.datasets.unchanged import state_of, while_unchanged
 
 
@@ -85,22 +86,13 @@ class FederatedData:
         return is_multi_label(self.private.y)
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Indices of the private records into the private source, of public and test ones into the public pool."""
-
-    private: Indices
-    public: Indices
-    test: Indices
-
-
 @while_unchanged(lambda spec: state_of([spec.dataset, spec.public_dataset, spec.schema]), maxsize=4)
 def build(spec: FederationSpec) -> FederatedData:
     """Load, split and partition; built once per process and spec, and again when files have changed.
 
     Private records come from the training split of `dataset`, or from all of it where it has none. Public and test
-    records come from the test split of the same source, or from all of another source. A source without a split that
-    serves all three is cut in three.
+    records come from the test split of the same source, or from all of another source; with ``public_split="train"``
+    public records are parted from the private ones. A source without a split that serves all three is cut in three.
 
     Raises
     ------
@@ -177,10 +169,14 @@ def _dealt(spec: FederationSpec, private: Source, public: Source) -> FederatedDa
     same = public.name == private.name
     if not same:
         (check_match if public.classes else check_sources)(private, public)
-    pool = _public_pool(public, same)
+    pool = tests = _public_pool(public, same)
     splits, dealing = (np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2))
     shared = same and private.test is None
-    split = split_records(len(private.train), sum(map(len, pool)), shared, spec, splits)
+    if spec.public_split == "train":
+        pool, tests = [private.train], _test_pool(private)
+        split = split_training(len(private.train), sum(map(len, tests)), spec, splits)
+    else:
+        split = split_records(len(private.train), sum(map(len, pool)), shared, spec, splits)
     groups = private.train.groups
     parts = partition(
         spec.partition,
@@ -193,7 +189,7 @@ def _dealt(spec: FederationSpec, private: Source, public: Source) -> FederatedDa
         rng=dealing,
     )
     public_x, public_y = _take(pool, split.public, public, private)
-    test_x, test_y = _take(pool, split.test, public, private)
+    test_x, test_y = _take(tests, split.test, public, private)
     return FederatedData(
         private.classes,
         private.train,
@@ -227,45 +223,12 @@ def _public_only(spec: FederationSpec, public: Source) -> FederatedData:
     )
 
 
-def split_records(n_private: int, n_pool: int, shared: bool, spec: FederationSpec, rng: np.random.Generator) -> Split:
-    """Draw private, public and test records without overlap.
-
-    Parameters
-    ----------
-    n_private, n_pool : records of the private source and of the pool for public and test records.
-    shared : both are the same records.
-
-    Returns
-    -------
-    Split with sorted private indices; public and test indices are in random order.
-
-    Raises
-    ------
-    SettingsError
-        A size that exceeds what is there, or nothing left for testing.
-    """
-    order = rng.permutation(n_pool)
-    if shared and not spec.test_size:
+def _test_pool(source: Source) -> list[Examples]:
+    if source.test is None:
         raise SettingsError(
-            f"test_size: 0, but {spec.dataset!r} has no test split and all {n_pool} records could be private or test; "
-            "set test_size"
+            f"public_split=train: {source.name!r} has no test split, so it is cut in three anyway; leave it out"
         )
-    asked = spec.public_size + spec.test_size + (spec.private_size or 1 if shared else 0)
-    if asked > n_pool or (not spec.test_size and spec.public_size == n_pool):
-        private = f" + private_size={spec.private_size or 'at least 1'}" if shared else ""
-        raise SettingsError(
-            f"public_size={spec.public_size} + test_size={spec.test_size or 'at least 1'}{private} exceed the "
-            f"{n_pool} records of {spec.public_dataset or spec.dataset!r} that they are taken from; "
-            "`fedballot try FILE` chooses sizes that fit"
-        )
-    public, rest = order[: spec.public_size], order[spec.public_size :]
-    test = rest[: spec.test_size or None]
-    private_order = rest[spec.test_size :] if shared else rng.permutation(n_private)
-    if spec.private_size > len(private_order):
-        raise SettingsError(
-            f"private_size={spec.private_size} exceeds the {len(private_order)} private records of {spec.dataset!r}"
-        )
-    return Split(np.sort(private_order[: spec.private_size or None]), public, test)
+    return [source.test]
 
 
 def _public_pool(public: Source, same: bool) -> list[Examples]:

@@ -11,13 +11,14 @@ import numpy as np
 
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.examples import Examples, Indices, Source
-from fedballot.datasets.federation import FederatedData, split_records
+from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.matching import check_sources
 from fedballot.datasets.multilabel import is_multi_label, representative
 from fedballot.datasets.partitions import partition
 from fedballot.datasets.readers.images import transfer
 from fedballot.datasets.spec import FederationSpec
+from fedballot.datasets.splits import split_records
 
 ALL = "all"
 

@@ -75,6 +75,12 @@ class FederationSpec(Settings):
     public_size: int = setting(1000, "records in the public pool", low=1, site_limit=(1, 1_000_000))
     test_size: int = setting(1000, "test records; 0: all that remain", low=0, site_limit=(0, 1_000_000))
     clients: int = setting(100, "number of clients", low=1, reads="site")
+    public_split: Literal["test", "train"] = setting(
+        "test",
+        "where the public records of a set with a test split come from; train: its training split, so that private and "
+        "public records share that and all of the test split can test",
+        site_limit=(),
+    )
     test_source: Literal["public", "private"] = setting(
         "public", "whose records test; private: those of the private task, whose classes may be others", site_limit=()
     )
@@ -109,6 +115,11 @@ class FederationSpec(Settings):
             check_encoder(self.encoder)
         if self.schema and (self.label or self.id or self.drop or self.image_size):
             raise SettingsError("schema says what records are: leave out label, id, drop and image_size")
+        if self.public_split == "train" and (self.public_dataset or self.test_source == "private"):
+            raise SettingsError(
+                "public_split=train parts the training split of one set into private and public records: leave out "
+                "public_dataset and test_source=private"
+            )
         if self.public_labels == "ignored" and self.test_source != "private":
             raise SettingsError(
                 "public_labels=ignored needs test_source=private, for the public records then test nothing"

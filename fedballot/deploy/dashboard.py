@@ -165,32 +165,37 @@ def _app(
     password = place.password
     basic = HTTPBasic(auto_error=False)
 
-    def let_in(given: Annotated[HTTPBasicCredentials | None, Depends(basic)]) -> None:
-        right = password is None or (
+    def known(given: Annotated[HTTPBasicCredentials | None, Depends(basic)]) -> bool:
+        return password is None or (
             given is not None and secrets.compare_digest(given.password.encode(), password.encode())
         )
+
+    def let_in(right: Annotated[bool, Depends(known)]) -> None:
         if not right:
             raise HTTPException(401, "a password is asked for", {"WWW-Authenticate": 'Basic realm="fedballot"'})
 
-    app = FastAPI(title="fedballot", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(let_in)])
+    app = FastAPI(title="fedballot", docs_url=None, redoc_url=None, openapi_url=None)
+    guarded = [Depends(let_in)]
     if password is None:  # a page elsewhere must not read this one under a name of its own (DNS rebinding)
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=place.names, www_redirect=False)
 
-    @app.get("/")
+    @app.get("/", dependencies=guarded)
     def show() -> HTMLResponse:
         return HTMLResponse(page(), headers=HEADERS)
 
-    @app.get("/metrics")
+    @app.get("/metrics", dependencies=guarded)
     def scrape() -> Response:
         return Response(measure(status()), media_type=metrics.CONTENT_TYPE, headers=HEADERS)
 
-    @app.get("/status.json")
+    @app.get("/status.json", dependencies=guarded)
     def tell() -> Response:
         return Response(metrics.as_json(status()), media_type="application/json", headers=HEADERS)
 
     @app.get("/health")
-    def health() -> PlainTextResponse:
+    def health(right: Annotated[bool, Depends(known)]) -> PlainTextResponse:
+        """For everybody, as probes have no password; the reason is for those who do."""
         words = problem(status())
-        return PlainTextResponse(words or "ok", status_code=503 if words else 200, headers=HEADERS)
+        told = words if right else "not well"
+        return PlainTextResponse(told if words else "ok", status_code=503 if words else 200, headers=HEADERS)
 
     return app

@@ -89,7 +89,7 @@ def _within_limits(allowed: Allowed, settings: CommonSettings) -> Iterator[tuple
     for field in dataclasses.fields(settings):
         if declaration(field).reads == "client":
             limit, value = limit_of(allowed, field), getattr(settings, field.name)
-            canonical = chain_name(value) if declaration(field).kind == "extractor" else value
+            canonical = chain_name(value) if value and declaration(field).kind == "extractor" else value
             yield limit.holds(canonical), f"{field.name}={value!r}; this site allows {limit.words}"
 
 
@@ -97,7 +97,8 @@ def limit_of(allowed: Allowed, field: dataclasses.Field[Any]) -> Limit:
     """What a site accepts of a setting that clients read: its file's limit, the built-in one, or the default alone."""
     declared = declaration(field)
     if declared.kind == "extractor":
-        return Limit(values=tuple(dict.fromkeys(entry.partition("@")[0] for entry in allowed.extractors)))
+        own = () if field.default else ("",)  # none at all needs no leave
+        return Limit(values=(*own, *dict.fromkeys(entry.partition("@")[0] for entry in allowed.extractors)))
     limit = allowed.settings.get(field.name) if can_be_limited(field) else None
     if limit is None:
         built_in = declared.site_limit if can_be_limited(field) else None

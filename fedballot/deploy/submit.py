@@ -60,6 +60,7 @@ def submit(
     resume: bool,
     requester: str = "",
     purpose: str = "",
+    preset: str | None = None,
 ) -> Submitted:
     """Hand a run to the server.
 
@@ -75,6 +76,8 @@ def submit(
         Take up the run that is in ``out``: one that the server still has is only followed.
     requester, purpose
         Who asks and what for, for the people of the sites to read.
+    preset
+        The preset that the settings came from, for the record.
 
     Raises
     ------
@@ -86,7 +89,7 @@ def submit(
     method = get_method(method_name)
     _ = server.control
     check_learners(settings, server_models(settings))
-    folder = open_run(out, method, settings, resume=resume)
+    folder = open_run(out, method, settings, resume=resume, preset=preset)
     check_writable(out)
     with running.one_at_a_time(server):
         before = _identity(folder.result)

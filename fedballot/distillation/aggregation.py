@@ -74,17 +74,18 @@ class WeightedMean:
         self._total += ballot if equal else np.multiply(column, ballot, out=self._product)
         self._mass += column
 
-    def value(self) -> npt.NDArray[np.float64]:
-        """The average.
+    def value(self, *, blank: bool = False) -> npt.NDArray[np.float64]:
+        """The average; with ``blank`` the row of a query without weight is 0.
 
         Raises
         ------
         ValueError
-            If a query has no weight at all.
+            If a query has no weight at all, but for ``blank``.
         """
-        if not (self._mass > 0).all():
+        known = self._mass > 0
+        if not (blank or known.all()):
             raise ValueError("a query has no weight at all")
-        return np.asarray(self._total / self._mass)
+        return np.asarray(self._total / np.where(known, self._mass, 1.0))
 
 
 class VectorMean:

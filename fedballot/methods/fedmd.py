@@ -1,7 +1,8 @@
-"""FedMD and its two private kinds."""
+"""FedMD and its two private kinds; DS-FL and Selective-FD, which do something to the average."""
 
 from fedballot.methods.api import Method
 from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
+from fedballot.settings.selective import DsflSettings, SelectiveSettings
 
 FEDMD = Method(
     name="fedmd",
@@ -39,4 +40,29 @@ FEDMD_LDP = Method(
     strategy="fedballot.strategies.fedmd:LdpStrategy",
 )
 
-METHODS = (FEDMD, FEDMD_NFDP, FEDMD_LDP)
+DS_FL = Method(
+    name="ds-fl",
+    summary="FedMD whose server sharpens the average of the predictions, and learns from it",
+    sends="predictions on public data, each round",
+    protects="nothing: predictions may tell about training records",
+    from_whom="nobody",
+    source="Distillation-based semi-supervised federated learning for communication-efficient collaborative training "
+    "with non-IID private data, Algorithm 1",
+    settings=DsflSettings,
+    client="fedballot.clients.selective:DistilledClient",
+    strategy="fedballot.strategies.selective:DsflStrategy",
+)
+
+SELECTIVE_FD = Method(
+    name="selective-fd",
+    summary="FedMD whose clients answer about records like their own, and whose server sends back what is clear",
+    sends="which public records are like its own, and predictions on them, each round",
+    protects="nothing: answers tell which public records are like a client's",
+    from_whom="nobody",
+    source="Selective knowledge sharing for privacy-preserving federated distillation without a good teacher",
+    settings=SelectiveSettings,
+    client="fedballot.clients.selective:SelectiveClient",
+    strategy="fedballot.strategies.selective:SelectiveStrategy",
+)
+
+METHODS = (FEDMD, FEDMD_NFDP, FEDMD_LDP, DS_FL, SELECTIVE_FD)

@@ -3,7 +3,7 @@
 A package adds its own by entry points, in its ``pyproject.toml``::
 
     [project.entry-points."fedballot.methods"]
-    ds-fl = "fedballot_dsfl:METHOD"
+    pate-noisy-max = "fedballot_noisy_max:METHOD"
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""PATE-FL and Private-kNN-FL: clients vote on public data."""
+"""PATE-FL, Private-kNN-FL and FedKT: clients vote on public data."""
 
 from fedballot.methods.api import Method
-from fedballot.settings.voting import KnnSettings, PateSettings
+from fedballot.settings.voting import FedktSettings, KnnSettings, PateSettings
 
 PATE_FL = Method(
     name="pate-fl",
@@ -30,4 +30,16 @@ PRIVATE_KNN_FL = Method(
     search={"k": ("5", "10", "20", "40"), "neighbours": ("5", "10"), "spread": ("0.9", "0.99")},
 )
 
-METHODS = (PATE_FL, PRIVATE_KNN_FL)
+FEDKT = Method(
+    name="fedkt",
+    summary="clients vote where students of their own teachers agree; the server learns from the tally",
+    sends="at most one vote per public record and client",
+    protects="nothing; with a finite epsilon each client with all its data",
+    from_whom="nobody; with a finite epsilon everybody who sees the tally, the labels or the server's model",
+    source="Practical one-shot federated learning for cross-silo setting (FedKT), Algorithm 1",
+    settings=FedktSettings,
+    client="fedballot.clients.fedkt:FedktClient",
+    strategy="fedballot.strategies.voting:VotingStrategy",
+)
+
+METHODS = (PATE_FL, PRIVATE_KNN_FL, FEDKT)

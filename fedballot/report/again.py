@@ -24,36 +24,57 @@ LIBRARIES = {  # what a result depends on most, as people write it
 }
 
 
-def changed_settings(result: Mapping[str, Any]) -> dict[str, Any]:
+def changed_settings(result: Mapping[str, Any], preset: str | None = None) -> dict[str, Any]:
     """The settings of a run that are not their defaults; all where its method is not installed here.
 
     What follows from the others, such as `min_clients` from `clients`, is left out.
+
+    Parameters
+    ----------
+    preset : str, optional
+        One whose values count as the defaults; see `preset_of`.
     """
     from fedballot.methods.registry import get_method, settings_types
 
     settings = dict(result["settings"])
     try:
         method = get_method(result["method"])
-        usual = method.settings().to_dict()
+        kinds = settings_types(method)
+        usual = resolve(method.name, kinds, preset=preset).to_dict()
     except FedballotError:
         return settings
     changed = {name: value for name, value in settings.items() if name not in usual or usual[name] != value}
-    kinds = settings_types(method)
     for name in FOLLOWS & {*changed}:
         others = {key: value for key, value in changed.items() if key != name}
         with suppress(FedballotError):
-            if resolve(method.name, kinds, values=others).to_dict().get(name) == changed[name]:
+            if resolve(method.name, kinds, preset=preset, values=others).to_dict().get(name) == changed[name]:
                 changed = others
     return changed
 
 
+def preset_of(result: Mapping[str, Any]) -> str | None:
+    """The preset that a run came from, where this version has it and its method still takes it."""
+    from fedballot.methods.registry import get_method, settings_types
+
+    preset = result.get("preset")
+    try:
+        method = get_method(result["method"])
+        resolve(method.name, settings_types(method), preset=preset)
+    except FedballotError:
+        return None
+    return preset
+
+
 def command(result: Mapping[str, Any]) -> str:
-    """The command that runs the same settings, noise drawn anew; empty for a run of sites, whose data are theirs."""
-    changed = changed_settings(result)
-    if changed.get("dataset") == SITES:
+    """The command that runs the same settings, noise drawn anew; empty for a run of sites, whose data are theirs.
+
+    It names the run's preset, and then what differs from that as it is now.
+    """
+    if result["settings"].get("dataset") == SITES:
         return ""
-    words = ["fedballot", "run", str(result["method"])]
-    for name, value in changed.items():
+    preset = preset_of(result)
+    words = ["fedballot", "run", str(result["method"]), *(["--preset", preset] if preset else [])]
+    for name, value in changed_settings(result, preset).items():
         text = ",".join(map(str, value)) if isinstance(value, list) else _word(value)
         words += ["--set", f"{name}={text}"]
     return shlex.join(words)

@@ -6,7 +6,7 @@ from typing import Any
 from fedballot.core.files import write_atomic
 from fedballot.privacy.words import adjacency_note
 from fedballot.report import measures, view
-from fedballot.report.again import changed_settings, command, made
+from fedballot.report.again import changed_settings, command, made, preset_of
 from fedballot.report.html import write_page
 from fedballot.report.pictures import pictures
 from fedballot.report.poll_plot import poll_figure
@@ -71,7 +71,8 @@ def write_report(run_dir: Path, *, pdf: bool = False) -> Path:
         "pictures": pictures(release, classes),
         "n_clients": view.client_count(result),
         "time_parts": view.time_parts(result),
-        "changed": changed_settings(result),
+        "preset": preset_of(result),
+        "changed": changed_settings(result, preset_of(result)),
         "command": command(result),
         "made": made(result),
         "ledger_table": ledger_table(result),

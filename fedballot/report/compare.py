@@ -39,6 +39,8 @@ class Row:
         All of them, resolved.
     changed : tuple of str
         Names of those that are not at their defaults.
+    preset : str or None
+        The preset that they came from.
     """
 
     number: int
@@ -61,6 +63,7 @@ class Row:
     wall_s: float | None
     settings: Mapping[str, Any]
     changed: tuple[str, ...]
+    preset: str | None = None
 
     @property
     def tone(self) -> Tone:
@@ -157,6 +160,7 @@ def _row(number: int, path: Path) -> Row:
         wall_s=result.get("timing", {}).get("wall_s"),
         settings=result["settings"],
         changed=tuple(changed_settings(result)),
+        preset=result.get("preset"),
     )
 
 

@@ -10,7 +10,7 @@ from fedballot.core.setting import declaration
 from fedballot.report.canvas import PICTURES, write_picture
 from fedballot.report.compare import Comparison, compare
 from fedballot.report.compare_plot import Whose, bytes_figure, comparison_figure, privacy_figure, series, setting_figure
-from fedballot.report.groups import MISSING, Group, Line, lines_of
+from fedballot.report.groups import MISSING, PRESET, Group, Line, lines_of
 from fedballot.report.html import script, write_page
 from fedballot.report.palette import MARKS
 from fedballot.report.plot import Plot, drawn
@@ -18,8 +18,8 @@ from fedballot.report.tables import FORMATS, Table, write_table
 from fedballot.settings.parts import CommonSettings
 
 WHOSE: dict[Whose, str] = {"server": "Server accuracy", "clients": "Clients’ own accuracy"}
-# settings that no paper's table shows: each machine's own, and the seed of noise that then protects nobody
-UNSHOWN = {one.name for one in fields(CommonSettings) if declaration(one).reads == "machine"} | {"noise_seed"}
+# what no paper's table shows: our presets' names, each machine's settings, and the seed of noise that protects nobody
+UNSHOWN = {one.name for one in fields(CommonSettings) if declaration(one).reads == "machine"} | {"noise_seed", PRESET}
 
 
 def write_compare(dirs: list[Path], out: Path) -> Path:

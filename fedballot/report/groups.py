@@ -14,7 +14,7 @@ from fedballot.privacy.words import Tone
 if TYPE_CHECKING:
     from fedballot.report.compare import Row
 
-SEED = "seed"
+SEED, PRESET = "seed", "preset"
 MISSING = "–"
 
 
@@ -28,7 +28,8 @@ class Group:
         Place in the comparison, from 1; the mark in the plots.
     rows : tuple of Row
     differs : mapping
-        Of the settings in which the runs of the comparison differ, this one's, as words.
+        Of the settings in which the runs of the comparison differ, this one's, as words; before them the preset, where
+        the runs came from different ones.
     """
 
     number: int
@@ -109,14 +110,17 @@ def groups_of(rows: Sequence["Row"]) -> tuple[Group, ...]:
         times[seed] += 1  # the same run once more is no other seed
         cells.setdefault((same, row.meaning, times[seed]), []).append(row)
     names = differing([members[0] for members in cells.values()])
-    return tuple(
-        Group(
-            number,
-            tuple(members),
-            {name: scalar(members[0].settings[name]) if name in members[0].settings else MISSING for name in names},
-        )
-        for number, members in enumerate(cells.values(), 1)
-    )
+    presets = len({row.preset for row in rows}) > 1
+    found = []
+    for number, members in enumerate(cells.values(), 1):
+        own = members[0].settings
+        words = {name: scalar(own[name]) if name in own else MISSING for name in names}
+        found.append(Group(number, tuple(members), {PRESET: _presets(members), **words} if presets else words))
+    return tuple(found)
+
+
+def _presets(rows: Sequence["Row"]) -> str:
+    return ", ".join(dict.fromkeys(row.preset or MISSING for row in rows))
 
 
 def differing(rows: Sequence["Row"]) -> list[str]:
@@ -141,7 +145,8 @@ def lines_of(groups: Sequence[Group]) -> list[Line]:
         for members in parts.values():
             if len(members) > 1:
                 ordered = sorted(members, key=_place(setting))
-                words = [f"{name} {value}" for name, value in ordered[0].differs.items() if name != setting]
+                others = {name: value for name, value in ordered[0].differs.items() if name not in (setting, PRESET)}
+                words = [f"{name} {value}" for name, value in others.items()]
                 known = [one for one in words if not one.endswith(MISSING)]
                 found.append(Line(setting, tuple(ordered), ", ".join([ordered[0].first.method, *known])))
     return found

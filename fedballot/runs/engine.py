@@ -69,7 +69,9 @@ def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
             raise SettingsError(f"{told}={name}: {error}") from error
 
 
-def open_run(out: Path, method: Method, settings: CommonSettings, *, resume: bool) -> RunFolder:
+def open_run(
+    out: Path, method: Method, settings: CommonSettings, *, resume: bool, preset: str | None = None
+) -> RunFolder:
     """A run's folder; see `RunFolder.open`.
 
     The server's model may be another one than before, once all answers of a run of one round are in its checkpoint and
@@ -85,7 +87,7 @@ def open_run(out: Path, method: Method, settings: CommonSettings, *, resume: boo
         result = out / "result.json"
         done = result.exists() and read_json(result).get("status") == "done"
         free = () if done else ("server_model",)
-    return RunFolder.open(out, method.name, settings, resume=resume, free=free)
+    return RunFolder.open(out, method.name, settings, resume=resume, free=free, preset=preset)
 
 
 def resolve_device(settings: CommonSettings, names: Sequence[str]) -> str:

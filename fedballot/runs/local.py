@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from fedballot.core.stopping import stop_if_asked
 from fedballot.runs.engine import ServerSide, finishing
 from fedballot.runs.worker import Job
 from fedballot.wire.messages import Reply, Request
@@ -33,6 +34,7 @@ def run_rounds(side: ServerSide, job: Job, replies: Replies) -> None:
     with finishing(side.finish):
         for server_round in strategy.exchanges():
             for reply in replies(job, strategy.ask(server_round, names), side.round_timeout_s):
+                stop_if_asked()
                 if isinstance(reply, Reply):
                     strategy.receive(replace(reply, arrived=time.time()))
                 else:

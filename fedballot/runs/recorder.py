@@ -15,6 +15,7 @@ from fedballot.core.errors import FedballotError
 from fedballot.core.files import write_atomic, write_json
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import accuracy, mean_and_std, mean_of, of_confusion, spread_of
+from fedballot.core.stopping import was_stopped
 from fedballot.datasets.federation import FederatedData
 from fedballot.datasets.own import SITES
 from fedballot.datasets.schema.toml import to_toml
@@ -66,6 +67,7 @@ class Recorder:
             "error": None,
             "method": method.name,
             "settings": settings.to_dict(),
+            "preset": folder.preset,
             "key_settings": settings.headline(),
             "seed": settings.seed,
             "classes": list(data.classes),
@@ -102,8 +104,7 @@ class Recorder:
         """The run failed or was stopped; what it has so far stays readable."""
         status = "failed"
         words = str(error) if isinstance(error, FedballotError) else f"{type(error).__name__}: {error}"
-        # the second is how Flower ends a server app that its SuperLink no longer knows, or the first
-        if isinstance(error, KeyboardInterrupt | SystemExit):
+        if was_stopped(error):
             status, words = "stopped", "stopped before the run was done; --resume takes it up"
         self.result = {**self.result, "status": status, "error": words}
         write_json(self.folder.result, self.result)

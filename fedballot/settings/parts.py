@@ -13,6 +13,7 @@ from typing import Literal
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import Settings, setting
 from fedballot.datasets.spec import FederationSpec
+from fedballot.learners.steps import split_steps
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 
 
@@ -165,6 +166,39 @@ class Queries(Federation):
     def query_count(self) -> int:
         """Number of queries Q."""
         return self.queries or self.public_size
+
+
+@dataclass(frozen=True)
+class FeatureSteps(Settings):
+    """Of methods that may learn from the features of an extractor."""
+
+    components: int = setting(64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096))
+
+    def check(self) -> None:
+        super().check()
+        for extractor in filter(None, self.of_kind("extractor")):
+            split_steps(extractor)
+
+
+@dataclass(frozen=True)
+class ServerFeatures(FeatureSteps):
+    """Of methods whose server's model may learn from features."""
+
+    server_features: str = setting(
+        "",
+        "extractor whose features the server's model learns from; empty: the records",
+        reads="server",
+        kind="extractor",
+    )
+
+
+@dataclass(frozen=True)
+class ClientFeatures(FeatureSteps):
+    """Of methods whose clients' models may learn from features."""
+
+    client_features: str = setting(
+        "", "extractor whose features the clients' models learn from; empty: the records", kind="extractor"
+    )
 
 
 @dataclass(frozen=True)

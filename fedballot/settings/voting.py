@@ -12,18 +12,25 @@ from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
-from fedballot.learners.steps import split_steps
 from fedballot.privacy.guarantee import ADJACENCY, Guarantee
 from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes
-from fedballot.settings.parts import ClientEvaluation, LocalTraining, PrivacyTarget, Queries, ServerTraining
+from fedballot.settings.parts import (
+    ClientEvaluation,
+    ClientFeatures,
+    LocalTraining,
+    PrivacyTarget,
+    Queries,
+    ServerFeatures,
+    ServerTraining,
+)
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire.codec import Choices, Integers
 from fedballot.wire.secagg import Form
 
 
 @dataclass(frozen=True)
-class VotingSettings(PrivacyTarget, Queries, ServerTraining, ClientEvaluation, SummedSettings):
+class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, ClientEvaluation, SummedSettings):
     """Settings of every method whose clients vote; each piece of the server's recipe can be switched off on its own."""
 
     queries: int = again(Queries, "queries", 0, help="public records that clients vote on; 0: the whole pool")
@@ -58,20 +65,11 @@ class VotingSettings(PrivacyTarget, Queries, ServerTraining, ClientEvaluation, S
         reads="server",
         kind="extractor",
     )
-    components: int = setting(64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096))
-    server_features: str = setting(
-        "",
-        "extractor whose features the server's model learns from; empty: the records",
-        reads="server",
-        kind="extractor",
-    )
 
     def check(self) -> None:
         super().check()
         if self.sigma and math.isinf(self.epsilon):
             raise SettingsError(f"sigma={self.sigma:g} and epsilon=inf contradict each other: set one of them")
-        for extractor in filter(None, (self.graph_features, self.server_features)):
-            split_steps(extractor)
         if self.passes == 2 and self.student == "argmax":
             raise SettingsError("passes=2 propagates labels, which student=argmax does not: choose another student")
 
@@ -171,6 +169,20 @@ class PateSettings(LocalTraining, VotingSettings):
         )
 
 
+@dataclass(frozen=True)
+class FedktSettings(ClientFeatures, LocalTraining, VotingSettings):
+    """Settings of FedKT; s and t in the paper are `partitions` and `subsets`."""
+
+    epsilon: float = again(
+        VotingSettings, "epsilon", math.inf, help="privacy target; `inf`: votes without noise, no guarantee (FedKT-L0)"
+    )
+    student: Literal["argmax", "propagated", "self-train"] = again(VotingSettings, "student", "argmax")
+    partitions: int = setting(
+        2, "times that a client cuts its records up, each with a student of its own, s", low=1, site_limit=(1, 100)
+    )
+    subsets: int = setting(5, "teachers of each student, each on a part of the records, t", low=1, site_limit=(1, 1000))
+
+
 FULL_VOTES = 0.95
 
 
@@ -189,10 +201,6 @@ class KnnSettings(VotingSettings):
     extractor: str = setting(
         "auto", "public features in which records are compared: steps such as hog+pca+l2", kind="extractor"
     )
-
-    def check(self) -> None:
-        super().check()
-        split_steps(self.extractor)
 
     @property
     def votes_per_query(self) -> int:

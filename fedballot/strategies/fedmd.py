@@ -61,8 +61,12 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
         asked = self.queries(server_round).astype(np.int32)
         if self.consensus is None:
             return [asked]
-        former = self.queries(server_round - 1).astype(np.int32)
+        former = self.agreed_on(server_round - 1).astype(np.int32)
         return [asked, former, *consensus_codec(self.settings, self.shape).pack(self.consensus)]
+
+    def agreed_on(self, server_round: int) -> npt.NDArray[np.int64]:
+        """Public records that the consensus of the round just done is about: all that were asked about."""
+        return self.queries(server_round)
 
     def read(self, arrays: Arrays) -> npt.NDArray[Any]:
         return answer_codec(self.settings, self.shape).read(arrays)
@@ -78,7 +82,7 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
         self.consensus = consensus
         if not self.same_task:
             return {}
-        truth = np.asarray(self.data.public_y[self.queries(server_round)])
+        truth = np.asarray(self.data.public_y[self.agreed_on(server_round)])
         return {"consensus_accuracy": float(np.mean(self.consensus.argmax(axis=1) == truth))}
 
     @property
@@ -116,7 +120,7 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
         """Keep the last consensus, with the public records that it is about."""
         if self.consensus is None:
             return
-        rows = self.queries(self.rounds)
+        rows = self.agreed_on(self.rounds)
         release: dict[str, npt.NDArray[Any]] = {
             "query_indices": rows,
             "consensus": self.consensus,

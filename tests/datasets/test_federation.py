@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedballot.core.errors import SettingsError
-from fedballot.datasets.federation import FederatedData, build, split_records
+from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.sources import load
 from fedballot.datasets.spec import FederationSpec
+from fedballot.datasets.splits import split_records
 
 DIGITS = FederationSpec(
     dataset="digits",
@@ -204,3 +205,23 @@ def test_domains_are_clients(data_dir: Path) -> None:
     assert all(len(np.unique(data.private.groups[part])) == 1 for part in data.parts)
     with pytest.raises(SettingsError, match="clients=4"):
         build(replace(DIGITS, dataset="office-caltech10", clients=5, partition="by-group"))
+
+
+def test_public_records_parted_from_the_training_split(tmp_path: Path) -> None:
+    numbers = np.arange(60, dtype=np.float32)[:, None]
+    path = tmp_path / "split.npz"
+    np.savez(path, x_train=numbers[:50], y_train=np.arange(50) % 5, x_test=numbers[50:], y_test=np.arange(10) % 5)
+    spec = replace(DIGITS, dataset=str(path), public_split="train", public_size=20, test_size=0, clients=3)
+    data = build(spec)
+    public, private = data.public_x[:, 0], data.private.x[np.concatenate(data.parts)][:, 0]
+    assert sorted([*public, *private]) == list(range(50)) and len(public) == 20
+    assert sorted(data.test_x[:, 0]) == list(range(50, 60))
+    assert (data.public_y == public % 5).all() and (data.test_y == (data.test_x[:, 0] - 50) % 5).all()
+    with pytest.raises(SettingsError, match="51 exceed the 50 records"):
+        build(replace(spec, public_size=21, private_size=30))
+    with pytest.raises(SettingsError, match="test_size: 11 exceed the 10"):
+        build(replace(spec, test_size=11))
+    with pytest.raises(SettingsError, match="'digits' has no test split"):
+        build(replace(DIGITS, public_split="train"))
+    with pytest.raises(SettingsError, match="leave out public_dataset"):
+        replace(spec, public_dataset="digits")

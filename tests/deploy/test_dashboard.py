@@ -69,12 +69,19 @@ def test_a_site_whose_ledger_is_gone_says_so(site: Path) -> None:
     assert "fedballot_ledger_usable 0.0" in client.get("/metrics").text
 
 
-def test_a_password_is_asked_for_everywhere(site: Path) -> None:
-    client = browser(site_app(site, Place("127.0.0.1:1", "correct horse battery")))
-    for path in ("/", "/metrics", "/status.json", "/health"):
+def test_a_password_is_asked_for_everywhere_but_of_probes(site: Path) -> None:
+    client, right = browser(site_app(site, Place("127.0.0.1:1", "correct horse battery"))), "correct horse battery"
+    for path in ("/", "/metrics", "/status.json"):
         assert client.get(path).status_code == 401
         assert client.get(path, auth=("", "wrong")).status_code == 401
-        assert client.get(path, auth=("anybody", "correct horse battery")).status_code == 200
+        assert client.get(path, auth=("anybody", right)).status_code == 200
+    assert client.get("/health").status_code == 200
+    shutil.rmtree(site.parent / "ledger")
+    client = browser(site_app(site, Place("127.0.0.1:1", right)))
+    for auth in (None, ("", "wrong")):
+        told = client.get("/health", auth=auth)
+        assert (told.status_code, told.text) == (503, "not well")
+    assert "no ledger is here" in client.get("/health", auth=("", right)).text
 
 
 def test_another_name_in_the_request_is_refused(site: Path) -> None:

@@ -128,6 +128,7 @@ def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone()
         ("label", None, "site"),
         ("drop", None, "site"),
         ("id", None, "site"),
+        ("encoder", None, "site"),
         ("image_reader", None, "site"),
         ("encoder", None, "site"),
         ("client_models", None, "site"),
@@ -138,6 +139,8 @@ def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone()
         ("server_features", "extractor", "server"),
         ("private_classes", (), "client"),
         ("extractor", "extractor", "client"),
+        ("client_features", "extractor", "client"),
+        ("selector_features", "extractor", "client"),
     }
 
 

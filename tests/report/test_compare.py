@@ -17,7 +17,7 @@ from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.numbers import NBSP
 from fedballot.report.canvas import canvas, style
 from fedballot.report.compare import compare
-from fedballot.report.compare_page import write_compare
+from fedballot.report.compare_page import compare_table, paper_table, write_compare
 from fedballot.report.compare_plot import (
     bytes_figure,
     comparison_figure,
@@ -161,6 +161,15 @@ def test_runs_that_differ_in_their_seed_are_one_row_with_its_spread(grid: list[P
     assert line.setting == "epsilon" and line.values == (1.0, 4.0, 16.0)
     figure = setting_figure([line])
     assert figure is not None and np.allclose(figure.axes[0].lines[0].get_ydata(), [0.53125, 0.78125, 0.90625])
+
+
+def test_presets_are_a_column_where_runs_differ_in_them(grid: list[Path], write_run: Write, tmp_path: Path) -> None:
+    assert "preset" not in compare(grid).groups[0].differs and "preset" not in compare_table(compare(grid)).head
+    runs = [*grid[:2], write_run("named", arrays=None, preset="demo", settings={"epochs": 5, "seed": 0})]
+    found = compare(runs)
+    assert [group.differs["preset"] for group in found.groups][-1] == "demo"
+    assert compare_table(found).head[3] == "preset" and "preset" not in paper_table(found).head
+    assert '<td data-value="demo">demo</td>' in write_compare(runs, tmp_path / "compare.html").read_text()
 
 
 def test_a_seeded_run_stands_with_those_that_protect_nobody(grid: list[Path], tmp_path: Path) -> None:
