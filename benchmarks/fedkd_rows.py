@@ -208,7 +208,7 @@ def run(line: Line, seed: int, out: Path) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)
     strategy = new_strategy(method, settings, data, request_id=word)
     shared = method.client_class.__module__ == "fedballot.clients.fedkd"
-    models = hashlib.sha256(repr([getattr(settings, key) for key in TRAINED.split()]).encode()).hexdigest()[:12]
+    models = hashlib.sha256(repr([getattr(settings, key, None) for key in TRAINED.split()]).encode()).hexdigest()[:12]
     clock = time.perf_counter()
     for number in range(1, strategy.rounds + 1):
         for request in strategy.ask(number, [str(client_id) for client_id in range(nodes)]):

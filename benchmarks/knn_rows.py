@@ -102,6 +102,25 @@ def lines() -> Iterator[Line]:
         yield Line("mnist-extractor", chain, knn, MNIST, changes)
     for k in (5, 10, 20, 40, 80):
         yield Line("mnist-k", f"k={k}", knn, MNIST, (f"k={k}",))
+    yield from cifar()
+
+
+def cifar() -> Iterator[Line]:
+    """CIFAR-10 by EfficientNet-Lite0: neighbours, and a head by DP-FedSGD on the same features; search with --seeds 1."""
+    images = ("dataset=cifar10", "encoder=efficientnet-lite0(size=64)", "epsilon=1", "delta=1e-4")
+    for chain in ("l2", "l2+pca"):
+        for k in (10, 20, 40, 80):
+            changes = (f"extractor={chain}", f"graph_features={chain}", "server_features=standardise", f"k={k}")
+            yield Line("cifar-knn", f"{chain}, k={k}", "private-knn-fl", MNIST, (*images, *changes))
+    for rounds, rate in ((1, 0.1), (5, 0.1), (5, 1)):
+        for clip in (0.3, 1, 3):
+            for lr in (0.5, 2):
+                changes = (f"rounds={rounds}", f"rate={rate}", f"clip={clip}", f"lr={lr}", "epochs=2")
+                name = f"rounds={rounds}, rate={rate}, clip={clip}, lr={lr}"
+                line = (*images, *changes, "client_models=linear-torch")
+                yield Line("cifar-dp", name, "dp-fedsgd", MNIST, line)
+    for method in ("centralized", "standalone"):
+        yield Line("cifar", method, method, MNIST, images[:2])
 
 
 def resolve(line: Line, seed: int, folder: Path) -> CommonSettings:

@@ -121,7 +121,7 @@ def split_steps(name: str) -> tuple[str, ...]:
             names = [*STEPS, *plugins.installed(GROUP, STEPS)]
             raise SettingsError(
                 f"unknown extractor step {step!r}{did_you_mean(step, names) or '.'} Known: {', '.join(names)}, joined "
-                "by '+', or first an encoder, or 'package.module:NAME', which makes a torch module or a transformer"
+                "by '+', or first 'package.module:NAME', which makes a torch module or a transformer, or an encoder"
             )
     return steps
 

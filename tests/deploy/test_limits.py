@@ -130,6 +130,7 @@ def test_names_that_a_server_sets_are_the_site_s_or_reach_it_by_its_list_alone()
         ("id", None, "site"),
         ("encoder", None, "site"),
         ("image_reader", None, "site"),
+        ("encoder", None, "site"),
         ("client_models", None, "site"),
         ("server_model", None, "server"),
         ("ray_address", None, "machine"),
@@ -329,7 +330,7 @@ def test_the_order_and_the_blanks_of_steps_are_no_way_round(tmp_path: Path) -> N
 def test_no_other_name_that_the_server_sets_reaches_the_site(site: Site, method: Method) -> None:
     """What the server and its machine read stands at its default; model and source are the site's own."""
     names = {"client_models", "server_model", "graph_features", "server_features", "partition", "label", "drop", "id"}
-    names |= {"image_reader"}
+    names |= {"image_reader", "encoder"}
     own = {field.name for field in dataclasses.fields(method.settings)}
     hostile: dict[str, Any] = dict.fromkeys(names & own, "planted_module:factory")
     hostile |= {"alpha": 7, "device": "cuda", "workers": 9}

@@ -63,7 +63,9 @@ def infer_schema(table: Table, hints: Hints, labels: bool = True) -> tuple[Schem
         if name not in names:
             raise DataError(f"{table.path}: no column {name!r}{did_you_mean(name, names)}; found {listed(names)}")
         if name in (hints.id, *hints.drop, *hints.text) and name == label:
-            raise DataError(f"{table.path}: column {name!r} holds the classes, so it is no id, no text and not dropped")
+            raise DataError(
+                f"{table.path}: column {name!r} holds the classes, so it is neither an id nor dropped nor text"
+            )
     dropped = dict.fromkeys(hints.drop, "named as no feature") | ({hints.id: "an id"} if hints.id else {})
     image = image_column(table, (label, GROUP, *dropped, *hints.category))
     columns: list[Column] = []
