@@ -1,4 +1,4 @@
-"""The demo's roles, `server`, `site NUMBER [MODEL]` and `run`: what people do by hand with `fedballot`, on real digits.
+"""The demo's roles, `server`, `site NUMBER` and `run`: what people do by hand with `fedballot`, on real digits.
 
 Volumes: /server (the server's own), /site (a site's own), /public (public data, ca.crt, public keys), /out (results).
 With DEMO_INSECURE set, plain text on a loopback that all containers share; else TLS and node authentication.
@@ -12,30 +12,21 @@ import time
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.deploy.members import add_site
 from fedballot.deploy.node import start_node
 from fedballot.deploy.server import ServerFolder, init_server, start_server
 from fedballot.deploy.site_file import read_site
-from fedballot.deploy.template import init_site
+from fedballot.deploy.template import fill_in, init_site
+from fedballot.deploy.trial import METHOD, MODEL, PUBLIC, RUN, TEST, digits, site_values
 
 INSECURE = bool(os.environ.get("DEMO_INSECURE"))
 SITES, HOST, CONTROL = 3, "127.0.0.1" if INSECURE else "superlink", "127.0.0.1:18000"
-MODELS = ("random-forest", "logistic-regression", "mlp")
-SERVER, SITE, PUBLIC, OUT = Path("/server"), Path("/site/folder"), Path("/public"), Path("/out")
-PUBLIC_DATA = PUBLIC / "public.npz"
-RUN = {"clients": SITES, "public_size": 500, "test_size": 300, "epsilon": 40, "vote_fraction": 1}
+SERVER, SITE, SHARED, OUT = Path("/server"), Path("/site/folder"), Path("/public"), Path("/out")
+PUBLIC_DATA = SHARED / "public.npz"
+OWN = 332  # records of each site; what is left of the 1,797 digits
 LIMIT_S = 180.0
-
-
-def digits(rows: slice) -> dict[str, np.ndarray]:
-    """Real 8x8 digits in a fixed random order."""
-    found = load_digits()
-    order = np.random.default_rng(0).permutation(len(found.target))
-    x = np.round(found.images * (255 / 16)).astype(np.uint8)
-    return {"x": x[order][rows], "y": found.target[order][rows]}
 
 
 def wait_for(path: Path) -> None:
@@ -49,35 +40,26 @@ def wait_for(path: Path) -> None:
 
 def server() -> None:
     """Public data, certificates, SuperLink."""
-    np.savez(PUBLIC_DATA, **digits(slice(0, 800)))
+    np.savez(PUBLIC_DATA, **digits(slice(PUBLIC + TEST)))
     folder = ServerFolder(SERVER)
     if not folder.home.exists():
         folder = init_server(SERVER, (HOST,), control=CONTROL, insecure=INSECURE)
     if not INSECURE:
-        (PUBLIC / "ca.crt").write_bytes(folder.authority.read_bytes())
+        (SHARED / "ca.crt").write_bytes(folder.authority.read_bytes())
     code = start_server(folder, fleet=f"{'127.0.0.1' if INSECURE else '0.0.0.0'}:9092")
     sys.exit(code)
 
 
-def site(number: int, model: str) -> None:
+def site(number: int) -> None:
     """Own records, key and site.toml; ask to be let in; SuperNode."""
-    key = PUBLIC / f"site{number}.pub"
+    key = SHARED / f"site{number}.pub"
     if not (SITE / "site.toml").exists():
         init_site(SITE, number=number, sites=SITES, server=f"{HOST}:9092")
-        np.savez(SITE / "own.npz", **digits(slice(800 + 300 * number, 1100 + 300 * number)))
-        changes = {
-            '"random-forest"': f'"{model}"',
-            '"records.csv"': '"own.npz"',
-            '"public.npz"': f'"{PUBLIC_DATA}"',
-            '"ca.crt"': f'"{PUBLIC}/ca.crt"',
-            '"sha256:"': f'"{fingerprint(digits(slice(0, 800))["x"])}"',
-            "epsilon = 10.0": "epsilon = 100.0",
-            "largest_epsilon = 5.0": "largest_epsilon = 50.0",
-        }
-        text = (SITE / "site.toml").read_text()
-        for old, new in changes.items():
-            text = text.replace(old, new)
-        (SITE / "site.toml").write_text(text)
+        first = PUBLIC + TEST + OWN * number
+        np.savez(SITE / "own.npz", **digits(slice(first, first + OWN)))
+        print_ = fingerprint(digits(slice(PUBLIC + TEST))["x"])
+        values = site_values(f"digits of site{number}", "own.npz", str(PUBLIC_DATA), print_)
+        fill_in(SITE / "site.toml", {**values, "ca": str(SHARED / "ca.crt")})
     if not INSECURE:
         key.write_bytes((SITE / "site.key.pub").read_bytes())
         wait_for(key.with_suffix(".admitted"))
@@ -88,21 +70,21 @@ def run() -> None:
     """Let the sites in, and submit one run."""
     folder = ServerFolder(SERVER)
     for number in range(0 if INSECURE else SITES):
-        key = PUBLIC / f"site{number}.pub"
+        key = SHARED / f"site{number}.pub"
         wait_for(key)
         if not key.with_suffix(".admitted").exists():
             add_site(folder, f"site{number}", key)
             key.with_suffix(".admitted").touch()
-    settings = {**RUN, "public_dataset": PUBLIC_DATA, "server_model": "logistic-regression"}
+    settings = {**RUN, "public_dataset": PUBLIC_DATA, "clients": SITES, "server_model": MODEL}
     pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     out = OUT / time.strftime("%Y%m%d-%H%M%S")
-    line = ["fedballot", "submit", "pate-fl", "--server", str(SERVER), "--out", str(out), *pairs]
+    line = ["fedballot", "submit", METHOD, "--server", str(SERVER), "--out", str(out), *pairs]
     os.execvp(line[0], line)
 
 
 if __name__ == "__main__":
     role, *rest = sys.argv[1:]
     if role == "site":
-        site(int(rest[0]), rest[1] if rest[1:] else MODELS[int(rest[0])])
+        site(int(rest[0]))
     else:
         {"server": server, "run": run}[role]()

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.progress import Progress
@@ -179,36 +181,55 @@ def shown(line: Sequence[str]) -> str:
     return shlex.join(["fedballot", *line])
 
 
-def _write_data(trial: Trial) -> str:
+def digits(rows: slice) -> dict[str, NDArray[Any]]:
+    """Some of scikit-learn's digits in a fixed order, of which the first ``PUBLIC + TEST`` are the public ones.
+
+    Parameters
+    ----------
+    rows
+        Which of the 1,797.
+
+    Returns
+    -------
+    dict
+        ``x``: uint8, (n, 8, 8), and ``y``: int64, (n,), as an ``.npz`` file of records holds them.
+    """
     from sklearn.datasets import load_digits
 
-    from fedballot.datasets.fingerprint import fingerprint
-
-    digits = load_digits()
-    order = np.random.default_rng(0).permutation(len(digits.target))
-    x = np.round(digits.images * (255 / 16)).astype(np.uint8)[order]
-    y = digits.target[order]
-    np.savez_compressed(trial.public, x=x[: PUBLIC + TEST], y=y[: PUBLIC + TEST])
-    for number, rows in enumerate(np.array_split(np.arange(PUBLIC + TEST, len(y)), trial.sites)):
-        place = trial.site_file(number).parent
-        place.mkdir(mode=0o700)
-        np.savez_compressed(place / "records.npz", x=x[rows], y=y[rows])
-    return fingerprint(x[: PUBLIC + TEST])
+    found = load_digits()
+    order = np.random.default_rng(0).permutation(len(found.target))
+    x = np.round(found.images * (255 / 16)).astype(np.uint8)
+    return {"x": x[order][rows], "y": found.target[order][rows]}
 
 
-def _fill(path: Path, fingerprint: str) -> None:
-    """What people would write into a site's file."""
-    values: Mapping[str, object] = {
+def site_values(population: str, private: str, public: str, fingerprint: str) -> dict[str, object]:
+    """What people would write into a site's file, for :func:`fill_in`; single records are protected."""
+    return {
         "model": MODEL,
-        "private": "records.npz",
-        "public": "../public.npz",
+        "private": private,
+        "public": public,
         "public_fingerprint": fingerprint,
-        "population": f"digits of {path.parent.name}",
+        "population": population,
         "unit": "record",
         "delta": 1e-5,
         "methods": METHODS,
     }
-    fill_in(path, values)
+
+
+def _write_data(trial: Trial) -> str:
+    from fedballot.datasets.fingerprint import fingerprint
+
+    public, rest = digits(slice(PUBLIC + TEST)), digits(slice(PUBLIC + TEST, None))
+    np.savez_compressed(trial.public, x=public["x"], y=public["y"])
+    for number, rows in enumerate(np.array_split(np.arange(len(rest["y"])), trial.sites)):
+        place = trial.site_file(number).parent
+        place.mkdir(mode=0o700)
+        np.savez_compressed(place / "records.npz", x=rest["x"][rows], y=rest["y"][rows])
+    return fingerprint(public["x"])
+
+
+def _fill(path: Path, fingerprint: str) -> None:
+    fill_in(path, site_values(f"digits of {path.parent.name}", "records.npz", "../public.npz", fingerprint))
 
 
 def _answers(trial: Trial) -> bool:
