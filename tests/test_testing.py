@@ -39,7 +39,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "fedmd-nfdp": {**MODELS, "k": 20},
     "fedmd-ldp": {**MODELS, "epsilon": 50},
     "ds-fl": {"queries": 20},
-    "selective-fd": {"queries": 20},
+    "selective-fd": {"queries": 20, "leave_out": 0.0, "ambiguity_limit": 1.0},
     "fedkt": {"queries": 20, "subsets": 2, "epsilon": 50},
     "fedkd": {"queries": 20},
     "fedkd-dp": {"queries": 20, "epsilon": 50},

@@ -153,10 +153,10 @@ COMMON = {
     "client_models": "logistic-regression",
 }
 PRIVATE = (
-    *("pate-fl", "private-knn-fl", "fedkd-dp", "fedmd-ldp", "fedmd-nfdp"),
+    *("pate-fl", "private-knn-fl", "fedkt", "fedkd-dp", "fedmd-ldp", "fedmd-nfdp"),
     *("fedauxfdp", "fedauxfdp-sum", "fedd-p", "fedavg-p", "poll"),
 )
-PROMISELESS = ("fedmd", "fedkd", "standalone", "fedaux-f", "centralized", "public-only")
+PROMISELESS = ("fedmd", "ds-fl", "selective-fd", "fedkd", "standalone", "fedaux-f", "centralized", "public-only")
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "epsilon": (0.5, 2.0, 8.0, 25.0, math.inf),
     "score_epsilon": (0.1, math.inf),

@@ -17,7 +17,7 @@ from tests.deploy import hostile
 # 1,000 in all; `make hostile` asks for a hundred times as many
 EXAMPLES = int(os.environ.get("FEDBALLOT_HOSTILE", "1000"))
 FAMILIES = {
-    "votes": ("pate-fl", "private-knn-fl"),
+    "votes": ("pate-fl", "private-knn-fl", "fedkt"),
     "logits": ("fedkd-dp", "fedmd-ldp", "fedmd-nfdp"),
     "heads": ("fedauxfdp", "fedauxfdp-sum", "fedd-p", "fedavg-p"),
     "counts": ("poll",),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedballot.distillation.aggregation import Sum, votes_of
+from fedballot.distillation.aggregation import Sum, WeightedMean, votes_of
 
 
 def tally(ballots, shape) -> Sum:
@@ -34,3 +34,11 @@ def test_nothing_to_add_is_zero_and_another_shape_is_refused():
 
 def test_an_abstention_votes_for_nothing():
     assert votes_of(np.array([0, 2, 3]), 3).tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_a_query_without_weight_is_an_error_or_a_row_of_zeros():
+    mean = WeightedMean((2, 2))
+    mean.add(np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([2.0, 0.0]))
+    with pytest.raises(ValueError, match="no weight at all"):
+        mean.value()
+    assert mean.value(blank=True).tolist() == [[0.5, 0.5], [0.0, 0.0]]

@@ -10,6 +10,7 @@ MUTANTS = ("tests/privacy/mutants/test_mutants.py", "tests/privacy/mutants/test_
 METHOD_TESTS: Mapping[str, tuple[str, ...]] = {
     "pate-fl": (f"{MECHANISMS}/test_votes.py", "tests/clients/test_pate.py"),
     "private-knn-fl": (f"{MECHANISMS}/test_votes.py", "tests/clients/test_private_knn.py"),
+    "fedkt": (f"{MECHANISMS}/test_votes.py", "tests/clients/test_fedkt.py"),
     "fedmd-nfdp": (f"{MECHANISMS}/test_mechanisms.py", "tests/clients/test_fedmd.py"),
     "fedmd-ldp": (f"{MECHANISMS}/test_mechanisms.py", "tests/clients/test_fedmd.py"),
     "fedkd-dp": (f"{MECHANISMS}/test_mechanisms.py", "tests/clients/test_fedkd.py"),
