@@ -25,6 +25,7 @@ class Stream(IntEnum):
     SEARCH = 7  # `fedballot frontier`: trials; of the search's seed
     COPIES = 8  # shifts of public images
     CELLS = 9  # of a poll about the public pool
+    WORLDS = 10  # `fedballot attack`: which records a client has in each run
 
 
 def generator(seed: int, *streams: int) -> np.random.Generator:
