@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedballot.api.attacking import Attack, attack
     from fedballot.api.classifier import FederatedClassifier
     from fedballot.api.comparing import Comparison, compare
     from fedballot.api.experiment import run
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Attack",
     "Budget",
     "Callback",
     "Comparison",
@@ -43,6 +45,7 @@ __all__ = [
     "SettingsError",
     "Sweep",
     "__version__",
+    "attack",
     "audit",
     "budget",
     "compare",
@@ -57,6 +60,7 @@ __all__ = [
 
 # imported when first used: neither Flower nor torch comes with `import fedballot`
 _HOMES = {
+    "Attack": "api.attacking",
     "Budget": "api.planning",
     "Callback": "core.callbacks",
     "Comparison": "api.comparing",
@@ -75,6 +79,7 @@ _HOMES = {
     "RunError": "core.errors",
     "SettingsError": "core.errors",
     "Sweep": "api.sweeping",
+    "attack": "api.attacking",
     "audit": "api.planning",
     "budget": "api.planning",
     "compare": "api.comparing",

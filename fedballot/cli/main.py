@@ -22,6 +22,7 @@ from fedballot.cli import ledger as ledger_commands
 from fedballot.cli import model as model_commands
 from fedballot.cli import privacy as privacy_commands
 from fedballot.cli import terminal
+from fedballot.cli.attack import attack
 from fedballot.cli.data import data_app
 from fedballot.cli.federation import try_federation
 from fedballot.cli.first import first
@@ -147,6 +148,7 @@ command(STUDIES, "fedballot frontier --methods pate-fl,dp-fedavg --preset demo -
 )
 command(STUDIES, "fedballot budget pate-fl --preset demo --budget 10")(privacy_commands.budget)
 command(STUDIES, "fedballot audit pate-fl")(privacy_commands.audit)
+command(STUDIES, "fedballot attack fedkd --preset demo --quick", "attack")(attack)
 command(MACHINES, "fedballot try-federation federation --sites 3", "try-federation")(try_federation)
 app.add_typer(deployed.site_app, name="site", rich_help_panel=MACHINES)
 app.add_typer(server_app, name="server", rich_help_panel=MACHINES)

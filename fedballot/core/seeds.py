@@ -27,6 +27,7 @@ class Stream(IntEnum):
     SUBSETS = 7  # FedKT: parts of a client's records
     COPIES = 8  # shifts of public images
     CELLS = 9  # of a poll about the public pool
+    WORLDS = 10  # `fedballot attack`: which records a client has in each run
 
 
 def generator(seed: int, *streams: int) -> np.random.Generator:

@@ -1,0 +1,188 @@
+"""What leaks, measured: attacks on a method's own client and server."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fedballot.api.experiment import resolve
+from fedballot.api.objects import as_settings
+from fedballot.api.watch import listener
+from fedballot.core.errors import SettingsError
+from fedballot.core.files import check_writable, read_json, write_json
+from fedballot.core.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fedballot.studies.attacks.membership import Leak
+
+Adversary = Literal["membership", "active-server"]
+ADVERSARIES = ("membership", "active-server")
+VIEWS = ("server", "output")
+RUNS = 128
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What an attack found.
+
+    Attributes
+    ----------
+    folder : Path
+        With ``attack.json``, ``attack.html`` and ``roc.png``.
+    leaks : tuple of Leak
+        One for each size of the client that was attacked.
+    """
+
+    folder: Path
+    leaks: tuple[Leak, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """The largest ε that was shown, each at 95 % confidence."""
+        return max(leak.epsilon for leak in self.leaks)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether more was shown than is proved."""
+        return any(leak.contradicted for leak in self.leaks)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each attack and size."""
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for leak in self.leaks:
+            for score in leak.scores:
+                known = {"method": leak.method, "records": leak.size, "rounds": leak.rounds, "attack": score.attack}
+                area = {"auc": score.auc, "auc_error": score.auc_error}
+                found = {f"tpr_at_{rate.at:g}": rate.value for rate in score.rates}
+                rows.append({**known, **area, **found, "epsilon": score.epsilon})
+        return pd.DataFrame(rows)
+
+    def figure(self) -> Figure:
+        """The curves of the first size."""
+        from fedballot.report.attack_plot import roc_figure
+
+        return roc_figure(self.leaks[0])
+
+    def _repr_html_(self) -> str:
+        from fedballot.report.shown import shown
+
+        return shown(f"Attack on {self.leaks[0].method}", self.to_frame(), self.figure(), [])
+
+
+def attack(
+    method: str,
+    *,
+    out: str | Path | None = None,
+    adversary: Adversary = "membership",
+    view: Literal["server", "output"] = "server",
+    records: int | Sequence[int] = 0,
+    client: int = 0,
+    runs: int = RUNS,
+    quick: bool = False,
+    preset: str | None = None,
+    config: str | Path | None = None,
+    progress: bool | Progress = True,
+    **settings: Any,
+) -> Attack:
+    """Measure what an adversary tells of a client's records, from what it sees of the method.
+
+    Parameters
+    ----------
+    method : str
+        A name from ``fedballot methods``, or ``package.module:METHOD``.
+    out : path, optional
+        A folder; by default ``attacks/METHOD-TIME``. Runs that are in it count, so that an attack that was stopped goes
+        on, and more ``runs`` add to those that are there.
+    adversary : {"membership", "active-server"}
+        Who infers membership; ``active-server`` plants the records in question in the public pool.
+    view : {"server", "output"}
+        All answers of one client, or what the server makes of all clients' answers.
+    records : int or sequence of int
+        Records of the client that is attacked; several: one attack each; 0: as many as in the experiment.
+    client : int
+        Which client.
+    runs : int
+        Even, at least 8; half of them are shadow runs for the others.
+    quick : bool
+        As many runs as fit into about two minutes.
+    **settings
+        As for `run`.
+
+    Raises
+    ------
+    SettingsError
+        If a setting cannot work, or there is nothing to attack.
+
+    Examples
+    --------
+    >>> import fedballot as fb  # doctest: +SKIP
+    >>> found = fb.attack("fedkd", dataset="digits", clients=5, quick=True)  # doctest: +SKIP
+    >>> found.epsilon, found.to_frame()  # doctest: +SKIP
+    """
+    from fedballot.methods.registry import get_method
+    from fedballot.studies.attacks.membership import Asked, attack_members
+
+    for name, value, allowed in (("adversary", adversary, ADVERSARIES), ("view", view, VIEWS)):
+        if value not in allowed:
+            raise SettingsError(f"{name}={value!r}: allowed are {', '.join(allowed)}")
+    sizes = [records] if isinstance(records, int) else list(records)
+    if not sizes or min(sizes) < 0:
+        raise SettingsError(f"records={records}: give numbers of records, or 0 for those of the experiment")
+    chosen = resolve(method, as_settings(settings), preset, None if config is None else Path(config))
+    folder = new_folder(method) if out is None else Path(out)
+    check_writable(folder)
+    told, found = listener(progress), []
+    for size in sizes:
+        asked = Asked(adversary, view, size, client)
+        place = folder / (f"records-{size}" if len(sizes) > 1 else "played")
+        try:
+            found.append(attack_members(get_method(method), chosen, asked, place, told, runs=runs, quick=quick))
+        finally:
+            told.stop()
+    done = Attack(folder, tuple(found))
+    words = ["fedballot attack", method, *(["--preset", preset] if preset else [])]
+    words += ["--config", str(config)] if config else []
+    words += [f"--set {shlex.quote(f'{key}={plain(value)}')}" for key, value in settings.items()]
+    words += [f"--adversary {adversary}", f"--view {view}", f"--client {client}"]
+    words += [f"--records {','.join(map(str, sizes))}", f"--runs {runs}", *(["--quick"] if quick else [])]
+    write(done, " ".join([*words, "--out", shlex.quote(str(folder))]))
+    return done
+
+
+def write(done: Attack, command: str) -> None:
+    """Write ``attack.json``, the page and the picture."""
+    from fedballot.report.attack_page import attack_page
+    from fedballot.report.canvas import write_picture
+    from fedballot.report.study import write_study
+
+    write_json(done.folder / "attack.json", {"command": command, "leaks": [leak.to_dict() for leak in done.leaks]})
+    write_picture(done.figure(), done.folder / "roc.png")
+    write_study(attack_page(done.leaks, command), done.folder / "attack.html")
+
+
+def load_attack(folder: str | Path) -> Attack:
+    """An attack from its folder."""
+    from fedballot.studies.attacks.membership import leak_of
+
+    plain = read_json(Path(folder) / "attack.json")
+    return Attack(Path(folder), tuple(map(leak_of, plain["leaks"])))
+
+
+def new_folder(method: str) -> Path:
+    """Where an attack goes that was given no folder."""
+    name = "".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in method)
+    return Path("attacks") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def plain(value: Any) -> Any:
+    """A setting as the command line takes it."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value

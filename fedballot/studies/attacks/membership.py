@@ -1,0 +1,295 @@
+"""Membership inference: which records were a client's, from what an adversary of a view has seen of the method.
+
+Each run tosses a coin for each seat of the target, which holds one of two records. Half of the runs are shadow runs for
+the other half, and the other way round.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedballot.core import numbers
+from fedballot.core.errors import DataError, SettingsError
+from fedballot.core.files import read_arrays, read_json, write_arrays, write_json
+from fedballot.core.progress import Progress
+from fedballot.methods.api import Method
+from fedballot.privacy.guarantee import View
+from fedballot.runs.engine import federated_data
+from fedballot.settings.parts import CommonSettings
+from fedballot.strategies.baselines import MeasureStrategy
+from fedballot.studies.attacks.asking import Seen, Table, together
+from fedballot.studies.attacks.measure import CONFIDENCE, Promise, Score, measure, promise, score_of
+from fedballot.studies.attacks.reading import Signal, public_rows
+from fedballot.studies.attacks.scores import ATTACKS, attack
+from fedballot.studies.attacks.world import World, make_world
+
+Adversary = Literal["membership", "active-server"]
+FEWEST = 8  # runs, of which half are shadow runs
+QUICK_S = 100.0  # seconds of runs
+QUICK_MOST = 64
+DELTA = 1e-5  # at which epsilon is proved where nothing is promised
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is attacked, and how; what is kept in a folder belongs to one of these.
+
+    Parameters
+    ----------
+    adversary : {"membership", "active-server"}
+        Who keeps to the method, or a server that plants the records themselves in the public pool.
+    seen : {"server", "output"}
+    records : int
+        Of the target; 0: as many as in the experiment.
+    client : int
+        The target.
+    """
+
+    adversary: Adversary = "membership"
+    seen: Seen = "server"
+    records: int = 0
+    client: int = 0
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What membership inference found about a client of one size.
+
+    Parameters
+    ----------
+    method : str
+    asked : Asked
+    seen : {"server", "output"}
+        ``output`` also where answers come under masks.
+    size, rounds, runs : int
+        Records of the target, rounds in which something was seen, runs.
+    promise : Promise or None
+        What is proved about one replaced record, of this view.
+    delta : float
+        At which the attacks' epsilon is proved.
+    scores : tuple of Score
+    by_round : mapping of int to Score
+        The learned attack after so many rounds.
+    run_s : float
+        Seconds of a run.
+    """
+
+    method: str
+    asked: Asked
+    seen: Seen
+    size: int
+    rounds: int
+    runs: int
+    promise: Promise | None
+    delta: float
+    scores: tuple[Score, ...]
+    by_round: Mapping[int, Score]
+    run_s: float
+
+    @property
+    def epsilon(self) -> float:
+        """The largest epsilon that an attack proves, at 95 % confidence of all together."""
+        return max(score.epsilon for score in self.scores)
+
+    @property
+    def best(self) -> Score:
+        """The attack with the largest area."""
+        return max(self.scores, key=lambda score: score.auc)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether more is shown than is proved."""
+        return self.promise is not None and self.epsilon > self.promise.epsilon
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        rounds = {str(count): score.to_dict() for count, score in self.by_round.items()}
+        return {**asdict(self), "by_round": rounds, "epsilon": self.epsilon, "contradicted": self.contradicted}
+
+
+def check_method(method: Method, settings: CommonSettings) -> None:
+    """Refuse what has nothing to attack.
+
+    Raises
+    ------
+    SettingsError
+        With the reason.
+    """
+    if method.single_client or issubclass(method.strategy_class, MeasureStrategy):
+        raise SettingsError(f"method {method.name!r} sends {method.sends}: there is nothing to attack")
+    if getattr(settings, "noise_seed", None) is not None:
+        raise SettingsError("noise_seed: noise that is known protects nobody; leave it out of an attack")
+
+
+def attack_members(
+    method: Method, settings: CommonSettings, asked: Asked, folder: Path, progress: Progress, *, runs: int, quick: bool
+) -> Leak:
+    """Play runs until there are as many as wanted, and say what they give away.
+
+    Parameters
+    ----------
+    folder
+        Of what was played; runs that are there count.
+    runs
+        Even, at least 8.
+    quick
+        As many runs as fit into about two minutes, ``runs`` at most.
+
+    Raises
+    ------
+    SettingsError
+        If the method, the settings or the numbers cannot work, or the folder holds the runs of another attack.
+    """
+    check_method(method, settings)
+    if runs < FEWEST or runs % 2:
+        raise SettingsError(f"runs={runs}: half of them are shadow runs; give an even number, {FEWEST} or more")
+    _claim(folder, method, settings, asked)
+    world, table = _table(method, settings, asked, folder / "work")
+    strategy = table.strategy(world.data)
+    view: View = "output only" if table.seen == "output" and asked.seen == "output" else "server's view"
+    told = promise(type(strategy)(**_given(strategy, settings)).guarantees(), view)
+    spent = _play(world, table, folder, settings.seed, progress, runs, quick)
+    played = sorted((folder / "runs").glob("*.npz"))
+    played = played[: len(played) // 2 * 2][:runs]
+    if len(played) < FEWEST:
+        raise DataError(f"{folder}: holds {len(played)} runs, and an attack needs {FEWEST}")
+    kept = [read_arrays(path) for path in played]
+    progress.start("attacks", len(ATTACKS))
+    delta = told.delta if told is not None else DELTA
+    scores = []
+    for name in ATTACKS:
+        scores.append(judged(name, kept, world, delta))
+        progress.advance()
+    rounds = int(kept[0]["scores"].shape[0])
+    marks = sorted({1, rounds // 4, rounds // 2, rounds} - {0}) if rounds > 1 else []
+    by_round = {count: judged("learned", kept, world, delta, count) for count in marks}
+    progress.stop()
+    shutil.rmtree(folder / "work", ignore_errors=True)
+    return Leak(
+        method.name,
+        asked,
+        table.seen,
+        world.size,
+        rounds,
+        len(kept),
+        told,
+        delta,
+        tuple(scores),
+        by_round,
+        spent or float(np.median([one["seconds"] for one in kept])),
+    )
+
+
+def leak_of(plain: Mapping[str, Any]) -> Leak:
+    """A leak from its plain JSON values."""
+    known = {name: plain[name] for name in Leak.__dataclass_fields__}
+    told = plain["promise"]
+    return Leak(
+        **{
+            **known,
+            "asked": Asked(**plain["asked"]),
+            "promise": None if told is None else Promise(**told),
+            "scores": tuple(map(score_of, plain["scores"])),
+            "by_round": {int(count): score_of(one) for count, one in plain["by_round"].items()},
+        }
+    )
+
+
+def _given(strategy: Any, settings: CommonSettings) -> dict[str, Any]:
+    """What makes the same Strategy with the settings as they were given: masks are part of what is promised."""
+    names = ("data", "device", "nodes", "fingerprint", "request_id", "progress")
+    return {"settings": settings, **{name: getattr(strategy, name) for name in names}}
+
+
+def _table(method: Method, settings: CommonSettings, asked: Asked, work: Path) -> tuple[World, Table]:
+    world = make_world(federated_data(settings), asked.client, asked.records, settings.seed)
+    if asked.adversary == "active-server":
+        plain = Table(method, settings, world, asked.seen, work).strategy(world.data)
+        world = world.planted(public_rows(plain, 1))
+        return world, Table(method, settings, world, asked.seen, work, planted=True)
+    return world, Table(method, settings, world, asked.seen, work)
+
+
+def _claim(folder: Path, method: Method, settings: CommonSettings, asked: Asked) -> None:
+    wanted = {"method": method.name, "settings": settings.to_dict(machine=False), "asked": asdict(asked)}
+    path = folder / "asked.json"
+    if path.exists():
+        if read_json(path) != wanted:
+            raise SettingsError(f"{folder}: holds the runs of another attack or of other settings; name another --out")
+    else:
+        write_json(path, wanted)
+
+
+def _play(
+    world: World, table: Table, folder: Path, seed: int, progress: Progress, runs: int, quick: bool
+) -> float | None:
+    """Play what is missing; seconds of one run, of those that were played."""
+    there = [number for number in range(runs) if (folder / "runs" / f"{number:05d}.npz").exists()]
+    missing = [number for number in range(runs) if number not in set(there)]
+    progress.start("runs", runs)
+    progress.advance(len(there))
+    times: list[float] = []
+    for place, number in enumerate(missing):
+        clock = time.perf_counter()
+        coins = world.coins(number, seed)
+        kept = _as_arrays(table.play(coins))
+        times.append(time.perf_counter() - clock)
+        arrays = {**kept, "coins": coins, "seconds": np.array(times[-1])}
+        write_arrays(folder / "runs" / f"{number:05d}.npz", arrays)
+        progress.advance()
+        paced = float(np.mean(times[1:] or times))
+        if place == min(1, len(missing) - 1):
+            if quick:
+                runs = min(runs, max(FEWEST, int(QUICK_S / paced) // 2 * 2))
+            left = max(0, runs - len(there) - place - 1)
+            progress.note(f"{runs} runs of {numbers.seconds(paced)}: about {numbers.seconds(left * paced)} left")
+        if len(there) + place + 1 >= runs:
+            break
+    progress.stop()
+    return float(np.mean(times[1:] or times)) if times else None
+
+
+def _as_arrays(signals: Sequence[Signal]) -> dict[str, npt.NDArray[Any]]:
+    if not signals:
+        raise SettingsError("the target was asked in no round: set participation=1, or more rounds")
+    return {
+        "scores": np.stack([signal.scores for signal in signals]).astype(np.float32),
+        "right": np.stack([signal.right for signal in signals]).astype(np.float32),
+        "main": np.array(signals[0].main),
+        "odds": np.array(signals[0].odds),
+    }
+
+
+def judged(
+    name: str, kept: Sequence[Mapping[str, npt.NDArray[Any]]], world: World, delta: float, rounds: int | None = None
+) -> Score:
+    """An attack over all runs, after so many rounds (all if None): each half of them is attacked with the other."""
+    shortest = min(len(one["scores"]) for one in kept)
+    signals = []
+    for one in kept:
+        main, odds = int(one["main"]), bool(one["odds"])
+        each = [
+            Signal(scores.astype(np.float64), right.astype(np.float64), main, odds)
+            for scores, right in zip(one["scores"], one["right"], strict=True)
+        ]
+        signals.append(together(each[: rounds or shortest]))
+    x = np.stack([signal.scores for signal in signals])
+    right = np.stack([signal.right for signal in signals])
+    coins = np.stack([one["coins"] for one in kept])
+    member, half = world.members(coins), len(kept) // 2
+    first = np.arange(len(kept)) < half
+    out = np.empty(member.shape)
+    for victims in (first, ~first):
+        out[victims] = attack(
+            name, x[~victims], member[~victims], x[victims], right[victims], signals[0].main, odds=signals[0].odds
+        )
+    confidence = 1 - (1 - CONFIDENCE) / len(ATTACKS)
+    return measure(name, out, member, delta=delta, proving=first, confidence=confidence)
