@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fedballot.api.frontiers import Frontier, frontier
     from fedballot.api.planning import Budget, audit, budget
     from fedballot.api.polling import Poll, poll
+    from fedballot.api.reproducing import Reproduction, reproduce
     from fedballot.api.result import Result, load
     from fedballot.api.sweeping import Sweep, sweep
     from fedballot.core.callbacks import Callback
@@ -40,6 +41,7 @@ __all__ = [
     "Mechanism",
     "Method",
     "Poll",
+    "Reproduction",
     "Result",
     "RunError",
     "SettingsError",
@@ -53,6 +55,7 @@ __all__ = [
     "get_method",
     "load",
     "poll",
+    "reproduce",
     "run",
     "simulate",
     "sweep",
@@ -75,6 +78,7 @@ _HOMES = {
     "Mechanism": "privacy.mechanism",
     "Method": "methods.api",
     "Poll": "api.polling",
+    "Reproduction": "api.reproducing",
     "Result": "api.result",
     "RunError": "core.errors",
     "SettingsError": "core.errors",
@@ -87,6 +91,7 @@ _HOMES = {
     "get_method": "methods.registry",
     "load": "api.result",
     "poll": "api.polling",
+    "reproduce": "api.reproducing",
     "run": "api.experiment",
     "simulate": "sim",
     "sweep": "api.sweeping",
