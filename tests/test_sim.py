@@ -70,6 +70,9 @@ def test_a_run_writes_a_whole_result(run):
     assert 0 <= timing["engine_overhead"] < 1
     assert timing["client_compute_s"] <= timing["workers"] * timing["train_s"]
     assert timing["startup_s"] + timing["train_s"] + timing["distill_s"] <= timing["wall_s"] * 1.02
+    (one,) = result["rounds"]
+    assert 0 <= one["began_s"] < one["ended_s"] and one["compute_s"] == timing["client_compute_s"]
+    assert one["began_s"] + one["wall_s"] + one["server_s"] <= one["ended_s"] + 1e-3
     assert result["metrics"]["client_accuracy"]["mean"] > 0.7
     assert (timing["engine"], timing["workers"]) == ("local", 2)
     assert [stage[1:] for stage in progress.stages if stage[0] == "round 1: clients"] == [[8, 8]]

@@ -12,6 +12,7 @@ from fedballot.report.pictures import pictures
 from fedballot.report.poll_plot import poll_figure
 from fedballot.report.poll_view import poll_view
 from fedballot.report.spent import ledger_table
+from fedballot.report.timeline import timeline_plot
 from fedballot.runs.results import Release, load_release, load_result
 
 # What a run that is not done may lack.
@@ -71,6 +72,7 @@ def write_report(run_dir: Path, *, pdf: bool = False) -> Path:
         "pictures": pictures(release, classes),
         "n_clients": view.client_count(result),
         "time_parts": view.time_parts(result),
+        "timeline": timeline_plot(result, pdf=pdf),
         "preset": preset_of(result),
         "changed": changed_settings(result, preset_of(result)),
         "command": command(result),

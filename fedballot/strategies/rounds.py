@@ -41,7 +41,10 @@ class Rounds(Hooks[S], Generic[S]):
         self.rounds_wall_s = 0.0
         self.rounds_done = 0  # by earlier starts of the run
         self._round_bytes_down = self._bytes_before = 0
-        self._asked_at = 0.0  # seconds since the epoch
+        self._asked_at = self._arrived_at = 0.0  # seconds since the epoch
+        self._began_at: float | None = None  # when the clients were asked first in this round
+        self._origin = time.time()
+        self._worked_s = 0.0  # by earlier starts, up to the end of their last round
         self._checkpoint: Path | None = None
         self.ledger_heads: Heads | None = None  # of the sites' ledgers; None: nobody remembers them
         self._known_heads: HeadsByPlace = {}
@@ -90,6 +93,7 @@ class Rounds(Hooks[S], Generic[S]):
         arrays = read_arrays(checkpoint)
         self._take_progress(json.loads(str(arrays.pop(PROGRESS))))
         self.rounds_done = len(self.round_records)
+        self._worked_s = self.round_records[-1].get("ended_s", 0.0) if self.round_records else 0.0
         self.restore(arrays)
 
     def _progress(self) -> dict[str, Any]:
@@ -165,7 +169,7 @@ class Rounds(Hooks[S], Generic[S]):
         self._bytes_before = self.counts.bytes_up
         self.counts.messages += len(cohort)
         self.progress.start(f"round {server_round}: clients", len(cohort))
-        self._asked_at = time.time()
+        self._note_asking()
         self._open(self.fold(server_round), cohort)
         return [Request(name, sent, dict(config)) for name in cohort]
 
@@ -175,6 +179,10 @@ class Rounds(Hooks[S], Generic[S]):
         expected = numbers if len(numbers) == len(asked) else range(self.nodes)
         shelf = Shelf(self.scratch)
         self._intake = Intake(self._check, fold, expected, shelf, self.counts, rejected or self.counts)
+
+    def _note_asking(self) -> None:
+        self._asked_at = self._arrived_at = time.time()
+        self._began_at = self._began_at or self._asked_at
 
     def _config(self, server_round: int) -> dict[str, Scalar]:
         """What goes with every message of a round; a site checks that its ledger holds the heads that it has shown."""
@@ -232,10 +240,23 @@ class Rounds(Hooks[S], Generic[S]):
         self._end_round(record, intake.finish())
 
     def _end_round(self, record: dict[str, Any], metrics: dict[str, Any]) -> None:
-        self.round_records.append({**record, "metrics": metrics})
+        done = {**record, **self._times(), "metrics": metrics}
+        self.round_records.append(done)
         self._keep()
         if self.round_ended is not None:
-            self.round_ended(record["round"], {**record, "metrics": dict(metrics)})
+            self.round_ended(record["round"], {**done, "metrics": dict(metrics)})
+
+    def _times(self) -> dict[str, float | None]:
+        """When the round that ends now lay in the run's work, stops left out, and who worked how long in it."""
+        now, began = time.time(), self._began_at or self._asked_at
+        self._began_at = None
+        before = sum(record.get("compute_s") or 0.0 for record in self.round_records)
+        return {
+            "began_s": self._worked_s + max(0.0, began - self._origin),
+            "ended_s": self._worked_s + max(0.0, now - self._origin),
+            "compute_s": max(0.0, self.client_compute_s - before) if self.client_compute_s else None,
+            "server_s": max(0.0, now - self._arrived_at),
+        }
 
     def _check(self, reply: Reply) -> Answer:
         metrics = reply.metrics
@@ -265,7 +286,8 @@ class Rounds(Hooks[S], Generic[S]):
         self.client_compute_s += intake.compute_s
         began = time.time() if intake.began is None else intake.began
         self.first_began = began if self.first_began is None else self.first_began
-        wall_s = 0.0 if intake.arrived is None else max(0.0, intake.arrived - began)
+        self._arrived_at = intake.arrived or began
+        wall_s = max(0.0, self._arrived_at - began)
         self.rounds_wall_s += wall_s
         return wall_s
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -138,7 +137,7 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             self._round_bytes_down += payload_bytes(tensors)
             self.counts.messages += 1
             requests.append(Request(name, tensors, dict(config)))
-        self._asked_at = time.time()
+        self._note_asking()
         self.progress.start(f"round {server_round}: {LABELS[exchange.stage]}", len(requests))
         if not requests:
             self._exchange = None

@@ -177,6 +177,8 @@ def test_a_run_that_breaks_in_any_round_ends_as_the_uninterrupted_one(stop, tmp_
     assert np.array_equal(resumed.consensus, whole.consensus)
     assert result["metrics"] == expected["metrics"]
     assert [record["metrics"] for record in result["rounds"]] == [record["metrics"] for record in expected["rounds"]]
+    times = [record[name] for record in result["rounds"] for name in ("began_s", "ended_s")]
+    assert times == sorted(times)  # as if the run had not stood still
     _, repeated = run("fedmd", settings, tmp_path / "r", lambda *who: asked.append(who), resume=True)
     assert len(asked) == 3 * (5 - stop[1])  # a finished run asks nobody
     assert repeated["metrics"] == expected["metrics"]
