@@ -38,7 +38,7 @@ def test_compose_ends_with_a_result(tmp_path, file, record_property):
         [folder] = out.iterdir()
         result = json.loads((folder / "result.json").read_text())
         assert result["status"] == "done" and result["clients"]["answered"] == 3
-        assert result["metrics"]["server_accuracy"] > 0.8  # 10 runs of `try-federation`'s settings: see below
+        assert result["metrics"]["server_accuracy"] > 0.78  # 0.87 to 0.94 in 10 simulated runs
         assert (folder / "report.html").stat().st_size > 10_000
         who = subprocess.run(
             [*compose, "run", "--rm", "--no-deps", "site0", "id", "-u"] if file == "compose.tls.yml" else ["echo", "1"],
