@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fedballot.api.frontiers import Frontier, frontier
     from fedballot.api.planning import Budget, audit, budget
     from fedballot.api.polling import Poll, poll
+    from fedballot.api.reproducing import Reproduction, reproduce
     from fedballot.api.result import Result, load
     from fedballot.api.sweeping import Sweep, sweep
     from fedballot.core.callbacks import Callback
@@ -38,6 +39,7 @@ __all__ = [
     "Mechanism",
     "Method",
     "Poll",
+    "Reproduction",
     "Result",
     "RunError",
     "SettingsError",
@@ -50,6 +52,7 @@ __all__ = [
     "get_method",
     "load",
     "poll",
+    "reproduce",
     "run",
     "simulate",
     "sweep",
@@ -71,6 +74,7 @@ _HOMES = {
     "Mechanism": "privacy.mechanism",
     "Method": "methods.api",
     "Poll": "api.polling",
+    "Reproduction": "api.reproducing",
     "Result": "api.result",
     "RunError": "core.errors",
     "SettingsError": "core.errors",
@@ -82,6 +86,7 @@ _HOMES = {
     "get_method": "methods.registry",
     "load": "api.result",
     "poll": "api.polling",
+    "reproduce": "api.reproducing",
     "run": "api.experiment",
     "simulate": "sim",
     "sweep": "api.sweeping",

@@ -29,6 +29,7 @@ from fedballot.cli.frontier import frontier_command
 from fedballot.cli.options import Json
 from fedballot.cli.pack import pack_app
 from fedballot.cli.poll import poll
+from fedballot.cli.reproduce import reproduce_command
 from fedballot.cli.run import run
 from fedballot.cli.server import server_app
 from fedballot.cli.sweep import sweep_command
@@ -145,6 +146,7 @@ command(STUDIES, "fedballot sweep pate-fl --preset demo --set epsilon=0.5,1,2,4 
 command(STUDIES, "fedballot frontier --methods pate-fl,dp-fedavg --preset demo --epsilon 1,4", "frontier")(
     frontier_command
 )
+command(STUDIES, "fedballot reproduce digits --out rows/digits", "reproduce")(reproduce_command)
 command(STUDIES, "fedballot budget pate-fl --preset demo --budget 10")(privacy_commands.budget)
 command(STUDIES, "fedballot audit pate-fl")(privacy_commands.audit)
 command(MACHINES, "fedballot try-federation federation --sites 3", "try-federation")(try_federation)

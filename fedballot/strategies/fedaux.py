@@ -5,7 +5,7 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", equa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -35,6 +35,7 @@ H = TypeVar("H", bound=FrozenSettings)
 D = TypeVar("D", bound=DistilledHeadSettings)
 A = TypeVar("A", bound=ClassSumSettings)
 Floats = npt.NDArray[np.float64]
+Space = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
 
 STUDENT_FEATURES = 256  # principal components that the student sees
 SCORE_FLOOR = 1e-3  # lowest certainty that counts: one that rounds to 0 everywhere would leave a record without a vote
@@ -87,17 +88,21 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
             negatives=len(self.public.auxiliary),
         )
 
+    def student_space(self) -> Space:
+        """What the student sees of frozen features (n, p): their principal components."""
+        most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
+        return fit_embedding(self.public.features, most).transform
+
     def distill(self, soft: Floats) -> Learned:
-        """A student of soft labels (Q, C) on principal components of the frozen features."""
+        """A student of soft labels (Q, C) on what `student_space` makes of the frozen features."""
         rows = self.public.distil
         labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
-        most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
-        space = fit_embedding(self.public.features, most)
-        inputs = space.transform(self.public.features[rows])
+        space = self.student_space()
+        inputs = space(self.public.features[rows])
         self.progress.start("server: student", 1)
         student = self.new_student(inputs.shape[1:], 0).distill(inputs, soft.astype(np.float32))
         self.progress.advance(1)
-        scores = student.predict_logits(space.transform(self.test_features()))
+        scores = student.predict_logits(space(self.test_features()))
         right = {"label_accuracy": share_right(labels, truth)}
         return Learned(
             scores,
@@ -204,6 +209,14 @@ class SumsStrategy(FrozenStrategy[A], Generic[A]):
         """The extractor's weights as far as the server has trained them, and the landmarks of the class sums."""
         landmarks = self.embedding.landmarks if self.settings.with_landmarks else None
         return [*super().request(server_round), *([] if landmarks is None else [landmarks])]
+
+    def student_space(self) -> Space:
+        """With landmarks, how near each of them is, in which the soft labels are linear; centred, variances near 1."""
+        if not self.settings.with_landmarks:
+            return super().student_space()
+        embedding, centre = self.embedding, self.embedding.transform(self.public.features).mean(axis=0)
+        scale = np.float32(np.sqrt(embedding.dimension))
+        return lambda features: (embedding.transform(features) - centre) * scale
 
     def weighed(self, told: Floats, count_variance: float, variance: float) -> Floats:
         """Soft labels from counts and sums (K, C, 1 + d) and the variances of their noise."""
