@@ -205,8 +205,11 @@ def run_row(
 
 def takes(stored: StoredRow, runs: int) -> str:
     """What so many of its runs take, in words."""
-    time, memory = numbers.seconds(60 * stored.minutes * runs), f"{stored.memory_gb:g}{numbers.NBSP}GB"
-    return f"{stored.name}: {runs} runs to do, about {time} on two cores, {memory} of memory"
+    time = "a time" if stored.minutes is None else f"about {numbers.seconds(60 * stored.minutes * runs)} on two cores"
+    memory = "memory" if stored.memory_gb is None else f"{stored.memory_gb:g}{numbers.NBSP}GB of memory"
+    unknown = [word for word, value in (("time", stored.minutes), ("memory", stored.memory_gb)) if value is None]
+    note = f" ({' and '.join(unknown)} not measured yet)" if unknown else ""
+    return f"{stored.name}: {runs} runs to do, {time}, {memory}{note}"
 
 
 def _accuracy(value: float | None, spread: float | None) -> str:

@@ -49,7 +49,9 @@ def _list(json: bool) -> None:
         spread = "" if row.spread is None else f" ± {row.spread:.1f}"
         stored = "–" if row.accuracy is None else f"{row.accuracy:.1f}{spread}"
         published = "; ".join(f"{who} {accuracy:g}" for who, accuracy in (row.published or {}).items())
-        takes = f"{row.seeds} × {numbers.seconds(60 * row.minutes)}, {row.memory_gb:g}{numbers.NBSP}GB"
+        time = "–" if row.minutes is None else numbers.seconds(60 * row.minutes)
+        memory = "–" if row.memory_gb is None else f"{row.memory_gb:g}{numbers.NBSP}GB"
+        takes = f"{row.seeds} × {time}, {memory}"
         return [row.name, row.about, takes, stored, published]
 
     rows = list(stored_rows().values())

@@ -28,8 +28,8 @@ class StoredRow:
     about : what is measured, in a line.
     method, preset, settings : what runs; settings as texts.
     seeds : runs, with the seeds 0, 1, ….
-    minutes : of one run on two cores.
-    memory_gb : of the largest process, in 10⁹ bytes.
+    minutes : of one run on two cores; None: not measured.
+    memory_gb : of the largest process, in 10⁹ bytes; None: not measured.
     page : in ``docs/``, where the row stands.
     published : accuracies in per cent that it is compared with, by who has them.
     accuracy, spread : measured, in per cent: mean and standard deviation over the seeds; None: not stored yet.
@@ -39,9 +39,9 @@ class StoredRow:
     about: str
     method: str
     seeds: int
-    minutes: float
-    memory_gb: float
     page: str
+    minutes: float | None = None
+    memory_gb: float | None = None
     preset: str | None = None
     settings: Mapping[str, str] | None = None
     published: Mapping[str, float] | None = None
