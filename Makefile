@@ -5,7 +5,7 @@ FEDBALLOT := $(BIN)/fedballot
 # without compiled modules every process compiles all that it imports: half the time of a short run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test docs mutants test-faults test-schedules test-flwr-1.42 benchmark check clean
+.PHONY: demo test docs docs-release mutants test-faults test-schedules test-flwr-1.42 benchmark check clean
 
 demo: .venv/demo
 	rm -rf runs/demo
@@ -18,6 +18,12 @@ test: .venv/test
 # the documentation site, in site/; a link that leads nowhere fails it
 docs: .venv-docs/site
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+
+# the site of this version beside those of earlier ones, on the local branch gh-pages; nothing is pushed
+docs-release: .venv-docs/site
+	export PATH="$(CURDIR)/.venv-docs/bin:$$PATH" NO_MKDOCS_2_WARNING=1; \
+	  mike deploy --quiet --update-aliases $$($(BIN)/python -c 'import fedballot; print(fedballot.__version__)') latest && \
+	  mike set-default --quiet latest
 
 # one fault after the other in the private methods, and the tests that must notice it; `make test` has them too
 mutants: .venv/test

@@ -96,10 +96,10 @@ def _checked(callbacks: Any) -> Sequence[Callback]:
     return callbacks
 
 
-def new_folder(method: str) -> Path:
-    """Where a run goes that was given no folder."""
+def new_folder(method: str, place: str = "runs") -> Path:
+    """Where a run, or a study with a ``place`` of its own, goes that was given no folder."""
     name = "".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in method)
-    return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    return Path(place) / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
 
 
 def resolve(

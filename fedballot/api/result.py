@@ -116,17 +116,28 @@ class Result:
         """Probabilities (n, C), columns as ``model.classes``."""
         return self.model.predict_proba(x)
 
-    def report(self) -> Path:
+    def report(self, beside: Sequence[Result | str | Path] = ()) -> Path:
         """Write the run's page anew, its figures as PDF too.
+
+        Parameters
+        ----------
+        beside : sequence of Result or path
+            Runs on the same data to stand beside it, such as those of ``standalone`` and ``centralized``.
 
         Returns
         -------
         Path
             ``report.html``, one self-contained file.
+
+        Raises
+        ------
+        SettingsError
+            If a run beside it is not done, or had other data.
         """
         from fedballot.report.build import write_report
 
-        return write_report(self.folder, pdf=True)
+        others = [Path(one.folder if isinstance(one, Result) else one) for one in beside]
+        return write_report(self.folder, pdf=True, beside=others)
 
     def to_frame(self) -> pd.DataFrame:
         """One row: folder, method, settings that differ from their defaults, measures and guarantee."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedballot.api.experiment import resolve
+from fedballot.api.experiment import new_folder, resolve
 from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
 from fedballot.api.trackers import tracker_names, trackers
@@ -91,7 +91,7 @@ class Sweep:
 def sweep(
     method: str,
     *,
-    out: str | Path,
+    out: str | Path | None = None,
     preset: str | None = None,
     config: str | Path | None = None,
     jobs: int = 1,
@@ -99,12 +99,12 @@ def sweep(
     track: str | Sequence[str] = "",
     **settings: Any,
 ) -> Sweep:
-    """Run a method over a grid; call it again to go on where it stopped.
+    """Run a method over a grid; call it again with the same ``out`` to go on where it stopped.
 
     Parameters
     ----------
-    out : path
-        Folder of all runs.
+    out : path, optional
+        Folder of all runs; by default ``sweeps/METHOD-TIME``, so that calling again begins anew.
     jobs : int
         Runs at a time; then give each few workers.
     track : str or sequence of str
@@ -133,13 +133,14 @@ def sweep(
         raise SettingsError("a sweep needs a setting with several values, such as k=[18, 60, 120]; else use run")
     if twice := next((name for name, values in varied.items() if len({*values}) < len(values) or not values), None):
         raise SettingsError(f"{twice}={settings[twice]!r}: names a value twice, or none")
-    points = points_of(varied, Path(out))
+    folder = new_folder(method, "sweeps") if out is None else Path(out)
+    points = points_of(varied, folder)
     place = None if config is None else Path(config)
     shared = Shared(method, preset, place, fixed, tracker_names(track))
-    found = run_sweep(shared, points, Path(out), jobs, listener(progress))
+    found = run_sweep(shared, points, folder, jobs, listener(progress))
     if found.failed:
         first = f"{len(found.failed)} of {len(points)} runs failed (the first: {found.failed[0]})"
-        raise RunError(f"{first}; call again to retry them")
+        raise RunError(f"{first}; call again with out={str(folder)!r} to retry them")
     return found
 
 

@@ -7,6 +7,7 @@ import importlib.util
 import json as json_text
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +70,7 @@ def first(
 ) -> None:
     """A first run on your own data: sizes, clients and models that suit them, beside clients alone and pooled data."""
     from fedballot.api.experiment import carry_out, new_folder
+    from fedballot.report.build import write_report
     from fedballot.runs.engine import federated_data
     from fedballot.runs.workers import Workers
 
@@ -97,6 +99,8 @@ def first(
             except KeyboardInterrupt:
                 again = f"fedballot run {name} --config {shlex.quote(str(config))} --out {shlex.quote(str(own))}"
                 terminal.stop(again, own)
+    with suppress(SettingsError):  # of a method that reads other public data the page stands alone
+        write_report(folder / method, beside=[folder / name for name in plan.settings if name != method])
     if json:
         terminal.print_json({"settings": str(config), "results": results})
     else:

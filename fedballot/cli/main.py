@@ -109,11 +109,17 @@ def presets(json: Json = False) -> None:
 
 
 @command(RESULTS, "fedballot report runs/eps1")
-def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")]) -> None:
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="A run on the same data to stand beside it, such as standalone; repeatable."),
+    ] = None,
+) -> None:
     """Write DIR/report.html anew from DIR/result.json, its figures as PDF too."""
     from fedballot.report.build import write_report
 
-    print(write_report(directory, pdf=True))
+    print(write_report(directory, pdf=True, beside=beside or ()))
 
 
 @command(RESULTS, "fedballot compare runs/eps1 runs/alone --out compare.html")

@@ -1,5 +1,6 @@
 """`report.html` of one run: a single file, nothing fetched from outside."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from fedballot.core.files import write_atomic
 from fedballot.privacy.words import adjacency_note
 from fedballot.report import measures, view
 from fedballot.report.again import changed_settings, command, made, preset_of
+from fedballot.report.beside import beside_plot, beside_table, load_beside
 from fedballot.report.html import write_page
 from fedballot.report.pictures import pictures
 from fedballot.report.poll_plot import poll_figure
@@ -28,7 +30,7 @@ _EMPTY: dict[str, Any] = {
 NESTED = ("server_measures", "poll")  # measures that have a section of their own
 
 
-def write_report(run_dir: Path, *, pdf: bool = False) -> Path:
+def write_report(run_dir: Path, *, pdf: bool = False, beside: Sequence[Path] = ()) -> Path:
     """Write `report.html` into a run folder.
 
     Parameters
@@ -37,6 +39,8 @@ def write_report(run_dir: Path, *, pdf: bool = False) -> Path:
         Folder with `result.json` and, for methods that release votes, `release.npz`.
     pdf : bool
         Whether figures can be taken away as PDF too, not only as SVG; each takes a tenth of a second.
+    beside : sequence of Path
+        Runs on the same data to stand beside this one, such as `standalone` and `centralized`.
 
     Returns
     -------
@@ -47,9 +51,12 @@ def write_report(run_dir: Path, *, pdf: bool = False) -> Path:
     ------
     DataError
         The folder holds no usable result (see `load_result` and `load_release`).
+    SettingsError
+        A run beside it is not done, or had other data.
     """
     run_dir = Path(run_dir)
     result = _EMPTY | load_result(run_dir)
+    others = load_beside(run_dir, result, beside)
     # A release beside an unfinished result is an earlier run's, or not whole.
     release = load_release(run_dir) if result["status"] == "done" else Release()
     classes = [str(name) for name in result["classes"]]
@@ -64,6 +71,8 @@ def write_report(run_dir: Path, *, pdf: bool = False) -> Path:
         "guarantees": view.guarantee_rows(result),
         "adjacency_note": adjacency_note(result["guarantees"]),
         "seeded": view.is_seeded(result),
+        "beside_plot": beside_plot(result, others, pdf=pdf),
+        "beside_table": beside_table(result, others),
         "accuracy_plots": view.accuracy_plots(result, pdf=pdf),
         "plain_metrics": {key: value for key, value in result["metrics"].items() if key not in NESTED},
         "class_table": measures.class_table(result),

@@ -58,7 +58,7 @@ def timeline_of(result: Mapping[str, Any]) -> Timeline | None:
     if not records or any(record.get("ended_s") is None for record in records):
         return None
     workers = result["timing"].get("workers") or 0
-    rounds = []
+    rounds: list[Round] = []
     for record in records:
         answered = record["ended_s"] - record["server_s"]
         available, spent = workers * record["wall_s"], record["compute_s"]

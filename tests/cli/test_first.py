@@ -66,6 +66,7 @@ def test_one_command_and_the_path_are_enough(call, tmp_path):
     assert results["pate-fl"]["metrics"]["server_accuracy"] > 0.8  # .91 to .94 seen
     assert results["pate-fl"]["guarantees"][0]["epsilon"] <= 4.3
     assert results["centralized"]["metrics"]["server_accuracy"] > 0.9
+    assert "Clients alone, federated, pooled" in (tmp_path / "first" / "pate-fl" / "report.html").read_text()
     # the file that it leaves makes the same run, as it says
     command = f"run pate-fl --config {Path('first') / 'settings.toml'} --set epsilon=inf"
     assert command in out
