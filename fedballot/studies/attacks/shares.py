@@ -184,7 +184,7 @@ def guesses(x: Floats, truth: Floats) -> Floats:
     out, first = np.empty_like(truth), np.arange(len(x)) < len(x) // 2
     for victims in (first, ~first):
         model = make_pipeline(StandardScaler(), RidgeCV(alphas=RIDGES))
-        out[victims] = model.fit(x[~victims], truth[~victims]).predict(x[victims])
+        out[victims] = np.clip(model.fit(x[~victims], truth[~victims]).predict(x[victims]), 0, 1)
     return out
 
 
