@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedballot.studies.attacks.membership import Leak
+    from fedballot.studies.attacks.shares import Shares
 
-Adversary = Literal["membership", "active-server"]
-ADVERSARIES = ("membership", "active-server")
+Adversary = Literal["membership", "active-server", "property"]
+ADVERSARIES = ("membership", "active-server", "property")
 VIEWS = ("server", "output")
 RUNS = 128
 
@@ -35,29 +36,37 @@ class Attack:
     Attributes
     ----------
     folder : Path
-        With ``attack.json``, ``attack.html`` and ``roc.png``.
+        With ``attack.json``, ``attack.html`` and, of membership, ``roc.png``.
     leaks : tuple of Leak
-        One for each size of the client that was attacked.
+        Membership: one for each size of the client that was attacked.
+    shares : tuple of Shares
+        Property: the same, of the shares of its classes.
     """
 
     folder: Path
-    leaks: tuple[Leak, ...]
+    leaks: tuple[Leak, ...] = ()
+    shares: tuple[Shares, ...] = ()
 
     @property
     def epsilon(self) -> float:
-        """The largest ε that was shown, each at 95 % confidence."""
-        return max(leak.epsilon for leak in self.leaks)
+        """The largest ε that membership inference showed, each at 95 % confidence."""
+        return max((leak.epsilon for leak in self.leaks), default=0.0)
 
     @property
     def contradicted(self) -> bool:
         """Whether more was shown than is proved."""
         return any(leak.contradicted for leak in self.leaks)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {"leaks": [one.to_dict() for one in self.leaks], "shares": [one.to_dict() for one in self.shares]}
+
     def to_frame(self) -> pd.DataFrame:
         """A row for each attack and size."""
         import pandas as pd
 
-        rows: list[dict[str, Any]] = []
+        plain = [one.to_dict() for one in self.shares]
+        rows: list[dict[str, Any]] = [{**one, "largest": one["largest"]["value"]} for one in plain]
         for leak in self.leaks:
             for score in leak.scores:
                 known = {"method": leak.method, "records": leak.size, "rounds": leak.rounds, "attack": score.attack}
@@ -66,16 +75,17 @@ class Attack:
                 rows.append({**known, **area, **found, "epsilon": score.epsilon})
         return pd.DataFrame(rows)
 
-    def figure(self) -> Figure:
-        """The curves of the first size."""
+    def figure(self) -> Figure | None:
+        """Of membership, the curves of the first size."""
         from fedballot.report.attack_plot import roc_figure
 
-        return roc_figure(self.leaks[0])
+        return roc_figure(self.leaks[0]) if self.leaks else None
 
     def _repr_html_(self) -> str:
         from fedballot.report.shown import shown
 
-        return shown(f"Attack on {self.leaks[0].method}", self.to_frame(), self.figure(), [])
+        method = self.leaks[0].method if self.leaks else self.shares[0].method
+        return shown(f"Attack on {method}", self.to_frame(), self.figure(), [])
 
 
 def attack(
@@ -102,8 +112,9 @@ def attack(
     out : path, optional
         A folder; by default ``attacks/METHOD-TIME``. Runs that are in it count, so that an attack that was stopped goes
         on, and more ``runs`` add to those that are there.
-    adversary : {"membership", "active-server"}
-        Who infers membership; ``active-server`` plants the records in question in the public pool.
+    adversary : {"membership", "active-server", "property"}
+        Who infers membership; ``active-server`` plants the records in question in the public pool; ``property`` infers
+        the shares of the client's classes instead.
     view : {"server", "output"}
         All answers of one client, or what the server makes of all clients' answers.
     records : int or sequence of int
@@ -129,7 +140,8 @@ def attack(
     >>> found.epsilon, found.to_frame()  # doctest: +SKIP
     """
     from fedballot.methods.registry import get_method
-    from fedballot.studies.attacks.membership import Asked, attack_members
+    from fedballot.studies.attacks.membership import Asked, Leak, attack_members
+    from fedballot.studies.attacks.shares import Shares, attack_shares
 
     for name, value, allowed in (("adversary", adversary, ADVERSARIES), ("view", view, VIEWS)):
         if value not in allowed:
@@ -140,15 +152,17 @@ def attack(
     chosen = resolve(method, as_settings(settings), preset, None if config is None else Path(config))
     folder = new_folder(method) if out is None else Path(out)
     check_writable(folder)
-    told, found = listener(progress), []
+    told, found = listener(progress), list[Leak | Shares]()
+    attacked = attack_shares if adversary == "property" else attack_members
     for size in sizes:
         asked = Asked(adversary, view, size, client)
         place = folder / (f"records-{size}" if len(sizes) > 1 else "played")
         try:
-            found.append(attack_members(get_method(method), chosen, asked, place, told, runs=runs, quick=quick))
+            found.append(attacked(get_method(method), chosen, asked, place, told, runs=runs, quick=quick))
         finally:
             told.stop()
-    done = Attack(folder, tuple(found))
+    leaks = tuple(one for one in found if isinstance(one, Leak))
+    done = Attack(folder, leaks, tuple(one for one in found if isinstance(one, Shares)))
     words = ["fedballot attack", method, *(["--preset", preset] if preset else [])]
     words += ["--config", str(config)] if config else []
     words += [f"--set {shlex.quote(f'{key}={plain(value)}')}" for key, value in settings.items()]
@@ -160,21 +174,25 @@ def attack(
 
 def write(done: Attack, command: str) -> None:
     """Write ``attack.json``, the page and the picture."""
-    from fedballot.report.attack_page import attack_page
+    from fedballot.report.attack_page import attack_page, shares_page
     from fedballot.report.canvas import write_picture
     from fedballot.report.study import write_study
 
-    write_json(done.folder / "attack.json", {"command": command, "leaks": [leak.to_dict() for leak in done.leaks]})
-    write_picture(done.figure(), done.folder / "roc.png")
-    write_study(attack_page(done.leaks, command), done.folder / "attack.html")
+    write_json(done.folder / "attack.json", {"command": command, **done.to_dict()})
+    if (figure := done.figure()) is not None:
+        write_picture(figure, done.folder / "roc.png")
+    page = attack_page(done.leaks, command) if done.leaks else shares_page(done.shares, command)
+    write_study(page, done.folder / "attack.html")
 
 
 def load_attack(folder: str | Path) -> Attack:
     """An attack from its folder."""
     from fedballot.studies.attacks.membership import leak_of
+    from fedballot.studies.attacks.shares import shares_of
 
     plain = read_json(Path(folder) / "attack.json")
-    return Attack(Path(folder), tuple(map(leak_of, plain["leaks"])))
+    shares = tuple(map(shares_of, plain.get("shares", ())))
+    return Attack(Path(folder), tuple(map(leak_of, plain["leaks"])), shares)
 
 
 def new_folder(method: str) -> Path:

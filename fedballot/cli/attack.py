@@ -21,7 +21,8 @@ def attack(
     config: Config = None,
     set_: Assignments = None,
     adversary: Annotated[
-        str, typer.Option(help="membership; active-server, which plants the records in question in the public pool.")
+        str,
+        typer.Option(help="membership; active-server: the pool holds the records in question; property: class shares."),
     ] = "membership",
     view: Annotated[
         str, typer.Option(help="server: all answers of one client; output: what the server makes of all clients'.")
@@ -55,16 +56,18 @@ def attack(
         **chosen,
     )
     if json:
-        terminal.print_json({"leaks": [leak.to_dict() for leak in done.leaks]})
+        terminal.print_json(done.to_dict())
     else:
-        from fedballot.report.attack_page import leak_table
+        from fedballot.report.attack_page import leak_table, shares_table
 
         for leak in done.leaks:
             table = leak_table(leak)
             proved = "nothing" if leak.promise is None else f"ε ≤ {numbers.epsilon(leak.promise.epsilon)}"
             title = f"{method}, {leak.size} records, {leak.runs} runs: ε ≥ {leak.epsilon:.2f} shown, {proved} proved"
             terminal.print_table(title, table.head, table.rows)
-        page, picture = done.folder / "attack.html", done.folder / "roc.png"
-        terminal.out.print(f"page: {escape(str(page))}   picture: {escape(str(picture))}", soft_wrap=True)
+        if done.shares:
+            table = shares_table(done.shares)
+            terminal.print_table(f"{method}, the shares of its classes", table.head, table.rows)
+        terminal.out.print(f"page: {escape(str(done.folder / 'attack.html'))}", soft_wrap=True)
     if done.contradicted:
         raise RunError("more is shown than is proved. Release nothing with this code until that is explained")

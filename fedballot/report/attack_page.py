@@ -12,6 +12,7 @@ from fedballot.report.tables import Table
 from fedballot.report.view import Headline
 from fedballot.studies.attacks.measure import Rate
 from fedballot.studies.attacks.membership import Leak
+from fedballot.studies.attacks.shares import Shares
 
 WHO = {
     ("membership", "server"): "The server keeps to the method, and looks at all answers of one client",
@@ -104,6 +105,57 @@ def leak_table(leak: Leak, *, several: bool = False) -> Table:
     head = ("attack", "AUC", "found at 0.1 % false alarms", "at 1 %", f"ε at δ = {numbers.delta(leak.delta)}")
     caption = f"What each attack found{f', {leak.size} records' if several else ''}"
     return Table(f"attack-{leak.size}" if several else "attack", caption, head, rows)
+
+
+def shares_page(found: Sequence[Shares], command: str = "") -> Study:
+    """What the page says of how well the shares of a client's classes were told."""
+    first = found[0]
+    largest = first.largest
+    headlines = (
+        Headline(
+            "Told of the shares",
+            numbers.percent(max(0.0, first.explained)),
+            f"of their variance, ± {196 * first.explained_error:.1f} points; 0 is by chance",
+        ),
+        Headline(
+            "Most frequent class named",
+            numbers.percent(largest.value),
+            f"{numbers.percent(largest.low)} to {numbers.percent(largest.high)}; by chance "
+            f"{numbers.percent(largest.at)}",
+        ),
+    )
+    return Study(
+        kind="Attack",
+        title=first.method,
+        lede=f"{WHO['membership', first.asked.seen]}, and tells which shares of its {first.size} records are of each "
+        f"class: these are drawn anew in each of {first.runs} runs.",
+        headlines=headlines,
+        warnings=(f"{first.runs} runs: intervals are wide",) if first.runs < _FEW else (),
+        tables=(shares_table(found),),
+        notes=(
+            "A ridge regression on what is said of test records of each class, learned from half of the runs, tells "
+            "those of the other half. Class counts that a method sends as they are (fedkd, fedgen) are not even read.",
+            "No guarantee about records speaks of this: that a client has many records of a class is no secret of one.",
+        ),
+        command=command,
+    )
+
+
+def shares_table(found: Sequence[Shares]) -> Table:
+    """A row for each size."""
+    rows = tuple(
+        (
+            str(one.size),
+            f"{100 * one.explained:.1f} % ± {196 * one.explained_error:.1f}",
+            numbers.percent(one.error),
+            numbers.percent(one.error_by_chance),
+            rate_words(one.largest),
+            numbers.percent(one.largest.at),
+        )
+        for one in found
+    )
+    head = ("records", "variance told", "error of a share", "by chance", "most frequent class named", "by chance ")
+    return Table("shares", "How well the shares of classes were told", head, rows)
 
 
 def rate_words(rate: Rate) -> str:

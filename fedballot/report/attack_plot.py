@@ -66,7 +66,7 @@ def _curve(axes: Axes, score: Score, place: int) -> None:
 def rounds_figure(leak: Leak) -> Figure:
     """Draw the area under the curve against rounds seen."""
     rounds = sorted(leak.by_round)
-    return _areas(rounds, [leak.by_round[count] for count in rounds], "rounds seen")
+    return _areas(rounds, [leak.by_round[count] for count in rounds], "rounds read")
 
 
 def sizes_figure(leaks: Sequence[Leak]) -> Figure:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedballot.api.attacking import attack, load_attack
+from fedballot.api.attacking import Attack, attack, load_attack, write
 from fedballot.api.experiment import resolve
 from fedballot.cli import main as cli
 from fedballot.clients.fedkd import FedkdClient
@@ -24,6 +24,7 @@ from fedballot.runs.engine import federated_data
 from fedballot.studies.attacks import asking, measure, scores
 from fedballot.studies.attacks.asking import Table
 from fedballot.studies.attacks.membership import Asked, Leak, attack_members
+from fedballot.studies.attacks.shares import attack_shares
 from fedballot.studies.attacks.steps import matched
 from fedballot.studies.attacks.world import make_world
 
@@ -266,6 +267,20 @@ def test_weights_are_attacked(name, tmp_path, monkeypatch) -> None:
     assert leak.rounds == 2 and not leak.contradicted
 
 
+def test_shares_of_classes_are_told_by_predictions_and_not_by_noise(tmp_path) -> None:
+    known = {"asked": Asked("property", records=60), "progress": Silent(), "runs": 32, "quick": False}
+    told = attack_shares(get_method("fedkd"), settings_of("fedkd"), folder=tmp_path / "kd", **known)
+    assert told.explained > 5 * told.explained_error and told.error < told.error_by_chance
+    assert told.largest.low > 0.1 and told.largest.value > told.largest.at
+    settings = settings_of("fedavg-p")
+    nothing = attack_shares(get_method("fedavg-p"), settings, folder=tmp_path / "noise", **known)
+    assert nothing.explained < 0.5 * told.explained
+    page = Attack(tmp_path, shares=(told,))
+    write(page, "fedballot attack fedkd")
+    assert "Most frequent class named" in (tmp_path / "attack.html").read_text()
+    assert load_attack(tmp_path).shares == (told,) and len(page.to_frame()) == 1
+
+
 def test_shares_of_noise_are_drawn_anew_where_only_the_sum_is_seen(tmp_path) -> None:
     settings, world = world_of("pate-fl", records=20, epsilon=1.0)
     table = Table(get_method("pate-fl"), settings, world, "output", tmp_path)
@@ -303,7 +318,7 @@ def test_attack_writes_its_page_and_can_be_read_again(tmp_path, capsys, monkeypa
         ({"method": "standalone"}, "nothing to attack"),
         ({"method": "centralized"}, "nothing to attack"),
         ({"method": "fedkd", "runs": 7}, "an even number"),
-        ({"method": "fedkd", "adversary": "passer-by"}, "membership, active-server"),
+        ({"method": "fedkd", "adversary": "passer-by"}, "membership, active-server, property"),
         ({"method": "fedkd", "view": "network"}, "server, output"),
         ({"method": "fedkd", "records": []}, "numbers of records"),
         ({"method": "fedkd-dp", "noise_seed": 1}, "noise that is known"),

@@ -144,4 +144,4 @@ def together(signals: list[Signal]) -> Signal:
     scores = np.stack([signal.scores for signal in signals])
     every = [scores.mean(axis=0)] if len(scores) == 1 else [scores.mean(axis=0), scores[0], scores[-1]]
     right = np.mean([signal.right for signal in signals], axis=0)
-    return Signal(np.column_stack(every), right, signals[0].main, signals[0].odds)
+    return Signal(np.column_stack(every), right, signals[0].main, signals[0].log_odds)

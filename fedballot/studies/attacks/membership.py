@@ -7,18 +7,16 @@ the other half, and the other way round.
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fedballot.core import numbers
-from fedballot.core.errors import DataError, SettingsError
-from fedballot.core.files import read_arrays, read_json, write_arrays, write_json
+from fedballot.core.errors import SettingsError
 from fedballot.core.progress import Progress
 from fedballot.methods.api import Method
 from fedballot.privacy.guarantee import View
@@ -27,14 +25,12 @@ from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.studies.attacks.asking import Seen, Table, together
 from fedballot.studies.attacks.measure import CONFIDENCE, Promise, Score, measure, promise, score_of
+from fedballot.studies.attacks.playing import FEWEST, claim, play
 from fedballot.studies.attacks.reading import Signal, public_rows
 from fedballot.studies.attacks.scores import ATTACKS, attack
 from fedballot.studies.attacks.world import World, make_world
 
-Adversary = Literal["membership", "active-server"]
-FEWEST = 8  # runs, of which half are shadow runs
-QUICK_S = 100.0  # seconds of runs
-QUICK_MOST = 64
+Adversary = Literal["membership", "active-server", "property"]
 DELTA = 1e-5  # at which epsilon is proved where nothing is promised
 
 
@@ -44,8 +40,9 @@ class Asked:
 
     Parameters
     ----------
-    adversary : {"membership", "active-server"}
-        Who keeps to the method, or a server that plants the records themselves in the public pool.
+    adversary : {"membership", "active-server", "property"}
+        Who keeps to the method and asks which records are there, a server that plants the records themselves in the
+        public pool, or who asks for the shares of classes.
     seen : {"server", "output"}
     records : int
         Of the target; 0: as many as in the experiment.
@@ -115,7 +112,7 @@ class Leak:
         return {**asdict(self), "by_round": rounds, "epsilon": self.epsilon, "contradicted": self.contradicted}
 
 
-def check_method(method: Method, settings: CommonSettings) -> None:
+def check_method(method: Method, settings: CommonSettings, runs: int) -> None:
     """Refuse what has nothing to attack.
 
     Raises
@@ -127,6 +124,8 @@ def check_method(method: Method, settings: CommonSettings) -> None:
         raise SettingsError(f"method {method.name!r} sends {method.sends}: there is nothing to attack")
     if getattr(settings, "noise_seed", None) is not None:
         raise SettingsError("noise_seed: noise that is known protects nobody; leave it out of an attack")
+    if runs < FEWEST or runs % 2:
+        raise SettingsError(f"runs={runs}: half of them are shadow runs; give an even number, {FEWEST} or more")
 
 
 def attack_members(
@@ -148,20 +147,13 @@ def attack_members(
     SettingsError
         If the method, the settings or the numbers cannot work, or the folder holds the runs of another attack.
     """
-    check_method(method, settings)
-    if runs < FEWEST or runs % 2:
-        raise SettingsError(f"runs={runs}: half of them are shadow runs; give an even number, {FEWEST} or more")
-    _claim(folder, method, settings, asked)
+    check_method(method, settings, runs)
+    claim(folder, method, settings, asked)
     world, table = _table(method, settings, asked, folder / "work")
     strategy = table.strategy(world.data)
     view: View = "output only" if table.seen == "output" and asked.seen == "output" else "server's view"
     told = promise(type(strategy)(**_given(strategy, settings)).guarantees(), view)
-    spent = _play(world, table, folder, settings.seed, progress, runs, quick)
-    played = sorted((folder / "runs").glob("*.npz"))
-    played = played[: len(played) // 2 * 2][:runs]
-    if len(played) < FEWEST:
-        raise DataError(f"{folder}: holds {len(played)} runs, and an attack needs {FEWEST}")
-    kept = [read_arrays(path) for path in played]
+    kept, run_s = play(table, folder, partial(world.coins, seed=settings.seed), progress, runs, quick=quick)
     progress.start("attacks", len(ATTACKS))
     delta = told.delta if told is not None else DELTA
     scores = []
@@ -184,7 +176,7 @@ def attack_members(
         delta,
         tuple(scores),
         by_round,
-        spent or float(np.median([one["seconds"] for one in kept])),
+        run_s,
     )
 
 
@@ -218,56 +210,6 @@ def _table(method: Method, settings: CommonSettings, asked: Asked, work: Path) -
     return world, Table(method, settings, world, asked.seen, work)
 
 
-def _claim(folder: Path, method: Method, settings: CommonSettings, asked: Asked) -> None:
-    wanted = {"method": method.name, "settings": settings.to_dict(machine=False), "asked": asdict(asked)}
-    path = folder / "asked.json"
-    if path.exists():
-        if read_json(path) != wanted:
-            raise SettingsError(f"{folder}: holds the runs of another attack or of other settings; name another --out")
-    else:
-        write_json(path, wanted)
-
-
-def _play(
-    world: World, table: Table, folder: Path, seed: int, progress: Progress, runs: int, quick: bool
-) -> float | None:
-    """Play what is missing; seconds of one run, of those that were played."""
-    there = [number for number in range(runs) if (folder / "runs" / f"{number:05d}.npz").exists()]
-    missing = [number for number in range(runs) if number not in set(there)]
-    progress.start("runs", runs)
-    progress.advance(len(there))
-    times: list[float] = []
-    for place, number in enumerate(missing):
-        clock = time.perf_counter()
-        coins = world.coins(number, seed)
-        kept = _as_arrays(table.play(coins))
-        times.append(time.perf_counter() - clock)
-        arrays = {**kept, "coins": coins, "seconds": np.array(times[-1])}
-        write_arrays(folder / "runs" / f"{number:05d}.npz", arrays)
-        progress.advance()
-        paced = float(np.mean(times[1:] or times))
-        if place == min(1, len(missing) - 1):
-            if quick:
-                runs = min(runs, max(FEWEST, int(QUICK_S / paced) // 2 * 2))
-            left = max(0, runs - len(there) - place - 1)
-            progress.note(f"{runs} runs of {numbers.seconds(paced)}: about {numbers.seconds(left * paced)} left")
-        if len(there) + place + 1 >= runs:
-            break
-    progress.stop()
-    return float(np.mean(times[1:] or times)) if times else None
-
-
-def _as_arrays(signals: Sequence[Signal]) -> dict[str, npt.NDArray[Any]]:
-    if not signals:
-        raise SettingsError("the target was asked in no round: set participation=1, or more rounds")
-    return {
-        "scores": np.stack([signal.scores for signal in signals]).astype(np.float32),
-        "right": np.stack([signal.right for signal in signals]).astype(np.float32),
-        "main": np.array(signals[0].main),
-        "odds": np.array(signals[0].odds),
-    }
-
-
 def judged(
     name: str, kept: Sequence[Mapping[str, npt.NDArray[Any]]], world: World, delta: float, rounds: int | None = None
 ) -> Score:
@@ -275,21 +217,27 @@ def judged(
     shortest = min(len(one["scores"]) for one in kept)
     signals = []
     for one in kept:
-        main, odds = int(one["main"]), bool(one["odds"])
+        main, log_odds = int(one["main"]), bool(one["log_odds"])
         each = [
-            Signal(scores.astype(np.float64), right.astype(np.float64), main, odds)
+            Signal(scores.astype(np.float64), right.astype(np.float64), main, log_odds)
             for scores, right in zip(one["scores"], one["right"], strict=True)
         ]
         signals.append(together(each[: rounds or shortest]))
     x = np.stack([signal.scores for signal in signals])
     right = np.stack([signal.right for signal in signals])
-    coins = np.stack([one["coins"] for one in kept])
+    coins = np.stack([one["world"] for one in kept])
     member, half = world.members(coins), len(kept) // 2
     first = np.arange(len(kept)) < half
     out = np.empty(member.shape)
     for victims in (first, ~first):
         out[victims] = attack(
-            name, x[~victims], member[~victims], x[victims], right[victims], signals[0].main, odds=signals[0].odds
+            name,
+            x[~victims],
+            member[~victims],
+            x[victims],
+            right[victims],
+            signals[0].main,
+            log_odds=signals[0].log_odds,
         )
     confidence = 1 - (1 - CONFIDENCE) / len(ATTACKS)
     return measure(name, out, member, delta=delta, proving=first, confidence=confidence)

@@ -41,13 +41,13 @@ class Signal:
     scores : float64 (P, f); large where the record seems known with its label. Column `main` is the plainest.
     right : float64 (P,); how far the labels alone agree with the record's, 0 to 1.
     main : the column that attacks of one score take.
-    odds : whether scores are log odds of the record's class; else differences of votes or sums.
+    log_odds : whether scores are log-odds of the record's class; else differences of votes or sums.
     """
 
     scores: Floats
     right: Floats
     main: int = 0
-    odds: bool = True
+    log_odds: bool = True
 
 
 def margins(values: npt.NDArray[Any], *, linear: bool) -> Floats:
@@ -59,7 +59,7 @@ def margins(values: npt.NDArray[Any], *, linear: bool) -> Floats:
         Predictions (n, C): probabilities, logits, or votes and sums.
     linear
         Whether noise lies on them, or they are no logarithms: a class is then compared with the mean of the others.
-        Else the logarithm of its odds, which is near normal over models (Carlini et al. 2022, "Membership inference
+        Else the logarithm of p / (1 - p), which is near normal over models (Carlini et al. 2022, "Membership inference
         attacks from first principles", section IV-C).
     """
     v = np.asarray(values, dtype=np.float64)
@@ -138,7 +138,7 @@ class Reader:
         """Of predictions (P, C) about the records themselves."""
         y = self.world.y
         own = margins(values, linear=linear)[np.arange(len(y)), y]
-        return Signal(own[:, None], (np.asarray(values).argmax(axis=1) == y).astype(np.float64), odds=not linear)
+        return Signal(own[:, None], (np.asarray(values).argmax(axis=1) == y).astype(np.float64), log_odds=not linear)
 
     def _told(self, strategy: BallotStrategy[Any], server_round: int, ballot: npt.NDArray[Any]) -> Signal:
         classes, x = len(self.world.data.classes), self.world.x
@@ -162,7 +162,7 @@ class Reader:
         most = near.shape[1]
         means = [own[:, : min(count, most)].mean(axis=1) for count in NEAR]
         agree = (labels[near[:, : NEAR[0 if self.main == 0 else 2]]] == y[:, None]).mean(axis=1)
-        return Signal(np.column_stack([*means, favoured.mean(axis=0)[y]]), agree, self.main, odds=not linear)
+        return Signal(np.column_stack([*means, favoured.mean(axis=0)[y]]), agree, self.main, log_odds=not linear)
 
     def neighbours(self, rows: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """The nearest of these public records to each record asked about, nearest first, (P, k) places in ``rows``."""

@@ -54,7 +54,7 @@ def lira_offline(shadow: Floats, member: Bools, victim: Floats) -> Floats:
     return np.asarray((victim[:, :m] - mean) / spread)
 
 
-def rmia(shadow: Floats, member: Bools, victim: Floats, *, odds: bool = True) -> Floats:
+def rmia(shadow: Floats, member: Bools, victim: Floats, *, log_odds: bool = True) -> Floats:
     """RMIA, offline: the share (V, M) of a population's records that a record outdoes in how likely a run makes it.
 
     Source: Zarifzadeh, Liu and Shokri 2024, "Low-cost high-power membership inference attacks", equations 2 to 4, with
@@ -62,11 +62,11 @@ def rmia(shadow: Floats, member: Bools, victim: Floats, *, odds: bool = True) ->
 
     Parameters
     ----------
-    odds
-        Whether scores are log odds; others are first brought to a deviation of 1 around 0.
+    log_odds
+        Whether scores are log-odds; others are first brought to a deviation of 1 around 0.
     """
     m = member.shape[1]
-    centre, width = (0.0, 1.0) if odds else (float(np.median(shadow)), float(np.std(shadow)) + TINY)
+    centre, width = (0.0, 1.0) if log_odds else (float(np.median(shadow)), float(np.std(shadow)) + TINY)
     p, own = expit((shadow - centre) / width), expit((victim - centre) / width)
     outside = np.where(~member, p[:, :m], 0).sum(axis=0) / np.maximum((~member).sum(axis=0), 1)
     prior = ((1 + OFFLINE_A) * outside + (1 - OFFLINE_A)) / 2
@@ -116,7 +116,7 @@ def attack(
     right: npt.NDArray[Any],
     main: int,
     *,
-    odds: bool = True,
+    log_odds: bool = True,
 ) -> Floats:
     """The scores (V, M) of an attack by its name, from all scores (S, P, f) and (V, P, f), and labels (V, P)."""
     m = member.shape[1]
@@ -127,5 +127,5 @@ def attack(
     if name == "threshold":
         return np.asarray(victim[:, :m, main], dtype=np.float64)
     if name == "rmia":
-        return rmia(shadow[:, :, main], member, victim[:, :, main], odds=odds)
+        return rmia(shadow[:, :, main], member, victim[:, :, main], log_odds=log_odds)
     return (lira if name == "lira" else lira_offline)(shadow[:, :, main], member, victim[:, :, main])
