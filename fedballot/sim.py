@@ -146,9 +146,9 @@ def _simulated(
                 raise
             except Exception as error:
                 side.recorder.failed(error)
-                raise RunError(
-                    f"the simulation broke off: {type(error).__name__}: {error}; see {folder.log}"
-                ) from error
+                words = f"the simulation broke off: {type(error).__name__}: {error}; see {folder.log}"
+                other = ". Without Ray the same goes on with --resume --set engine=local" if on_ray else ""
+                raise RunError(words + other) from error
     if side.recorder.result["status"] != "done":
         raise RunError(f"the simulation ended without a result; see {folder.log}")
     return side.recorder.result

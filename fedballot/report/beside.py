@@ -80,11 +80,11 @@ def levels(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]], measu
         server, client = metrics.get(f"server_{measure}"), metrics.get(f"client_{measure}")
         each = tuple(value for value in metrics.get(f"{measure}_per_client") or () if value is not None)
         if client and server is None:
-            found.append(Level(NAMES.get(method, f"{method}: clients"), "client", client["mean"], each, one))
+            found.append(Level(NAMES.get(method, f"{method}’s clients"), "client", client["mean"], each, one))
         elif client and one is result and not alone:  # what its clients had learned before they took part
             found.append(Level(NAMES[ALONE], "client", client["mean"], each, one))
         if server is not None:
-            found.append(Level(NAMES.get(method, f"{method}: server"), "server", server, (), one))
+            found.append(Level(NAMES.get(method, f"{method}’s server"), "server", server, (), one))
     order = [NAMES[ALONE], NAMES[POOLED]]
     return sorted(found, key=lambda level: -1 if level.name == order[0] else int(level.name == order[1]))
 
@@ -127,7 +127,7 @@ def beside_plot(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]], 
     if own is not None and measure == "accuracy":
         gaps = {level.name: 100 * (own.mean - level.mean) for level in found if level is not own}
         words = [f"{abs(gap):.1f} points {'above' if gap >= 0 else 'below'} {name}" for name, gap in gaps.items()]
-        caption += f" {own.name}: {', '.join(words)}."
+        caption += f" So {own.name} stands {', '.join(words)}."
     figure = levels_figure(found, measure, result)
     alt = f"{MEASURES[measure]} of the run beside others on the same data. {caption}"
     return drawn("Clients alone, federated, pooled", figure, "beside", alt, caption, pdf=pdf)

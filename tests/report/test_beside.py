@@ -39,7 +39,7 @@ def test_the_server_stands_between_clients_alone_and_pooled_records(
     result: dict[str, Any], alone: Path, pooled: Path
 ) -> None:
     found = levels(result, [read(pooled), read(alone)], "accuracy")
-    assert [level.name for level in found] == ["clients alone", "pate-fl: server", "all records pooled"]
+    assert [level.name for level in found] == ["clients alone", "pate-fl’s server", "all records pooled"]
     assert [level.mean for level in found] == [0.5, 0.9712, 0.9912] and found[0].each == (0.25, 0.75)
     own = levels(result, [read(pooled)], "accuracy")[0]  # what was measured of the clients before they took part
     assert (own.name, own.mean) == ("clients alone", result["metrics"]["client_accuracy"]["mean"])
