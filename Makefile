@@ -22,8 +22,8 @@ docs: .venv-docs/site
 # the site of this version beside those of earlier ones, on the local branch gh-pages; nothing is pushed
 docs-release: .venv-docs/site
 	export PATH="$(CURDIR)/.venv-docs/bin:$$PATH" NO_MKDOCS_2_WARNING=1; \
-	  mike deploy --quiet --update-aliases $$($(BIN)/python -c 'import fedballot; print(fedballot.__version__)') latest && \
-	  mike set-default --quiet latest
+	  mike deploy --update-aliases $$($(BIN)/python -c 'import fedballot; print(fedballot.__version__)') latest && \
+	  mike set-default latest
 
 # one fault after the other in the private methods, and the tests that must notice it; `make test` has them too
 mutants: .venv/test
