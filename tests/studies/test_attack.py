@@ -104,7 +104,8 @@ def made_up(effect: float, runs: int = 40, seats: int = 50, spread: float = 3.0,
 def judged(name: str, x: np.ndarray, member: np.ndarray) -> measure.Score:
     half = len(x) // 2
     out = scores.attack(name, x[:half], member[:half], x[half:], x[half:, :, 0] > 0, 0)
-    return measure.measure(name, out, member[half:], delta=0.0, proving=np.ones(half, bool), confidence=1 - 1e-7)
+    many = 500_000  # the error of 95 % confidence divided by so many: 1e-7
+    return measure.measure(name, out, member[half:], delta=0.0, proving=np.ones(half, bool), attacks=many)
 
 
 @pytest.mark.parametrize("name", scores.ATTACKS)
@@ -122,6 +123,7 @@ def test_likelihood_ratios_beat_a_threshold_where_records_differ() -> None:
         assert found[name].rates[1].value > 3 * found["threshold"].rates[1].value
     assert found["rmia"].auc > found["threshold"].auc
     assert 0 < found["threshold"].epsilon < found["lira"].epsilon
+    assert 0 < found["lira"].sure_epsilon < found["lira"].epsilon
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
@@ -138,7 +140,7 @@ def test_epsilon_of_randomised_response_is_met_from_below(epsilon) -> None:
 def test_rates_have_exact_intervals() -> None:
     assert measure.clopper_pearson(0, 100)[1] == pytest.approx(1 - 0.025**0.01)
     member = np.tile([True, False], (10, 100))
-    perfect = measure.measure("x", member * 1.0, member, delta=0.0, proving=np.ones(10, bool), confidence=0.95)
+    perfect = measure.measure("x", member * 1.0, member, delta=0.0, proving=np.ones(10, bool), attacks=1)
     assert perfect.auc == 1 and perfect.rates[0].value == 1 and perfect.rates[0].low > 0.99
     assert measure.score_of(json.loads(json.dumps(perfect.to_dict()))) == perfect
 

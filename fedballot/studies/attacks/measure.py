@@ -19,6 +19,7 @@ Bools = npt.NDArray[np.bool_]
 
 LEVELS = (0.001, 0.01)  # false positive rates at which the true one is stated
 CONFIDENCE = 0.95
+SURE = 0.9999  # before a proof is said to be contradicted: somebody attacks often
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)  # of the seats, the surest of which are guessed
 POINTS = 200  # of a curve
 
@@ -44,7 +45,9 @@ class Score:
         Mean over runs of the area under the curve, and its standard error by the runs' spread.
     rates : tuple of Rate
     epsilon : float
-        Least epsilon that the attack proves, at the confidence of all attacks of a report together.
+        Least epsilon that the attack proves, at 95 % confidence of all attacks of a report together.
+    sure_epsilon : float
+        The same at 99.99 %.
     fpr, tpr : tuple of float
         The curve.
     """
@@ -54,6 +57,7 @@ class Score:
     auc_error: float
     rates: tuple[Rate, ...]
     epsilon: float
+    sure_epsilon: float
     fpr: tuple[float, ...]
     tpr: tuple[float, ...]
 
@@ -81,7 +85,7 @@ def clopper_pearson(hits: int, trials: int, confidence: float = CONFIDENCE) -> t
     return float(found.low), float(found.high)
 
 
-def measure(attack: str, scores: Floats, member: Bools, *, delta: float, proving: Bools, confidence: float) -> Score:
+def measure(attack: str, scores: Floats, member: Bools, *, delta: float, proving: Bools, attacks: int) -> Score:
     """The curve of an attack, and what it proves.
 
     Parameters
@@ -94,8 +98,8 @@ def measure(attack: str, scores: Floats, member: Bools, *, delta: float, proving
     proving : (V,)
         Runs whose scores come from shadow runs alone that are none of them, so that their coins are independent of all
         that the guesses rest on.
-    confidence
-        Of the epsilon.
+    attacks
+        How many a report holds, which share the chance of an error.
     """
     from sklearn.metrics import roc_auc_score, roc_curve
 
@@ -108,12 +112,16 @@ def measure(attack: str, scores: Floats, member: Bools, *, delta: float, proving
     each = np.array([roc_auc_score(truth, row) for truth, row in zip(member, scores, strict=True) if truth.sum() > 0])
     error = float(each.std(ddof=1) / math.sqrt(len(each))) if len(each) > 1 else float("inf")
     places = thinned(fpr, len(fpr))
+    shown, surely = (
+        proved(scores[proving], member[proving], delta, 1 - (1 - level) / attacks) for level in (CONFIDENCE, SURE)
+    )
     return Score(
         attack,
         float(each.mean()),
         error,
         tuple(rates),
-        proved(scores[proving], member[proving], delta, confidence),
+        shown,
+        surely,
         tuple(float(value) for value in fpr[places]),
         tuple(float(value) for value in tpr[places]),
     )

@@ -24,7 +24,7 @@ from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.studies.attacks.asking import Seen, Table, together
-from fedballot.studies.attacks.measure import CONFIDENCE, Promise, Score, measure, promise, score_of
+from fedballot.studies.attacks.measure import Promise, Score, measure, promise, score_of
 from fedballot.studies.attacks.playing import FEWEST, claim, play
 from fedballot.studies.attacks.reading import Signal, public_rows
 from fedballot.studies.attacks.scores import ATTACKS, attack
@@ -103,8 +103,8 @@ class Leak:
 
     @property
     def contradicted(self) -> bool:
-        """Whether more is shown than is proved."""
-        return self.promise is not None and self.epsilon > self.promise.epsilon
+        """Whether more is shown than is proved, at 99.99 % confidence of all attacks together."""
+        return self.promise is not None and max(one.sure_epsilon for one in self.scores) > self.promise.epsilon
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -239,5 +239,4 @@ def judged(
             signals[0].main,
             log_odds=signals[0].log_odds,
         )
-    confidence = 1 - (1 - CONFIDENCE) / len(ATTACKS)
-    return measure(name, out, member, delta=delta, proving=first, confidence=confidence)
+    return measure(name, out, member, delta=delta, proving=first, attacks=len(ATTACKS))
