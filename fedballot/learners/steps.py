@@ -111,11 +111,10 @@ def split_steps(name: str) -> tuple[str, ...]:
     ('hog', 'pca')
     """
     steps = tuple(part.strip() for part in split_outside(name, "+"))
-    if is_encoder(steps[0]):
+    encoder = steps[0] not in STEPS and is_encoder(steps[0])
+    if encoder:
         check_encoder(steps[0])
-    foreign = (
-        is_encoder(steps[0]) or ":" in steps[0] or (steps[0] not in STEPS and plugins.find(steps[0], GROUP) is not None)
-    )
+    foreign = encoder or ":" in steps[0] or (steps[0] not in STEPS and plugins.find(steps[0], GROUP) is not None)
     for step in steps[1:] if foreign else steps:
         if step not in STEPS:
             names = [*STEPS, *plugins.installed(GROUP, STEPS)]
