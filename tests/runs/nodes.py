@@ -69,21 +69,26 @@ class Nodes:
         command = [str(Path(sys.executable).with_name("ray")), "start", *options]
         if mounted:
             command = ["sh", "-c", 'mount --bind "$1" "$0" && shift && exec "$@"', *map(str, mounted), *command]
+        for last in (False, True):  # now and then Ray's own start hangs
+            words = self._begin(number, [*self.within(number), *command], {**self.environment, **environment})
+            if not words:
+                return
+            if last:
+                raise RunError(f"node {number} did not start: {words}")
+            self.kill(number)
+
+    def _begin(self, number: int, command: list[str], environment: dict[str, str]) -> str:
+        """What a node has said that has not started within a minute; empty once it has."""
         log = self._folder / f"node{number}.txt"
         with log.open("wb") as stream:
-            process = subprocess.Popen(
-                [*self.within(number), *command],
-                env={**self.environment, **environment},
-                start_new_session=True,
-                stdout=stream,
-                stderr=stream,
-            )
+            process = subprocess.Popen(command, env=environment, start_new_session=True, stdout=stream, stderr=stream)
         self._started[number] = process
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 60
         while "Ray runtime started" not in (words := log.read_text()):  # two at once would take the same socket
             if time.monotonic() > deadline or process.poll() is not None:
-                raise RunError(f"node {number} did not start: {words}")
+                return words or "nothing"
             time.sleep(0.05)
+        return ""
 
     def signal(self, number: int, what: signal.Signals, name: str = "") -> None:
         """Send a signal to all processes of a node, or those of this name."""
