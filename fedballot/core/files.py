@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -89,6 +90,12 @@ def check_writable(folder: Path) -> None:
             os.fsync(probe.fileno())
     except OSError as error:
         raise SettingsError(f"--out {folder}: cannot be written: {error.strerror}; name another folder") from error
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def sync_folder(path: Path) -> None:

@@ -12,10 +12,9 @@ import torch
 from torch import nn
 
 from fedballot.core.errors import SettingsError, did_you_mean
-from fedballot.core.files import with_home
+from fedballot.core.files import sha256, with_home
 from fedballot.datasets.encoders.encoder import Encoder
 from fedballot.datasets.encoders.module import Preprocessing, of_module
-from fedballot.datasets.encoders.texts import file_digest
 
 Parameters = Mapping[str, Any]
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -50,7 +49,7 @@ def lite(name: str, word: str, file: Path, parameters: Parameters) -> Encoder:
         net = _filled(name, EfficientNet.from_name(word, image_size=size), file)
         return Pooled(net, net.extract_features), Preprocessing(size, (127 / 255,) * 3, (128 / 255,) * 3)
 
-    return of_module(name, [word, size, file_digest(file)], _versions("torch"), make)
+    return of_module(name, [word, size, sha256(file)], _versions("torch"), make)
 
 
 def of_timm(name: str, model: str, parameters: Parameters) -> Encoder:
@@ -120,7 +119,7 @@ def of_folder(name: str, folder: Path, parameters: Parameters) -> Encoder:
         whole = getattr(net, "get_image_features", net)  # of a model of images and texts, its half for images
         return Pooled(net, lambda x: whole(pixel_values=x)), Preprocessing(int(size), tuple(mean), tuple(std))
 
-    content = ["hf", size, mean, std, *(file_digest(folder / file) for file in ("config.json", "model.safetensors"))]
+    content = ["hf", size, mean, std, *(sha256(folder / file) for file in ("config.json", "model.safetensors"))]
     return of_module(name, content, _versions("torch", "transformers"), make)
 
 
@@ -165,7 +164,7 @@ def _filled(name: str, net: Any, path: Path) -> Any:
 def _weights_digest(name: str, path: Path) -> str:
     if not path.is_file():
         raise SettingsError(f"encoder={name}: there is no file {path}; expected its weights, .safetensors or .pth")
-    return file_digest(path)
+    return sha256(path)
 
 
 def _hub_file(name: str, repository: str) -> Path:

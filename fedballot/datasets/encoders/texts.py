@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.files import sha256
 from fedballot.datasets.encoders.encoder import Encoder, Vector
 
 _READ = ("config.json", "model.safetensors", "tokenizer.json", "vocab.txt", "tokenizer_config.json")
@@ -33,7 +34,7 @@ def read(name: str, folder: Path, parameters: Mapping[str, Any], *, weights: str
     SettingsError
         If it holds other weights.
     """
-    digests = {file: file_digest(folder / file) for file in _READ if (folder / file).is_file()}
+    digests = {file: sha256(folder / file) for file in _READ if (folder / file).is_file()}
     if weights and digests.get("model.safetensors") != weights:
         raise SettingsError(
             f"encoder={name}: {folder / 'model.safetensors'} has SHA-256 {digests.get('model.safetensors')}; expected "
@@ -83,9 +84,3 @@ def _first_token(folder: Path) -> bool:
     """Whether Sentence-Transformers' file says that the first token stands for the text; else it is the mean."""
     file = folder / "1_Pooling" / "config.json"
     return file.is_file() and bool(json.loads(file.read_text()).get("pooling_mode_cls_token"))
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

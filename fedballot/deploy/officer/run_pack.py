@@ -11,7 +11,7 @@ from typing import Any
 
 from fedballot import __version__
 from fedballot.core.errors import DataError, SettingsError
-from fedballot.core.files import read_json, write_json
+from fedballot.core.files import read_json, sha256, write_json
 from fedballot.deploy.officer import registry, seal, software
 from fedballot.deploy.officer.public_part import finished_run
 from fedballot.deploy.officer.run_sheet import run_sheet
@@ -88,7 +88,7 @@ def _page(run: Path, result: Mapping[str, Any], files: Sequence[str], *, signed:
         "adjacency_note": adjacency_note(result["guarantees"]),
         "summary": _summary(str(result["method"])),
         "key_settings": key_settings(result),
-        "hashes": [(path.name, seal.sha256(path)) for path in _own_files(run)],
+        "hashes": [(path.name, sha256(path)) for path in _own_files(run)],
         "files": files,
         "signed": signed,
     }

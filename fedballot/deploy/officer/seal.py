@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.files import check_writable
+from fedballot.core.files import check_writable, sha256
 from fedballot.deploy import pki
 from fedballot.deploy.modes import check_private
 from fedballot.deploy.server import ServerFolder
@@ -90,12 +89,6 @@ def new_pack(out: Path, signer: Signer | None) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _seal(folder: Path, signer: Signer | None) -> None:
