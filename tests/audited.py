@@ -4,6 +4,7 @@ from __future__ import annotations
 
 AUDITED = {
     "pate-fl": ["votes"],
+    "fedkt": ["votes"],
     "private-knn-fl": ["votes"],
     "fedkd-dp": ["logits"],
     "fedauxfdp": ["class sums", "class head", "score head"],

@@ -17,8 +17,11 @@ def test_numbers_of_streams_stay():
         "PUBLIC_SPLIT": 7,
         "GENERATOR": 7,
         "SEARCH": 7,
+        "SELECTOR": 7,
+        "SUBSETS": 7,
         "COPIES": 8,
         "CELLS": 9,
+        "WORLDS": 10,
     }
 
 

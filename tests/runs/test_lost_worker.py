@@ -13,15 +13,17 @@ import pytest
 from tests.conftest import SMALL
 
 LEARNER = """
-import multiprocessing, os, pathlib, signal, time
+import contextlib, multiprocessing, os, pathlib, signal, time
 from sklearn.linear_model import LogisticRegression
 
 class Once(LogisticRegression):
     def fit(self, *given, **named):
-        run, mark = multiprocessing.parent_process(), pathlib.Path("fault")
-        if run is not None and mark.exists():
-            fault = mark.read_text()
-            mark.unlink()
+        run, mine = multiprocessing.parent_process(), pathlib.Path(f"fault-{os.getpid()}")
+        if run is not None:
+            with contextlib.suppress(FileNotFoundError):  # two workers: one takes it
+                pathlib.Path("fault").rename(mine)
+        if mine.exists():
+            fault = mine.read_text()
             os.kill(run.pid if fault == "SIGTERM" else os.getpid(), getattr(signal, fault))
             time.sleep(100)
         return super().fit(*given, **named)
