@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedballot.core.setting import Settings, declaration, words_of
+from fedballot.core.setting import Settings, declaration, meaning, words_of
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods
 
@@ -93,7 +93,7 @@ def table(kind: type[Settings]) -> list[str]:
 def row(kind: type[Settings], field: dataclasses.Field[Any]) -> list[str]:
     declared = declaration(field)
     default, allowed = words_of(kind, field)
-    cells = [f"`{field.name}`", f"`{default}`" if default else "", allowed, READERS[declared.reads], declared.help]
+    cells = [f"`{field.name}`", f"`{default}`" if default else "", allowed, READERS[declared.reads], meaning(declared)]
     return [cell.replace("|", "\\|") for cell in cells]
 
 

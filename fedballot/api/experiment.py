@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,7 +80,10 @@ def run(
     folder = new_folder(method) if out is None else Path(out)
     told = Callbacks([*_checked(callbacks), *trackers(tracker_names(track))])
     taken_up = resume and (folder / "run.json").exists()
-    resolved = resolve(method, as_settings(settings), preset, None if config is None else Path(config), folder, resume)
+    values = as_settings(settings)
+    resolved = resolve(method, values, preset, None if config is None else Path(config), folder, resume)
+    for words in without_effect(resolved, values):
+        warnings.warn(words, stacklevel=2)
     carry_out(method, resolved, folder, resume=taken_up, progress=listener(progress), callbacks=told, preset=preset)
     return Result.read(folder)
 
@@ -133,6 +137,16 @@ def resolve(
         config=config,
         values=values,
     )
+
+
+def without_effect(settings: CommonSettings, values: Iterable[str]) -> list[str]:
+    """What to tell whoever named these settings: those that a run with all of them does not read."""
+    unread = settings.unread()
+    return [
+        f"{name}={settings.to_dict()[name]} has no effect here: it is read only if {unread[name]}"
+        for name in values
+        if name in unread
+    ]
 
 
 def carry_out(

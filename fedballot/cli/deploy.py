@@ -231,7 +231,7 @@ def submit(
     json: Json = False,
 ) -> None:
     """Start a run on the federation's server and follow it; sites answer with their own records."""
-    from fedballot.api.experiment import new_folder, resolve
+    from fedballot.api.experiment import new_folder, resolve, without_effect
     from fedballot.cli.run import print_result
     from fedballot.datasets.own import SITES
     from fedballot.deploy import submit as submitting
@@ -246,7 +246,7 @@ def submit(
     resolved = resolve(method, values, preset, config, out, resume, deployed=True)
     folder = (out or new_folder(method)).absolute()
     place = ServerFolder(server.absolute())
-    terminal.warn(*server_warnings(place))
+    terminal.warn(*without_effect(resolved, values), *server_warnings(place))
     run = submitting.submit(
         place,
         method,

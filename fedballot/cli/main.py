@@ -35,7 +35,7 @@ from fedballot.cli.run import run
 from fedballot.cli.server import server_app
 from fedballot.cli.sweep import sweep_command
 from fedballot.core.errors import FedballotError, RunError, SettingsError
-from fedballot.core.setting import declaration, words_of
+from fedballot.core.setting import declaration, meaning, words_of
 from fedballot.settings import layers
 
 app = typer.Typer(
@@ -81,7 +81,7 @@ def methods(
     if settings_of is not None:
         kind = get_method(settings_of).settings
         fields = dataclasses.fields(kind)
-        rows = [[field.name, *words_of(kind, field), declaration(field).help] for field in fields]
+        rows = [[field.name, *words_of(kind, field), meaning(declaration(field))] for field in fields]
         if json:
             terminal.print_json([dict(zip(("name", "default", "allowed", "help"), row, strict=True)) for row in rows])
         else:

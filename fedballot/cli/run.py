@@ -30,12 +30,14 @@ def run(
     json: Json = False,
 ) -> None:
     """Run one experiment in a simulation on this machine."""
-    from fedballot.api.experiment import carry_out, new_folder, resolve
+    from fedballot.api.experiment import carry_out, new_folder, resolve, without_effect
     from fedballot.api.trackers import trackers
 
     if resume and (out is None or not (out / "run.json").exists()):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
-    resolved = resolve(method, layers.parse_assignments(set_ or []), preset, config, out, resume)
+    values = layers.parse_assignments(set_ or [])
+    resolved = resolve(method, values, preset, config, out, resume)
+    terminal.warn(*without_effect(resolved, values))
     folder, told = out or new_folder(method), Callbacks(trackers(track), terminal.warn)
     watcher = terminal.watcher(quiet=quiet)
     try:

@@ -24,6 +24,28 @@ Kind = Literal["", "extractor"]
 
 
 @dataclass(frozen=True)
+class Condition:
+    """When a run reads a setting.
+
+    Parameters
+    ----------
+    words
+        It, after "read only if".
+    holds
+        The same of all settings of a run.
+    """
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def where(name: str, *values: Any) -> Condition:
+    """The condition that another setting has one of these values."""
+    shown = " or ".join(f"{value:g}" if isinstance(value, float) else str(value).lower() for value in values)
+    return Condition(f"{name}={shown}", lambda settings: getattr(settings, name) in values)
+
+
+@dataclass(frozen=True)
 class Declaration:
     """What is known of a setting besides its name, type and default.
 
@@ -48,6 +70,8 @@ class Declaration:
         Whether it stands at the top of a run's report.
     kind
         ``extractor``: the name of a feature extractor. A site accepts those that its file lists.
+    read_if
+        When a run reads it, if that hangs on other settings.
     """
 
     help: str
@@ -60,6 +84,7 @@ class Declaration:
     site_limit: tuple[Any, ...] | None = None
     headline: bool = False
     kind: Kind = ""
+    read_if: Condition | None = None
 
     def bounds(self) -> list[tuple[Callable[[Any, Any], bool], str, float]]:
         """Each bound as a comparison, its words, and the number."""
@@ -95,6 +120,11 @@ def declaration(field: dataclasses.Field[Any]) -> Declaration:
     return declared
 
 
+def meaning(declared: Declaration) -> str:
+    """What a setting does, and when it is read, in a line."""
+    return declared.help if declared.read_if is None else f"{declared.help}; read only if {declared.read_if.words}"
+
+
 @dataclass(frozen=True)
 class Settings:
     """What can be set; a part of a method's settings, or all of them."""
@@ -120,9 +150,19 @@ class Settings:
         return {field.name: _plain(getattr(self, field.name)) for field in fields}
 
     def headline(self) -> list[str]:
-        """Names of the settings for the top of a report: those declared so that have a value."""
+        """Names of the settings for the top of a report: those declared so that have a value and are read."""
         names = (field.name for field in dataclasses.fields(self) if declaration(field).headline)
-        return [name for name in names if getattr(self, name) not in (None, "", 0)]
+        left_out = self.unread()
+        return [name for name in names if getattr(self, name) not in (None, "", 0) and name not in left_out]
+
+    def unread(self) -> dict[str, str]:
+        """Names of the settings that a run with these values does not read, and what it would take, in words."""
+        found = {}
+        for field in dataclasses.fields(self):
+            condition = declaration(field).read_if
+            if condition is not None and not condition.holds(self):
+                found[field.name] = condition.words
+        return found
 
     def of_kind(self, kind: Kind) -> list[str]:
         """Values of all settings of that kind, as they are declared one after the other."""

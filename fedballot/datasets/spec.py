@@ -6,13 +6,21 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import Settings, setting
+from fedballot.core.setting import Condition, Settings, setting
 from fedballot.datasets.encoders.encoder import check_encoder
 from fedballot.datasets.own import SITES
-from fedballot.datasets.partitions import check_partition
+from fedballot.datasets.partitions import PARTITIONS, check_partition
 from fedballot.datasets.schema.hints import Hints
 from fedballot.datasets.schema.reading import Reading
 from fedballot.datasets.schema.toml import read_schema
+
+
+def _dealt(scheme: str) -> Condition:
+    """The condition that this scheme deals records out, or one of another package, which may read anything."""
+    return Condition(
+        f"partition={scheme} or one of another package",
+        lambda settings: settings.partition == scheme or settings.partition not in PARTITIONS,
+    )
 
 
 @dataclass(frozen=True)
@@ -99,9 +107,21 @@ class FederationSpec(Settings):
         reads="server",
         headline=True,
     )
-    alpha: float = setting(0.5, "concentration of the Dirichlet partition", above=0, reads="server", headline=True)
+    alpha: float = setting(
+        0.5,
+        "concentration of the Dirichlet partition",
+        above=0,
+        reads="server",
+        headline=True,
+        read_if=_dealt("dirichlet"),
+    )
     classes_per_client: int = setting(
-        6, "classes that a client holds (classes-per-client partition)", low=1, reads="server", headline=True
+        6,
+        "classes that a client holds (classes-per-client partition)",
+        low=1,
+        reads="server",
+        headline=True,
+        read_if=_dealt("classes-per-client"),
     )
     min_size: int = setting(1, "fewest records a client gets (dirichlet partition)", low=1, site_limit=(1, 1_000_000))
     seed: int = setting(
@@ -150,12 +170,6 @@ class FederationSpec(Settings):
     def public_reading(self) -> Reading:
         """How public files are to be read; their records may have no labels where nobody reads them."""
         return replace(self.reading, labels=self.labelled and self.public_labels == "known")
-
-    def headline(self) -> list[str]:
-        others = {"dirichlet": "alpha", "classes-per-client": "classes_per_client"}
-        others.pop(self.partition, None)
-        left_out = {*others.values(), *(() if self.encoder else ("encoder",))}
-        return [name for name in super().headline() if name not in left_out]
 
 
 @dataclass(frozen=True)

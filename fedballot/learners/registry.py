@@ -4,7 +4,7 @@ A package adds its own by entry points of the group ``fedballot.learners``, see 
 """
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -35,6 +35,7 @@ class LearnerInfo:
     summary : one line.
     make : its name, and the options -> an untrained one.
     needs_torch : whether the processes that build it may import torch.
+    in_epochs : whether it may read the options' ``epochs``, ``batch_size`` and ``lr``.
     shapes : which inputs it takes.
     takes_parameters : whether ``make`` reads the options' ``parameters``.
     package : which it imports when it is built, beside fedballot's own.
@@ -44,6 +45,7 @@ class LearnerInfo:
     summary: str
     make: Make
     needs_torch: bool = False
+    in_epochs: bool = True
     shapes: Shapes = "any"
     takes_parameters: bool = False
     foreign: bool = False
@@ -105,11 +107,14 @@ def _torch(summary: str, shapes: Shapes = "images") -> LearnerInfo:
     return LearnerInfo(summary, partial(_make_torch, None), needs_torch=True, shapes=shapes)
 
 
-def _scikit(summary: str, path: str, parameters: Parameters = lambda options: {}) -> LearnerInfo:
+def _scikit(
+    summary: str, path: str, parameters: Parameters = lambda options: {}, *, in_epochs: bool = False
+) -> LearnerInfo:
     def make(name: str, options: LearnerOptions) -> Learner:
         return _make_scikit(plugins.load(path, group=GROUP), parameters(options), name, options)
 
-    return LearnerInfo(summary, make, takes_parameters=True, package=path.partition(":")[0])
+    package = path.partition(":")[0]
+    return LearnerInfo(summary, make, in_epochs=in_epochs, takes_parameters=True, package=package)
 
 
 def _boosted(summary: str, path: str, trees: str = "") -> LearnerInfo:
@@ -122,7 +127,7 @@ def _boosted(summary: str, path: str, trees: str = "") -> LearnerInfo:
         unset = trees and not {trees, "n_estimators", "num_boost_round", "num_trees"} & {*options.parameters}
         return _make_scikit(plugins.load(path, group=GROUP), {trees: 100} if unset else {}, name, options)
 
-    return LearnerInfo(summary, make, takes_parameters=True, foreign=True, package=package)
+    return LearnerInfo(summary, make, in_epochs=False, takes_parameters=True, foreign=True, package=package)
 
 
 LEARNERS: dict[str, LearnerInfo] = {
@@ -156,12 +161,19 @@ LEARNERS: dict[str, LearnerInfo] = {
             "batch_size": options.batch_size,
             "learning_rate_init": options.lr,
         },
+        in_epochs=True,
     ),
     "knn": _scikit("scikit-learn's KNeighborsClassifier, 5 neighbours", "sklearn.neighbors:KNeighborsClassifier"),
     "xgboost": _boosted("XGBoost's classifier, 100 trees", "xgboost:XGBClassifier"),
     "lightgbm": _boosted("LightGBM's classifier, 100 trees", "lightgbm:LGBMClassifier"),
     "catboost": _boosted("CatBoost's classifier, 100 trees", "catboost:CatBoostClassifier", "iterations"),
 }
+
+
+def in_epochs(names: Sequence[str]) -> bool:
+    """Whether any learner of these names may train in epochs; nothing is imported, so others' learners may."""
+    known = (LEARNERS.get(read_name(name)[0]) for name in names)
+    return any(info is None or info.in_epochs for info in known)
 
 
 def modules_of(name: str) -> list[str]:

@@ -1,6 +1,6 @@
 """`report.html` of one run: a single file, nothing fetched from outside."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ _EMPTY: dict[str, Any] = {
     "rounds": [],
     "guarantees": [],
     "warnings": [],
-    **{key: {} for key in ("metrics", "communication", "clients", "timing", "versions", "made", "data")},
+    **{key: {} for key in ("unread", "metrics", "communication", "clients", "timing", "versions", "made", "data")},
 }
 NESTED = ("server_measures", "poll")  # measures that have a section of their own
 
@@ -83,7 +83,8 @@ def write_report(run_dir: Path, *, pdf: bool = False, beside: Sequence[Path] = (
         "time_parts": view.time_parts(result),
         "timeline": timeline_plot(result, pdf=pdf),
         "preset": preset_of(result),
-        "changed": changed_settings(result, preset_of(result)),
+        "changed": _without(changed_settings(result, preset_of(result)), result["unread"]),
+        "read": _without(result["settings"], result["unread"]),
         "command": command(result),
         "made": made(result),
         "ledger_table": ledger_table(result),
@@ -92,3 +93,7 @@ def write_report(run_dir: Path, *, pdf: bool = False, beside: Sequence[Path] = (
         figure = poll_figure(result["metrics"]["poll"], classes)
         write_atomic(run_dir / "poll.png", lambda stream: figure.savefig(stream, format="png"))
     return write_page("report.html.j2", values, run_dir / "report.html")
+
+
+def _without(values: Mapping[str, Any], left_out: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in left_out}

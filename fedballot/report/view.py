@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from fedballot.core.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
-from fedballot.learners.registry import LEARNERS
 from fedballot.privacy.words import holds, tone
 from fedballot.report.plot import Plot, drawn
 from fedballot.report.rounds_plot import rounds_figure
@@ -72,16 +71,8 @@ def key_settings(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     settings = dict(result["settings"])
     if settings.get("queries") and settings.get("public_size"):  # a round asks about no more than there are
         settings["queries"] = min(settings["queries"], settings["public_size"])
-    names = [name for name in result.get("key_settings", ()) if name in settings and not _unread(name, settings)]
+    names = [name for name in result.get("key_settings", ()) if name in settings]
     return [(name.replace("_", " "), scalar(settings[name])) for name in names]
-
-
-def _unread(name: str, settings: Mapping[str, Any]) -> bool:
-    """Whether no client's model reads a setting: only networks train in epochs."""
-    models = settings.get("client_models")
-    bases = [str(model).partition("(")[0] for model in ([models] if isinstance(models, str) else models or ())]
-    fixed = [base in LEARNERS and not LEARNERS[base].needs_torch for base in bases]
-    return name == "epochs" and bool(fixed) and all(fixed)
 
 
 def headlines(result: Mapping[str, Any]) -> list[Headline]:

@@ -69,6 +69,7 @@ class Recorder:
             "settings": settings.to_dict(),
             "preset": folder.preset,
             "key_settings": settings.headline(),
+            "unread": settings.unread(),
             "seed": settings.seed,
             "classes": list(data.classes),
             "started": folder.started,

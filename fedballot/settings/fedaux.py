@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import again, setting
+from fedballot.core.setting import Condition, again, setting, where
 from fedballot.datasets.own import SITES
 from fedballot.privacy.mechanism import Composition, Exact, Facts, unprotected
 from fedballot.privacy.mechanisms.parts import OwnSums
@@ -27,6 +27,9 @@ from fedballot.settings.heads import (
 from fedballot.settings.parts import LocalTraining, ServerEpochs
 from fedballot.settings.weights import FedavgSettings
 
+LOGISTIC = where("head", "logistic")
+SUMS = where("head", "class-sums")
+
 
 @dataclass(frozen=True)
 class FedauxfdpSettings(ScoreTarget, FeddSettings, ClassSumSettings):
@@ -38,22 +41,30 @@ class FedauxfdpSettings(ScoreTarget, FeddSettings, ClassSumSettings):
         site_limit=("class-sums", "logistic"),
     )
     score_epsilon: float = again(
-        ScoreTarget, "score_epsilon", 0.1, help="privacy target of the score head (head=logistic); `inf`: no noise"
+        ScoreTarget, "score_epsilon", 0.1, help="privacy target of the score head; `inf`: no noise", read_if=LOGISTIC
     )
+    lam: float = again(HeadSettings, "lam", 0.01, read_if=LOGISTIC)
+    mechanism: Literal["tight", "paper"] = again(HeadSettings, "mechanism", "tight", read_if=LOGISTIC)
+    share: Literal["heads", "predictions"] = again(FeddSettings, "share", "heads", read_if=LOGISTIC)
     embedding: Literal["landmarks", "pca"] = setting(
-        "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca")
+        "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca"), read_if=SUMS
     )
     dimension: int = again(
         ClassSumSettings,
         "dimension",
         0,
         help="coordinates of that space; 0: 512 landmarks, or components by the noise and the numbers of records",
+        read_if=SUMS,
     )
     records: int = again(
         ClassSumSettings,
         "records",
         0,
-        help="about how many records a client holds (embedding=pca), public; 0: the mean of the partition",
+        help="about how many records a client holds, public; 0: the mean of the partition",
+        read_if=Condition(
+            "head=class-sums, embedding=pca and dimension=0",
+            lambda settings: settings.head == "class-sums" and settings.embedding == "pca" and not settings.dimension,
+        ),
     )
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from fedballot.core.setting import again, setting
+from fedballot.core.setting import again, setting, where
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.settings.parts import (
@@ -40,7 +40,9 @@ class EnsembleSettings(NoiseSeed, Queries, ServerTraining, LocalTraining, Client
         "loss of the server; l2 and mae compare logits (equation 7), kl probabilities (equation 5)",
         reads="server",
     )
-    temperature: float = setting(3.0, "temperature of distill_loss=kl, tau", above=0, reads="server")
+    temperature: float = setting(
+        3.0, "temperature of the loss, tau", above=0, reads="server", read_if=where("distill_loss", "kl")
+    )
 
     @property
     def record_count(self) -> int:

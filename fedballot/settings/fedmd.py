@@ -9,14 +9,21 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import again, setting
+from fedballot.core.setting import again, setting, where
 from fedballot.privacy.accounting import papers
 from fedballot.privacy.guarantee import SELF, Guarantee, Status
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms import predictions
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
 from fedballot.privacy.mechanisms.predictions import NoisyPredictions
-from fedballot.settings.parts import ClientEvaluation, CommonSettings, LocalTraining, NoiseSeed, PrivacyTarget
+from fedballot.settings.parts import (
+    CLIENTS_IN_EPOCHS,
+    ClientEvaluation,
+    CommonSettings,
+    LocalTraining,
+    NoiseSeed,
+    PrivacyTarget,
+)
 
 
 @dataclass(frozen=True)
@@ -38,15 +45,26 @@ class FedmdSettings(LocalTraining, ClientEvaluation, CommonSettings):
         site_limit=(0, 500),
     )
     public_batch_size: int = setting(
-        256, "batch size of pretraining and digest; the own records have batch_size", low=1, site_limit=(1, 4096)
+        256,
+        "batch size of pretraining and digest; the own records have batch_size",
+        low=1,
+        site_limit=(1, 4096),
+        read_if=CLIENTS_IN_EPOCHS,
     )
-    digest_epochs: int = setting(2, "epochs towards the consensus each round, T2", low=0, site_limit=(0, 100))
-    revisit_epochs: int = setting(1, "epochs on the own records each round, T3", low=0, site_limit=(0, 100))
+    digest_epochs: int = setting(
+        2, "epochs towards the consensus each round, T2", low=0, site_limit=(0, 100), read_if=CLIENTS_IN_EPOCHS
+    )
+    revisit_epochs: int = setting(
+        1, "epochs on the own records each round, T3", low=0, site_limit=(0, 100), read_if=CLIENTS_IN_EPOCHS
+    )
     share: Literal["logits", "softmax", "argmax"] = setting(
         "argmax", "what a client sends for each public record", site_limit=("logits", "softmax", "argmax")
     )
     precision: Literal["float16", "int8"] = setting(
-        "float16", "how logits and probabilities are sent; int8: 1 byte", site_limit=("float16", "int8")
+        "float16",
+        "how logits and probabilities are sent; int8: 1 byte",
+        site_limit=("float16", "int8"),
+        read_if=where("share", "logits", "softmax"),
     )
     digest_loss: Literal["cross-entropy", "mae", "l2"] = setting(
         "cross-entropy",

@@ -15,13 +15,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import again, setting
+from fedballot.core.setting import Condition, again, setting
 from fedballot.learners.steps import split_steps
 from fedballot.privacy.accounting import papers
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism
 from fedballot.privacy.mechanisms.heads import Head, PrivateHead
 from fedballot.privacy.noise.randomness import NoiseSource
-from fedballot.settings.parts import ClientEvaluation, CommonSettings, Delta, PrivacyTarget, ServerTraining
+from fedballot.settings.parts import (
+    ClientEvaluation,
+    CommonSettings,
+    Delta,
+    FeatureSteps,
+    PrivacyTarget,
+    ServerTraining,
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class FrozenSettings(Delta, CommonSettings):
         "frozen features: steps such as hog+pca, simclr-resnet8, or package.module:factory for a torch module",
         kind="extractor",
     )
-    components: int = setting(256, "most principal components of a pca step", low=1, site_limit=(1, 4096))
+    components: int = again(FeatureSteps, "components", 256, help="most principal components of a pca step")
     pretrain_share: float = setting(
         0.2,
         "share of the public pool that fits the extractor and is the scores' negatives",
@@ -42,7 +49,11 @@ class FrozenSettings(Delta, CommonSettings):
         site_limit=(0.0, 1.0),
     )
     pretrain_epochs: int = setting(
-        100, "epochs of contrastive pretraining (simclr extractors)", low=0, site_limit=(0, 500)
+        100,
+        "epochs of contrastive pretraining",
+        low=0,
+        site_limit=(0, 500),
+        read_if=Condition("extractor=simclr-…", lambda settings: settings.extractor.startswith("simclr")),
     )
 
     def check(self) -> None:

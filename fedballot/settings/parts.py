@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import Settings, setting
+from fedballot.core.setting import Condition, Settings, setting
+from fedballot.datasets.own import SITES
 from fedballot.datasets.spec import FederationSpec
+from fedballot.learners.registry import in_epochs
 from fedballot.learners.steps import split_steps
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 
@@ -97,6 +99,23 @@ class CommonSettings(Run, Federation):
         return min(self.workers or len(os.sched_getaffinity(0)), self.clients)
 
 
+# sites name models of their own
+CLIENTS_IN_EPOCHS = Condition(
+    "a client's model trains in epochs",
+    lambda settings: getattr(settings, "dataset", "") == SITES or in_epochs(settings.client_models),
+)
+SERVER_IN_EPOCHS = Condition(
+    "the server's model trains in epochs",
+    lambda settings: in_epochs(server_models(settings) or [""]),  # without a learner of its own: the clients' network
+)
+WITH_PCA = Condition(
+    "an extractor has the step pca",
+    lambda settings: any(
+        chain == "auto" or "pca" in split_steps(chain) for chain in settings.of_kind("extractor") if chain
+    ),
+)
+
+
 @dataclass(frozen=True)
 class LocalTraining(Settings):
     """Of methods whose clients train learners."""
@@ -107,9 +126,15 @@ class LocalTraining(Settings):
         reads="site",
         headline=True,
     )
-    epochs: int = setting(20, "epochs of local training", low=0, site_limit=(1, 500), headline=True)
-    batch_size: int = setting(64, "batch size of local training", low=1, site_limit=(1, 4096))
-    lr: float = setting(2e-3, "learning rate of local training (torch learners)", above=0, site_limit=(1e-6, 10.0))
+    epochs: int = setting(
+        20, "epochs of local training", low=0, site_limit=(1, 500), headline=True, read_if=CLIENTS_IN_EPOCHS
+    )
+    batch_size: int = setting(
+        64, "batch size of local training", low=1, site_limit=(1, 4096), read_if=CLIENTS_IN_EPOCHS
+    )
+    lr: float = setting(
+        2e-3, "learning rate of local training", above=0, site_limit=(1e-6, 10.0), read_if=CLIENTS_IN_EPOCHS
+    )
 
 
 @dataclass(frozen=True)
@@ -127,15 +152,19 @@ class ClientEvaluation(Settings):
 class ServerSteps(Settings):
     """Of methods whose server trains anything."""
 
-    server_batch_size: int = setting(64, "batch size of the server's training", low=1, reads="server")
-    server_lr: float = setting(2e-3, "learning rate of the server's training (torch learners)", above=0, reads="server")
+    server_batch_size: int = setting(
+        64, "batch size of the server's training", low=1, reads="server", read_if=SERVER_IN_EPOCHS
+    )
+    server_lr: float = setting(
+        2e-3, "learning rate of the server's training", above=0, reads="server", read_if=SERVER_IN_EPOCHS
+    )
 
 
 @dataclass(frozen=True)
 class ServerEpochs(ServerSteps):
     """Of methods whose server trains in epochs."""
 
-    server_epochs: int = setting(30, "epochs of the server's training", low=0, reads="server")
+    server_epochs: int = setting(30, "epochs of the server's training", low=0, reads="server", read_if=SERVER_IN_EPOCHS)
 
 
 @dataclass(frozen=True)
@@ -172,7 +201,9 @@ class Queries(Federation):
 class FeatureSteps(Settings):
     """Of methods that may learn from the features of an extractor."""
 
-    components: int = setting(64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096))
+    components: int = setting(
+        64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096), read_if=WITH_PCA
+    )
 
     def check(self) -> None:
         super().check()

@@ -12,7 +12,7 @@ from fedballot.learners.steps import split_steps
 from fedballot.privacy.guarantee import ADJACENCY, Unit
 from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.privacy.mechanisms.histogram import NoisyHistogram
-from fedballot.settings.parts import Federation, PrivacyTarget
+from fedballot.settings.parts import FeatureSteps, Federation, PrivacyTarget
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire.secagg import Form
 
@@ -37,7 +37,7 @@ class PollSettings(PrivacyTarget, SummedSettings):
     extractor: str = setting(
         "auto", "public features in which records are compared: steps such as hog+pca", kind="extractor", headline=True
     )
-    components: int = setting(64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096))
+    components: int = again(FeatureSteps, "components", 64)
     cells: int = setting(
         0,
         "groups of alike public records; 0: 20, or fewer where the pool is small",

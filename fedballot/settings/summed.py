@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import setting
+from fedballot.core.setting import setting, where
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Trust, secure_aggregation
 from fedballot.privacy.mechanism import Facts
 from fedballot.settings.parts import CommonSettings
@@ -34,9 +34,14 @@ class SummedSettings(CommonSettings):
         "clients with which each one shares masks, an even number; 0: as few as are safe",
         low=0,
         site_limit=(0, 1_000_000),
+        read_if=where("secure_aggregation", True),
     )
     share_threshold: int = setting(
-        0, "shares that open a client's mask; 0: as few as are safe", low=0, site_limit=(0, 1_000_000)
+        0,
+        "shares that open a client's mask; 0: as few as are safe",
+        low=0,
+        site_limit=(0, 1_000_000),
+        read_if=where("secure_aggregation", True),
     )
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import again, setting
+from fedballot.core.setting import Condition, again, setting, where
 from fedballot.privacy.guarantee import ADJACENCY, Guarantee
 from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes
@@ -28,6 +28,9 @@ from fedballot.settings.summed import SummedSettings
 from fedballot.wire.codec import Choices, Integers
 from fedballot.wire.secagg import Form
 
+PROPAGATES = where("student", "propagated", "self-train")
+NOISY = Condition("epsilon is finite", lambda settings: math.isfinite(settings.epsilon))
+
 
 @dataclass(frozen=True)
 class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, ClientEvaluation, SummedSettings):
@@ -35,9 +38,14 @@ class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, Cli
 
     queries: int = again(Queries, "queries", 0, help="public records that clients vote on; 0: the whole pool")
     epsilon: float = again(
-        PrivacyTarget, "epsilon", 4.3, help="privacy target; `inf`: votes without noise, no guarantee", infinite=True
+        PrivacyTarget,
+        "epsilon",
+        4.3,
+        help="privacy target; `inf`: votes without noise, no guarantee",
+        infinite=True,
+        read_if=where("sigma", 0.0),
     )
-    delta: float = again(PrivacyTarget, "delta", 1e-3)
+    delta: float = again(PrivacyTarget, "delta", 1e-3, read_if=NOISY)
     unit: Literal["client", "record"] = setting("client", "whom the target protects", site_limit=("client", "record"))
     sigma: float = setting(
         0.0,
@@ -53,17 +61,30 @@ class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, Cli
         headline=True,
     )
     passes: int = setting(
-        1, "2: propagate once more on the student's features, retrain, average both", low=1, high=2, reads="server"
+        1,
+        "2: propagate once more on the student's features, retrain, average both",
+        low=1,
+        high=2,
+        reads="server",
+        read_if=PROPAGATES,
     )
-    neighbours: int = setting(5, "neighbours of a record in the propagation graph", low=1, reads="server")
+    neighbours: int = setting(
+        5, "neighbours of a record in the propagation graph", low=1, reads="server", read_if=PROPAGATES
+    )
     spread: float = setting(
-        0.99, "share of a record's label that comes from its neighbours", low=0, below=1, reads="server"
+        0.99,
+        "share of a record's label that comes from its neighbours",
+        low=0,
+        below=1,
+        reads="server",
+        read_if=PROPAGATES,
     )
     graph_features: str = setting(
         "auto",
         "what the graph compares: an extractor such as deskew (upright digits)",
         reads="server",
         kind="extractor",
+        read_if=PROPAGATES,
     )
 
     def check(self) -> None:

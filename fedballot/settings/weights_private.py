@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from fedballot.core.setting import again, setting
+from fedballot.core.setting import again, setting, where
 from fedballot.privacy.accounting import GaussianCost
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR, Adjacency
 from fedballot.privacy.mechanism import Composition, Facts
@@ -28,7 +28,13 @@ class DpFedavgSettings(PrivacyTarget, MomentumSettings, DomainAdaptation):
     """Settings of DP-FedAvg."""
 
     momentum: float = again(MomentumSettings, "momentum", 0.0)
-    epsilon: float = again(PrivacyTarget, "epsilon", 4.3, help="privacy target of all rounds together")
+    epsilon: float = again(
+        PrivacyTarget,
+        "epsilon",
+        4.3,
+        help="privacy target of all rounds together",
+        read_if=where("noise_multiplier", 0.0),
+    )
     delta: float = again(PrivacyTarget, "delta", 1e-3)
     clip: float = setting(
         0.3, "largest norm of a client's difference; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
@@ -94,7 +100,13 @@ class DpFedsgdSettings(PrivacyTarget, WeightsSettings):
         64,
         help="public number that a batch's sum is divided by; batches hold rate * records",
     )
-    epsilon: float = again(PrivacyTarget, "epsilon", 4.3, help="privacy target of all rounds together")
+    epsilon: float = again(
+        PrivacyTarget,
+        "epsilon",
+        4.3,
+        help="privacy target of all rounds together",
+        read_if=where("noise_multiplier", 0.0),
+    )
     clip: float = setting(
         1.0, "largest norm of a record's gradient; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
     )

@@ -13,7 +13,6 @@ from pathlib import Path
 import fedballot as fb
 from fedballot.api.experiment import resolve
 from fedballot.report.again import changed_settings, command
-from fedballot.report.view import key_settings
 
 SET = {
     "dataset": "digits",
@@ -62,12 +61,3 @@ def test_a_preset_that_is_gone_is_spelled_out() -> None:
     assert command({**values, "preset": "demo"}) == "fedballot run pate-fl --preset demo --set clients=3"
     for result in ({**values, "preset": "gone"}, values):  # as results of older versions are
         assert command(result).startswith("fedballot run pate-fl --set private_size=3500 --set ")
-
-
-def test_epochs_are_shown_only_where_a_model_trains_in_them() -> None:
-    def shown(*models: str) -> list[str]:
-        settings = {"epochs": 20, "clients": 3, "client_models": list(models)}
-        return [name for name, _ in key_settings({"settings": settings, "key_settings": ["clients", "epochs"]})]
-
-    assert shown("logistic-regression(C=0.5)", "knn") == ["clients"]
-    assert shown("logistic-regression", "cnn-small") == shown("own.package:Model") == shown() == ["clients", "epochs"]
