@@ -78,12 +78,12 @@ class Nodes:
             self.kill(number)
 
     def _begin(self, number: int, command: list[str], environment: dict[str, str]) -> str:
-        """What a node has said that has not started within a minute; empty once it has."""
+        """What a node has said that has not started within two minutes; empty once it has."""
         log = self._folder / f"node{number}.txt"
         with log.open("wb") as stream:
             process = subprocess.Popen(command, env=environment, start_new_session=True, stdout=stream, stderr=stream)
         self._started[number] = process
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while "Ray runtime started" not in (words := log.read_text()):  # two at once would take the same socket
             if time.monotonic() > deadline or process.poll() is not None:
                 return words or "nothing"

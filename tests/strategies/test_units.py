@@ -45,7 +45,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "fedauxfdp-sum": ({"extractor": "pca+l2"}, [SUM, OWN]),
     "poll": ({}, [SUM, OWN]),
     "dp-fedavg": ({"client_models": "linear-torch", "participation": 1}, [CLIENTS]),
-    "dp-fedsgd": ({"client_models": "linear-torch", "rounds": 1, "epochs": 1}, [OWN]),
+    "dp-fedsgd": ({"client_models": "linear-torch", "rounds": 1, "epochs": 1, "noise_multiplier": 1.0}, [OWN]),
 }
 
 
