@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedballot.studies.attacks.membership import Leak
+    from fedballot.studies.attacks.poisoning import Poisoned
     from fedballot.studies.attacks.shares import Shares
 
-Adversary = Literal["membership", "active-server", "property"]
-ADVERSARIES = ("membership", "active-server", "property")
+Adversary = Literal["membership", "active-server", "property", "active-client"]
+ADVERSARIES = ("membership", "active-server", "property", "active-client")
 VIEWS = ("server", "output")
 RUNS = 128
+FEDERATIONS = 5  # runs with malicious clients, each of which plays all numbers of them
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,20 @@ class Attack:
     Attributes
     ----------
     folder : Path
-        With ``attack.json``, ``attack.html`` and, of membership, ``roc.png``.
+        With ``attack.json``, ``attack.html`` and a picture: of membership ``roc.png``, of malicious clients
+        ``poison.png``.
     leaks : tuple of Leak
         Membership: one for each size of the client that was attacked.
     shares : tuple of Shares
         Property: the same, of the shares of its classes.
+    poisoned : Poisoned or None
+        What malicious clients reached.
     """
 
     folder: Path
     leaks: tuple[Leak, ...] = ()
     shares: tuple[Shares, ...] = ()
+    poisoned: Poisoned | None = None
 
     @property
     def epsilon(self) -> float:
@@ -59,12 +65,17 @@ class Attack:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {"leaks": [one.to_dict() for one in self.leaks], "shares": [one.to_dict() for one in self.shares]}
+        told = {"leaks": [one.to_dict() for one in self.leaks], "shares": [one.to_dict() for one in self.shares]}
+        return told if self.poisoned is None else {**told, "poisoned": self.poisoned.to_dict()}
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each attack and size."""
+        """A row for each attack and size; of malicious clients, one for each number, aim and kind of message."""
         import pandas as pd
 
+        if self.poisoned is not None:
+            from fedballot.report.poison_page import frame_row
+
+            return pd.DataFrame([frame_row(self.poisoned, cell) for cell in self.poisoned.cells])
         plain = [one.to_dict() for one in self.shares]
         rows: list[dict[str, Any]] = [{**one, "largest": one["largest"]["value"]} for one in plain]
         for leak in self.leaks:
@@ -76,7 +87,11 @@ class Attack:
         return pd.DataFrame(rows)
 
     def figure(self) -> Figure | None:
-        """Of membership, the curves of the first size."""
+        """Of membership, the curves of the first size; of malicious clients, what they reached."""
+        if self.poisoned is not None:
+            from fedballot.report.poison_page import poison_figure
+
+            return poison_figure(self.poisoned, white=True)
         from fedballot.report.attack_plot import roc_figure
 
         return roc_figure(self.leaks[0]) if self.leaks else None
@@ -84,8 +99,8 @@ class Attack:
     def _repr_html_(self) -> str:
         from fedballot.report.shown import shown
 
-        method = self.leaks[0].method if self.leaks else self.shares[0].method
-        return shown(f"Attack on {method}", self.to_frame(), self.figure(), [])
+        found = self.poisoned or (self.leaks or self.shares)[0]
+        return shown(f"Attack on {found.method}", self.to_frame(), self.figure(), [])
 
 
 def attack(
@@ -96,14 +111,15 @@ def attack(
     view: Literal["server", "output"] = "server",
     records: int | Sequence[int] = 0,
     client: int = 0,
-    runs: int = RUNS,
+    poisoned: float = 0.3,
+    runs: int | None = None,
     quick: bool = False,
     preset: str | None = None,
     config: str | Path | None = None,
     progress: bool | Progress = True,
     **settings: Any,
 ) -> Attack:
-    """Measure what an adversary tells of a client's records, from what it sees of the method.
+    """Measure what an adversary tells of a client's records, or how far malicious clients move what is learned.
 
     Parameters
     ----------
@@ -112,17 +128,20 @@ def attack(
     out : path, optional
         A folder; by default ``attacks/METHOD-TIME``. Runs that are in it count, so that an attack that was stopped goes
         on, and more ``runs`` add to those that are there.
-    adversary : {"membership", "active-server", "property"}
+    adversary : {"membership", "active-server", "property", "active-client"}
         Who infers membership; ``active-server`` plants the records in question in the public pool; ``property`` infers
-        the shares of the client's classes instead.
+        the shares of the client's classes instead; ``active-client``: clients that send what harms.
     view : {"server", "output"}
         All answers of one client, or what the server makes of all clients' answers.
     records : int or sequence of int
         Records of the client that is attacked; several: one attack each; 0: as many as in the experiment.
     client : int
         Which client.
-    runs : int
-        Even, at least 8; half of them are shadow runs for the others.
+    poisoned : float
+        Of ``active-client``: the largest share of clients that are malicious.
+    runs : int, optional
+        Even, at least 8, by default 128; half of them are shadow runs for the others. Of ``active-client``: at least 2,
+        by default 5, each a federation of its own.
     quick : bool
         As many runs as fit into about two minutes.
     **settings
@@ -141,6 +160,7 @@ def attack(
     """
     from fedballot.methods.registry import get_method
     from fedballot.studies.attacks.membership import Asked, Leak, attack_members
+    from fedballot.studies.attacks.poisoning import Infiltration, attack_poison
     from fedballot.studies.attacks.shares import Shares, attack_shares
 
     for name, value, allowed in (("adversary", adversary, ADVERSARIES), ("view", view, VIEWS)):
@@ -149,25 +169,39 @@ def attack(
     sizes = [records] if isinstance(records, int) else list(records)
     if not sizes or min(sizes) < 0:
         raise SettingsError(f"records={records}: give numbers of records, or 0 for those of the experiment")
+    inside = adversary == "active-client"
+    if inside and (view, sizes, client) != ("server", [0], 0):
+        raise SettingsError("view, records and client are of one client that is attacked: leave them out here")
+    count = runs if runs is not None else FEDERATIONS if inside else RUNS
     chosen = resolve(method, as_settings(settings), preset, None if config is None else Path(config))
     folder = new_folder(method) if out is None else Path(out)
     check_writable(folder)
-    told, found = listener(progress), list[Leak | Shares]()
-    attacked = attack_shares if adversary == "property" else attack_members
-    for size in sizes:
-        asked = Asked(adversary, view, size, client)
-        place = folder / (f"records-{size}" if len(sizes) > 1 else "played")
-        try:
-            found.append(attacked(get_method(method), chosen, asked, place, told, runs=runs, quick=quick))
-        finally:
-            told.stop()
-    leaks = tuple(one for one in found if isinstance(one, Leak))
-    done = Attack(folder, leaks, tuple(one for one in found if isinstance(one, Shares)))
+    told, found, known = listener(progress), list[Leak | Shares](), get_method(method)
+    done = Attack(folder)
+    try:
+        if adversary == "active-client":
+            asked, place = Infiltration(poisoned), folder / "played"
+            reached = attack_poison(known, chosen, asked, place, told, runs=count, quick=quick)
+            done = Attack(folder, poisoned=reached)
+        else:
+            attacked = attack_shares if adversary == "property" else attack_members
+            for size in sizes:
+                place = folder / (f"records-{size}" if len(sizes) > 1 else "played")
+                one = Asked(adversary, view, size, client)
+                found.append(attacked(known, chosen, one, place, told, runs=count, quick=quick))
+            leaks = tuple(one for one in found if isinstance(one, Leak))
+            done = Attack(folder, leaks, tuple(one for one in found if isinstance(one, Shares)))
+    finally:
+        told.stop()
     words = ["fedballot attack", method, *(["--preset", preset] if preset else [])]
     words += ["--config", str(config)] if config else []
     words += [f"--set {shlex.quote(f'{key}={plain(value)}')}" for key, value in settings.items()]
-    words += [f"--adversary {adversary}", f"--view {view}", f"--client {client}"]
-    words += [f"--records {','.join(map(str, sizes))}", f"--runs {runs}", *(["--quick"] if quick else [])]
+    words += [f"--adversary {adversary}"]
+    if inside:
+        words += [f"--poisoned {poisoned:g}"]
+    else:
+        words += [f"--view {view}", f"--client {client}", f"--records {','.join(map(str, sizes))}"]
+    words += [f"--runs {count}", *(["--quick"] if quick else [])]
     write(done, " ".join([*words, "--out", shlex.quote(str(folder))]))
     return done
 
@@ -176,23 +210,29 @@ def write(done: Attack, command: str) -> None:
     """Write ``attack.json``, the page and the picture."""
     from fedballot.report.attack_page import attack_page, shares_page
     from fedballot.report.canvas import write_picture
+    from fedballot.report.poison_page import poison_page
     from fedballot.report.study import write_study
 
     write_json(done.folder / "attack.json", {"command": command, **done.to_dict()})
     if (figure := done.figure()) is not None:
-        write_picture(figure, done.folder / "roc.png")
-    page = attack_page(done.leaks, command) if done.leaks else shares_page(done.shares, command)
+        write_picture(figure, done.folder / ("roc.png" if done.leaks else "poison.png"))
+    if done.poisoned is not None:
+        page = poison_page(done.poisoned, command)
+    else:
+        page = attack_page(done.leaks, command) if done.leaks else shares_page(done.shares, command)
     write_study(page, done.folder / "attack.html")
 
 
 def load_attack(folder: str | Path) -> Attack:
     """An attack from its folder."""
     from fedballot.studies.attacks.membership import leak_of
+    from fedballot.studies.attacks.poisoning import poisoned_of
     from fedballot.studies.attacks.shares import shares_of
 
     plain = read_json(Path(folder) / "attack.json")
     shares = tuple(map(shares_of, plain.get("shares", ())))
-    return Attack(Path(folder), tuple(map(leak_of, plain["leaks"])), shares)
+    reached = poisoned_of(plain["poisoned"]) if "poisoned" in plain else None
+    return Attack(Path(folder), tuple(map(leak_of, plain["leaks"])), shares, reached)
 
 
 def new_folder(method: str) -> Path:

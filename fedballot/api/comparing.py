@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-TOLD = ("accuracy", "label_accuracy", "client_accuracy", "epsilon", "delta", "unit", "guarantee")  # in a notebook
+# in a notebook
+TOLD = (
+    "accuracy",
+    "label_accuracy",
+    "client_accuracy",
+    "epsilon",
+    "delta",
+    "unit",
+    "guarantee",
+    "members_found",
+    "epsilon_shown",
+)
 
 
 @dataclass(frozen=True)
@@ -27,21 +38,31 @@ class Comparison:
     results : tuple of Result
     notes : tuple of str
         What a reader must know before ranking them, such as that their ε speak of different things.
+    attacks : tuple of Path
+        What was measured of their leakage.
     """
 
     results: tuple[Result, ...]
     notes: tuple[str, ...]
+    attacks: tuple[Path, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each run; see `frame_of_runs`."""
-        return frame_of_runs(self.results)
+        """A row for each run; see `frame_of_runs`. With attacks also ``members_found`` and ``epsilon_shown``."""
+        from fedballot.report.compare import compare as side_by_side
+
+        frame = frame_of_runs(self.results)
+        if self.attacks:
+            leaks = [row.leak for row in side_by_side([one.folder for one in self.results], self.attacks).rows]
+            frame["members_found"] = [None if leak is None else leak.found for leak in leaks]
+            frame["epsilon_shown"] = [None if leak is None else leak.epsilon for leak in leaks]
+        return frame
 
     def figure(self) -> Figure:
-        """Accuracy against ε and against bytes, unlike guarantees kept apart."""
+        """Accuracy against ε, bytes and, with attacks, members found, unlike guarantees kept apart."""
         from fedballot.report.compare import compare as side_by_side
         from fedballot.report.compare_plot import comparison_figure
 
-        return comparison_figure(side_by_side([one.folder for one in self.results]).groups)
+        return comparison_figure(side_by_side([one.folder for one in self.results], self.attacks).groups)
 
     def _repr_html_(self) -> str:
         from fedballot.report.shown import shown
@@ -56,24 +77,27 @@ class Comparison:
         """Write it as a page (``.html``), a table (``.csv``, ``.tex``, ``.md``) or a picture (``.png``, ``.pdf``)."""
         from fedballot.report.compare_page import write_compare
 
-        return write_compare([one.folder for one in self.results], Path(out))
+        return write_compare([one.folder for one in self.results], Path(out), self.attacks)
 
 
-def compare(runs: Sequence[Result | str | Path]) -> Comparison:
+def compare(runs: Sequence[Result | str | Path], *, attacks: Sequence[str | Path] = ()) -> Comparison:
     """Put runs side by side.
 
     Parameters
     ----------
     runs : sequence of Result or path
+    attacks : sequence of path
+        Folders that `attack` wrote, or folders of such: what leaks of the same method and settings, measured.
 
     Raises
     ------
     SettingsError
-        If none is given.
+        If none is given, or an attack is of none of them.
     DataError
-        If a folder holds no run.
+        If a folder holds no run, or no attack.
     """
     from fedballot.report.compare import compare as side_by_side
 
     results = tuple(one if isinstance(one, Result) else Result.read(one) for one in runs)
-    return Comparison(results, side_by_side([one.folder for one in results]).notes)
+    known = tuple(Path(one) for one in attacks)
+    return Comparison(results, side_by_side([one.folder for one in results], known).notes, known)

@@ -22,7 +22,10 @@ def attack(
     set_: Assignments = None,
     adversary: Annotated[
         str,
-        typer.Option(help="membership; active-server: the pool holds the records in question; property: class shares."),
+        typer.Option(
+            help="membership; active-server: the pool holds the records in question; property: class shares; "
+            "active-client: clients that send what harms."
+        ),
     ] = "membership",
     view: Annotated[
         str, typer.Option(help="server: all answers of one client; output: what the server makes of all clients'.")
@@ -31,12 +34,18 @@ def attack(
         str, typer.Option(help="Records of the attacked client; several with commas; 0: those of the experiment.")
     ] = "0",
     client: Annotated[int, typer.Option(min=0, help="Which client is attacked.")] = 0,
-    runs: Annotated[int, typer.Option(help="Runs, an even number; half of them are shadow runs for the others.")] = 128,
+    poisoned: Annotated[float, typer.Option(help="active-client: largest share of clients that are malicious.")] = 0.3,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            help="Runs; 128 by default, an even number, half of them shadow runs for the others; active-client: 5."
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="As many runs as fit into about two minutes.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder, whose runs count; default: attacks/METHOD-TIME.")] = None,
     json: Json = False,
 ) -> None:
-    """Measure what leaks: which records were a client's; exit code 1 if more is shown than proved."""
+    """Measure what leaks, or what malicious clients can do; exit code 1 if more is shown than proved."""
     from fedballot.api import attacking
 
     try:
@@ -49,6 +58,7 @@ def attack(
         out=out,
         records=sizes,
         client=client,
+        poisoned=poisoned,
         runs=runs,
         quick=quick,
         preset=preset,
@@ -68,6 +78,14 @@ def attack(
         if done.shares:
             table = shares_table(done.shares)
             terminal.print_table(f"{method}, the shares of its classes", table.head, table.rows)
+        if done.poisoned is not None:
+            from fedballot.report.poison_page import poison_table
+            from fedballot.studies.attacks.poisoning import AIMS
+
+            for aim in AIMS:
+                table = poison_table(done.poisoned, aim)
+                title = f"{method}, {table.caption.lower()}, {done.poisoned.runs} runs"
+                terminal.print_table(title, table.head, table.rows)
         terminal.out.print(f"page: {escape(str(done.folder / 'attack.html'))}", soft_wrap=True)
     if done.contradicted:
         raise RunError("more is shown than is proved. Release nothing with this code until that is explained")

@@ -128,14 +128,18 @@ def compare(
     out: Annotated[
         Path, typer.Option(help="A page (.html), a table (.csv, .tex, .md) or a picture (.png, .svg, .pdf).")
     ] = Path("compare.html"),
+    attacks: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder of `fedballot attack`, or one that holds such: what leaks, measured; repeatable."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Runs side by side: a table and a plot."""
     from fedballot.report.compare import compare as side_by_side
     from fedballot.report.compare_page import compare_table, write_compare
 
-    found = side_by_side(directories)
-    page = write_compare(directories, out)
+    found = side_by_side(directories, attacks or ())
+    page = write_compare(directories, out, attacks or ())
     if json:
         terminal.print_json(found.to_dict())
         return

@@ -1,7 +1,7 @@
 """Runs side by side, and what a reader must know before ranking them: unlike guarantees are kept apart."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.privacy.words import WEAK, Tone, holds, meaning, tone
 from fedballot.report.again import changed_settings
 from fedballot.report.groups import Group, groups_of
+from fedballot.report.leaks import Shown, beside
 from fedballot.runs.results import load_result
 
 
@@ -41,6 +42,8 @@ class Row:
         Names of those that are not at their defaults.
     preset : str or None
         The preset that they came from.
+    leak : Shown or None
+        What an attack on the same method and settings found.
     """
 
     number: int
@@ -64,6 +67,7 @@ class Row:
     settings: Mapping[str, Any]
     changed: tuple[str, ...]
     preset: str | None = None
+    leak: Shown | None = None
 
     @property
     def tone(self) -> Tone:
@@ -109,13 +113,15 @@ class Comparison:
         return groups_of(self.rows)
 
 
-def compare(dirs: list[Path]) -> Comparison:
+def compare(dirs: list[Path], attacks: Sequence[Path] = ()) -> Comparison:
     """Put runs side by side.
 
     Parameters
     ----------
     dirs : list of Path
         Run folders, at least one.
+    attacks : sequence of Path
+        Folders that ``fedballot attack`` wrote, or folders of such.
 
     Returns
     -------
@@ -125,14 +131,30 @@ def compare(dirs: list[Path]) -> Comparison:
     Raises
     ------
     SettingsError
-        No folder is given.
+        No folder is given, or an attack is of none of the runs.
     DataError
-        A folder is missing, or is not a run folder (see `load_result`).
+        A folder is missing, or is not a run folder (see `load_result`), or holds no attack.
     """
     if not dirs:
         raise SettingsError("compare needs at least one run folder; name those that 'fedballot run' wrote.")
     rows = tuple(_row(number, Path(path)) for number, path in enumerate(dirs, start=1))
-    return Comparison(rows, tuple(_notes(rows)))
+    if not attacks:
+        return Comparison(rows, tuple(_notes(rows)))
+    found, left = beside([(row.method, row.settings) for row in rows], [Path(path) for path in attacks])
+    rows = tuple(replace(row, leak=leak) for row, leak in zip(rows, found, strict=True))
+    notes = [*_notes(rows), *_leak_notes(rows), *(f"Left out: {words}." for words in left)]
+    return Comparison(rows, tuple(notes))
+
+
+def _leak_notes(rows: tuple[Row, ...]) -> list[str]:
+    known = [row.leak for row in rows if row.leak is not None]
+    notes = [
+        "Members found is what membership inference found, and ε shown a lower bound: who finds nothing proves nothing."
+    ]
+    if len({(leak.adversary, leak.seen) for leak in known}) > 1:
+        notes.append("The attacks have different adversaries or views; what they found is no like.")
+    without = [row.name for row in rows if row.leak is None]
+    return [*notes, f"Not attacked: {', '.join(without)}."] if without else notes
 
 
 def _row(number: int, path: Path) -> Row:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from fedballot.core.numbers import epsilon, size
+from fedballot.core.numbers import epsilon, percent, size
 from fedballot.report.canvas import bare, canvas, percent_axis, style
 from fedballot.report.groups import Group, Line, lines_of
 from fedballot.report.labels import label
@@ -75,6 +75,19 @@ def bytes_figure(groups: Sequence[Group], whose: Whose = "server") -> Figure | N
         return figure
 
 
+def leak_figure(groups: Sequence[Group], whose: Whose = "server") -> Figure | None:
+    """Draw accuracy against the share of members that an attack found, on a log axis; None where none was attacked.
+
+    Runs that promise nothing stand here beside the others.
+    """
+    if not any(group.first.leak for group in shown(groups, whose)):
+        return None
+    with style():
+        figure, axes = canvas(3.6)
+        _draw_leak(figure, axes, groups, whose)
+        return figure
+
+
 def setting_figure(lines: Sequence[Line]) -> Figure | None:
     """Draw accuracy over one setting, a line for each of ``lines``; None where nothing was measured."""
     with style():
@@ -111,12 +124,16 @@ def comparison_figure(groups: Sequence[Group]) -> Figure:
     """Draw accuracy against ε and against bytes on white, for a PNG file, with a legend of the kinds of guarantee."""
     found: list[Whose] = [whose for whose in _MEASURES if shown(groups, whose)] or ["server"]
     with style(white=True):
-        figure = Figure(figsize=(10, 0.8 + 3.8 * len(found)), layout="constrained")
+        attacked = any(group.first.leak for group in groups)
+        wide, across = (15, 3) if attacked else (10, 2)
+        figure = Figure(figsize=(wide, 0.8 + 3.8 * len(found)), layout="constrained")
         handles: dict[str, Artist] = {}
-        for (left, right), whose in zip(figure.subplots(len(found), 2, squeeze=False), found, strict=True):
+        for (left, right, *more), whose in zip(figure.subplots(len(found), across, squeeze=False), found, strict=True):
             _draw_privacy(figure, left, groups, whose)
             _draw_bytes(figure, right, groups, whose)
-            for axes in (left, right):
+            for axes in more:
+                _draw_leak(figure, axes, groups, whose)
+            for axes in (left, right, *more):
                 marks, names = axes.get_legend_handles_labels()
                 handles |= dict(zip(names, marks, strict=True))
         if handles:
@@ -147,6 +164,16 @@ def _draw_bytes(figure: Figure, axes: Axes, groups: Sequence[Group], whose: Whos
     sent = [group for group in groups if group.first.bytes_up is not None]
     _scatter(figure, axes, sent, lambda group: float(group.over_seeds("bytes_up")[0] or 0), size, whose)
     axes.set_xlabel("sent by all clients (log scale)")
+
+
+def _found(group: Group) -> float:
+    return 0.0 if group.first.leak is None else group.first.leak.found
+
+
+def _draw_leak(figure: Figure, axes: Axes, groups: Sequence[Group], whose: Whose) -> None:
+    attacked = [group for group in groups if group.first.leak is not None]
+    _scatter(figure, axes, attacked, _found, lambda share: percent(share, 1), whose)
+    axes.set_xlabel("members found at 1 % false alarms (log scale)")
 
 
 def _scatter(

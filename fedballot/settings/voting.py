@@ -264,6 +264,6 @@ def ballot_form(settings: VotingSettings, n_classes: int) -> Form:
 
 def ballot_codec(settings: VotingSettings, n_classes: int) -> Choices | Integers:
     """How a ballot is sent in the clear: single votes without noise as labels, all else as integers."""
-    shape = settings.query_count, n_classes
-    single = mechanism(settings) is None and settings.votes_per_query is None
-    return Choices(shape, blank=True) if single else Integers(shape)
+    form = ballot_form(settings, n_classes)
+    shape, single = (settings.query_count, n_classes), mechanism(settings) is None and settings.votes_per_query is None
+    return Choices(shape, blank=True) if single else Integers(shape, form.largest)

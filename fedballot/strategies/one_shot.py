@@ -120,6 +120,11 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
             "distill_s": time.perf_counter() - clock,
         }
 
+    @property
+    def learned(self) -> Learned | None:
+        """What the server has made of the answers; None before :meth:`outcome`."""
+        return self._learned
+
     def steps(self, label: str, count: int) -> Callable[[int, int], None]:
         """Show so many steps of the server's work; call the result after each of them."""
         self.progress.start(label, count)

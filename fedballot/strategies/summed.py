@@ -54,8 +54,8 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
         """Shape and largest magnitude of a ballot, as the client has it."""
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.integer]:
-        """A ballot that was sent in the clear."""
-        return Integers(self.form.shape).read(arrays)
+        """A ballot that was sent in the clear; one larger than a client's can be is refused, which no mask allows."""
+        return Integers(self.form.shape, self.form.largest).read(arrays)
 
     @abstractmethod
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:

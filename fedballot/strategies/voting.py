@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedballot.core.errors import DataError
 from fedballot.core.metrics import share_right
 from fedballot.core.seeds import Stream, generator
 from fedballot.distillation.propagation import argmax_labels
 from fedballot.distillation.students import probabilities, train_student
 from fedballot.learners.base import Learner
 from fedballot.learners.extractors import Extractor, make_extractor
+from fedballot.privacy.mechanisms.ballots import check_votes
 from fedballot.settings.voting import FULL_VOTES, VotingSettings, ballot_codec, ballot_form, mechanism
 from fedballot.strategies.base import Arrays
 from fedballot.strategies.one_shot import Learned
 from fedballot.strategies.summed import SummedStrategy
+from fedballot.wire.packing import WireError
 from fedballot.wire.secagg import Form
 
 
@@ -50,7 +53,14 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         return [self.queries.astype(np.int32)]
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.int32]:
-        return ballot_codec(self.settings, len(self.data.classes)).read(arrays)
+        settings = self.settings
+        votes = ballot_codec(settings, len(self.data.classes)).read(arrays)
+        if mechanism(settings) is None:  # noise would hide what is too much
+            try:
+                check_votes(votes, len(self.queries), settings.max_votes, settings.votes_per_query)
+            except DataError as error:
+                raise WireError("range", str(error)) from error
+        return votes
 
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
         """Label the pool from the tally (Q, C), and train the student (line 9)."""

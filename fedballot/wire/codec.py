@@ -96,10 +96,12 @@ def _require_finite(array: Array) -> None:
 class Integers:
     """Integers in the smallest signed type that holds them all (8, 16 or 32 bits); read as int32.
 
-    The type is a function of what is released, so it tells nothing more than the release does.
+    The type is a function of what is released, so it tells nothing more than the release does. ``largest`` is the
+    largest magnitude that is read: whoever sends more is no client that keeps to the method.
     """
 
     shape: tuple[int, ...]
+    largest: int = 2**31
     array_count = 1
 
     def pack(self, values: npt.NDArray[np.integer]) -> Arrays:
@@ -113,6 +115,8 @@ class Integers:
         array = one_array(arrays)
         _require_finite(array)
         _require(array, self.shape, np.int8, np.int16, np.int32)
+        if array.size and (farthest := max(int(array.max()), -int(array.min()))) > self.largest:
+            raise WireError("range", f"an integer is {farthest} large; a client that keeps to it sends {self.largest}")
         return array.astype(np.int32)
 
 

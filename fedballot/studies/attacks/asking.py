@@ -117,14 +117,7 @@ class Table:
         return self.reader.answer(strategy, server_round, deserialise(request.tensors), deserialise(reply.tensors))
 
     def _reply(self, request: Request, data: FederatedData, folder: ClientFolder) -> Reply:
-        workspace = Workspace(int(request.to), self.settings, data, folder, self.device)
-        arrays, _, metrics = self.method.client_class(workspace).fit(deserialise(request.tensors), request.config)
-        if metrics["refused"]:
-            raise RunError(
-                f"attack: client {request.to} refused ({metrics['refused']!s}): {metrics['detail']!s}; "
-                f"{folder.path / 'errors.txt'}"
-            )
-        return Reply(request.to, serialise(arrays), metrics)
+        return answered(self.method, self.settings, self.device, request, data, folder)
 
     def _other(self, request: Request, server_round: int) -> Reply:
         folder = ClientFolder(self.folder / f"{int(request.to):05d}")
@@ -137,6 +130,26 @@ class Table:
             write_arrays(kept, {f"{place:03d}": array for place, array in enumerate(told)})
         arrays: list[npt.NDArray[Any]] = [array for _, array in sorted(read_arrays(kept).items())]
         return Reply(request.to, serialise(arrays), {"client_id": int(request.to)})
+
+
+def answered(
+    method: Method, settings: CommonSettings, device: str, request: Request, data: FederatedData, folder: ClientFolder
+) -> Reply:
+    """What the method's own client answers.
+
+    Raises
+    ------
+    RunError
+        If it refuses.
+    """
+    workspace = Workspace(int(request.to), settings, data, folder, device)
+    arrays, _, metrics = method.client_class(workspace).fit(deserialise(request.tensors), request.config)
+    if metrics["refused"]:
+        raise RunError(
+            f"attack: client {request.to} refused ({metrics['refused']!s}): {metrics['detail']!s}; "
+            f"{folder.path / 'errors.txt'}"
+        )
+    return Reply(request.to, serialise(arrays), metrics)
 
 
 def together(signals: list[Signal]) -> Signal:

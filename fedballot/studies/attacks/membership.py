@@ -25,7 +25,7 @@ from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.studies.attacks.asking import Seen, Table, together
 from fedballot.studies.attacks.measure import Promise, Score, measure, promise, score_of
-from fedballot.studies.attacks.playing import FEWEST, claim, play
+from fedballot.studies.attacks.playing import FEWEST, claim, heard, play
 from fedballot.studies.attacks.reading import Signal, public_rows
 from fedballot.studies.attacks.scores import ATTACKS, attack
 from fedballot.studies.attacks.world import World, make_world
@@ -153,7 +153,8 @@ def attack_members(
     strategy = table.strategy(world.data)
     view: View = "output only" if table.seen == "output" and asked.seen == "output" else "server's view"
     told = promise(type(strategy)(**_given(strategy, settings)).guarantees(), view)
-    kept, run_s = play(table, folder, partial(world.coins, seed=settings.seed), progress, runs, quick=quick)
+    one = partial(heard, table, partial(world.coins, seed=settings.seed))
+    kept, run_s = play(one, folder, progress, runs, quick=quick)
     progress.start("attacks", len(ATTACKS))
     delta = told.delta if told is not None else DELTA
     scores = []

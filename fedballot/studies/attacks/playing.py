@@ -44,27 +44,28 @@ def claim(folder: Path, method: Method, settings: CommonSettings, asked: Any) ->
 
 
 def play(
-    table: Table,
+    one: Callable[[int], Kept],
     folder: Path,
-    draw: Callable[[int], npt.NDArray[Any]],
     progress: Progress,
     runs: int,
     *,
     quick: bool,
+    fewest: int = FEWEST,
+    multiple: int = 2,
 ) -> tuple[list[Kept], float]:
     """Play the runs that are missing, keep each, and read all of them.
 
     Parameters
     ----------
-    draw
-        The world of a run, by its number: what ``world.of`` takes.
+    one
+        Plays the run of a number, and gives what is kept of it.
     quick
-        As many runs as fit into `QUICK_S`, ``runs`` at most.
+        As many runs as fit into `QUICK_S`, ``runs`` at most and ``fewest`` at least, and a multiple of ``multiple``.
 
     Returns
     -------
     list of mappings
-        Of each run ``scores`` (R, P, f), ``right`` (R, P), ``main``, ``log_odds``, ``world``, ``seconds``.
+        Of each run what was kept, and ``seconds``.
     float
         Seconds of a run.
     """
@@ -74,22 +75,34 @@ def play(
     progress.advance(len(there))
     times: list[float] = []
     for place, number in enumerate(missing):
-        clock, world = time.perf_counter(), draw(number)
-        kept = _as_arrays(table.play(world))
+        clock = time.perf_counter()
+        kept = one(number)
         times.append(time.perf_counter() - clock)
-        write_arrays(_path(folder, number), {**kept, "world": world, "seconds": np.array(times[-1])})
+        write_arrays(_path(folder, number), {**kept, "seconds": np.array(times[-1])})
         progress.advance()
         if place == min(1, len(missing) - 1):  # the first one also makes what all others find
             if quick:
-                runs = min(runs, max(FEWEST, int(QUICK_S / times[-1]) // 2 * 2))
+                runs = min(runs, max(fewest, int(QUICK_S / times[-1]) // multiple * multiple))
             left = numbers.seconds(max(0, runs - len(there) - place - 1) * times[-1])
             progress.note(f"{runs} runs of {numbers.seconds(times[-1])}: about {left} left")
         if len(there) + place + 1 >= runs:
             break
     progress.stop()
     found: list[Kept] = [read_arrays(_path(folder, number)) for number in range(runs) if _path(folder, number).exists()]
-    found = found[: len(found) // 2 * 2]
-    return found, float(np.median([float(one["seconds"]) for one in found]))
+    found = found[: len(found) // multiple * multiple]
+    return found, float(np.median([float(kept["seconds"]) for kept in found]))
+
+
+def heard(table: Table, draw: Callable[[int], npt.NDArray[Any]], number: int) -> Kept:
+    """Play a run in the world of its number, which ``draw`` gives as ``world.of`` takes it.
+
+    Returns
+    -------
+    mapping
+        ``scores`` (R, P, f), ``right`` (R, P), ``main``, ``log_odds``, ``world``.
+    """
+    world = draw(number)
+    return {**_as_arrays(table.play(world)), "world": world}
 
 
 def _path(folder: Path, number: int) -> Path:

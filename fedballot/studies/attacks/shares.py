@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from fedballot.settings.parts import CommonSettings
 from fedballot.studies.attacks.asking import Seen, Table
 from fedballot.studies.attacks.measure import Rate, clopper_pearson
 from fedballot.studies.attacks.membership import Asked, check_method
-from fedballot.studies.attacks.playing import Kept, claim, play
+from fedballot.studies.attacks.playing import Kept, claim, heard, play
 from fedballot.studies.attacks.world import Rows, World, make_world
 
 Floats = npt.NDArray[np.float64]
@@ -113,7 +114,8 @@ def attack_shares(
     world = mixture(federated_data(settings), asked.client, asked.records, settings.seed)
     claim(folder, method, settings, asked)
     table = Table(method, settings, world, asked.seen, folder / "work")
-    kept, run_s = play(table, folder, lambda run: world.draw(run, settings.seed), progress, runs, quick=quick)
+    one = partial(heard, table, partial(world.draw, seed=settings.seed))
+    kept, run_s = play(one, folder, progress, runs, quick=quick)
     truth = np.stack([world.shares(one["world"]) for one in kept])
     told = guesses(summaries(kept, world.y), truth)
     shutil.rmtree(folder / "work", ignore_errors=True)
