@@ -18,6 +18,37 @@ from fedballot.core.setting import Settings
 LOCK = ".run.lock"
 
 
+@contextmanager
+def held(path: Path, what: str) -> Iterator[None]:
+    """Keep every other process out of a folder, in the block; it is made if need be.
+
+    Parameters
+    ----------
+    what
+        is going on there, for the error: "run".
+
+    Raises
+    ------
+    SettingsError
+        If the folder cannot be made or written.
+    RunError
+        If another process works there now.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        handle = (path / LOCK).open("a")
+    except OSError as error:
+        raise SettingsError(f"--out {path}: cannot be written: {error.strerror}; name another folder") from error
+    with handle:  # closing it lets go, also when the process dies
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunError(
+                f"--out {path}: another process works on this {what}; wait for it to end, or stop it first"
+            ) from error
+        yield
+
+
 @dataclass(frozen=True)
 class ClientFolder:
     """What one client keeps: its model, its ledger, figures for its own eyes. Never sent anywhere."""
@@ -144,22 +175,8 @@ class RunFolder:
         RunError
             If another process works on the run now.
         """
-        lock = self.path / LOCK
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            handle = lock.open("a")
-        except OSError as error:
-            raise SettingsError(
-                f"--out {self.path}: cannot be written: {error.strerror}; name another folder"
-            ) from error
         record = self.path / "run.json"
-        with handle:  # closing it lets go, also when the process dies
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunError(
-                    f"--out {self.path}: another process works on this run; wait for it to end, or stop it first"
-                ) from error
+        with held(self.path, "run"):
             if record.exists() and RunFolder.read(self.path).request != self.request:
                 raise SettingsError(f"--out {self.path}: another run began there just now; name a new folder")
             try:
@@ -167,7 +184,7 @@ class RunFolder:
             finally:
                 if not record.exists():
                     with suppress(OSError):
-                        lock.unlink()
+                        (self.path / LOCK).unlink()
                         self.path.rmdir()
 
     def save(self) -> None:

@@ -128,9 +128,15 @@ class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, Cli
             clients=self.clients,
             records=facts.all_records,
             largest=facts.largest_client,
+            claimed=self.claimed,
         )
         aimed = next(guarantee for guarantee in stated if guarantee.unit == self.unit)
         return [aimed, *(guarantee for guarantee in stated if guarantee is not aimed)]
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the accounting of the paper on top is the method's own."""
+        return True
 
     @property
     def votes_per_query(self) -> int | None:
@@ -202,6 +208,11 @@ class FedktSettings(ClientFeatures, LocalTraining, VotingSettings):
         2, "times that a client cuts its records up, each with a student of its own, s", low=1, site_limit=(1, 100)
     )
     subsets: int = setting(5, "teachers of each student, each on a part of the records, t", low=1, site_limit=(1, 1000))
+
+    @property
+    def claimed(self) -> bool:
+        """FedKT's paper claims nothing of this noise."""
+        return False
 
 
 FULL_VOTES = 0.95

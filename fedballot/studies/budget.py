@@ -23,7 +23,7 @@ LEVELS: tuple[Unit, ...] = ("client", "record")
 ROUTES: dict[Route, str] = {
     "exact": "exact (ours)",
     "renyi": "Rényi, best conversion",
-    "mironov": "Rényi, Mironov's conversion (cited in the paper)",
+    "mironov": "Rényi, Mironov's conversion (cited in PATE-FL's paper)",
 }
 MOST = 1_000_000  # votes are counted up to here
 LEAST = 1e-9  # target: below it the Renyi routes leave the range of doubles

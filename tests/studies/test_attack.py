@@ -15,15 +15,17 @@ from fedballot.api.attacking import Attack, attack, load_attack, write
 from fedballot.api.experiment import resolve
 from fedballot.cli import main as cli
 from fedballot.clients.fedkd import FedkdClient
-from fedballot.core.errors import SettingsError
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.folders import held
 from fedballot.core.progress import Silent
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
 from fedballot.privacy.guarantee import SELF, Guarantee
 from fedballot.runs.engine import federated_data
-from fedballot.studies.attacks import asking, measure, scores
+from fedballot.studies.attacks import asking, measure, playing, scores
 from fedballot.studies.attacks.asking import Table
 from fedballot.studies.attacks.membership import Asked, Leak, attack_members
+from fedballot.studies.attacks.playing import claimed
 from fedballot.studies.attacks.shares import attack_shares
 from fedballot.studies.attacks.steps import matched
 from fedballot.studies.attacks.world import make_world
@@ -340,3 +342,60 @@ def test_folders_are_named_for_method_and_time(monkeypatch, tmp_path) -> None:
 
     assert new_folder("my.package:METHOD").parent == Path("attacks")
     assert new_folder("my.package:METHOD").name.startswith("my.package-METHOD-")
+
+
+# folders
+
+
+def test_a_folder_is_claimed_by_whole_runs_alone(tmp_path) -> None:
+    settings, out = settings_of("fedkd"), tmp_path / "played"
+    for wrong in (Asked(records=2000), Asked(client=9)):
+        with pytest.raises(SettingsError):
+            found_by("fedkd", settings, wrong, out)
+        assert not out.exists()
+    (out / "work").mkdir(parents=True)
+    (out / "work/of-an-attack-that-was-stopped").touch()
+    (out / "asked.json").write_text("{}")
+    assert found_by("fedkd", settings, Asked(records=10), out).runs == 8
+    with held(out, "attack"), pytest.raises(RunError, match="another process works on this attack"):
+        found_by("fedkd", settings, Asked(records=10), out)
+
+
+def test_runs_on_other_records_are_refused(tmp_path) -> None:
+    table, method = tmp_path / "table.csv", get_method("fedkd")
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=(800, 2)), np.arange(800) % 2])
+    settings = settings_of("fedkd", dataset=str(table))
+    for changed in (0.0, 1.0):
+        rows[:, 0] += changed
+        np.savetxt(table, rows, delimiter=",", header="a,b,y", comments="", fmt="%g")
+        data = federated_data(settings)
+        if not changed:
+            with claimed(tmp_path / "out", method, settings, Asked(), data):
+                (tmp_path / "out/runs").mkdir()
+                (tmp_path / "out/runs/00000.npz").touch()
+            with claimed(tmp_path / "out", method, settings, Asked(), data):
+                pass
+    with (
+        pytest.raises(SettingsError, match="other records"),
+        claimed(tmp_path / "out", method, settings, Asked(), data),
+    ):
+        pass
+
+
+class Told(Silent):
+    """Keeps the totals of all stages."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int]] = []
+
+    def start(self, label: str, total: int) -> None:
+        self.stages.append((label, total))
+
+
+def test_quick_tells_how_many_runs_there_will_be(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(playing, "QUICK_S", 0.0)
+    told = Told()
+    asked = Asked(records=10)
+    leak = attack_members(get_method("fedkd"), settings_of("fedkd"), asked, tmp_path, told, runs=128, quick=True)
+    assert leak.runs == 8 and ("runs", 8) in told.stages and ("runs", 128) not in told.stages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from fedballot.core import plugins
 from fedballot.core.calls import read_name
 from fedballot.core.errors import DataError, SettingsError, did_you_mean
+from fedballot.core.files import read_json
 from fedballot.datasets.examples import Array
 from fedballot.datasets.schema.texts import texts_of
 
@@ -95,6 +97,21 @@ class Encoder:
                 f"encoder={self.name} takes texts, but {error}; `fedballot data schema FILE --text COLUMN` writes it, "
                 "and ag-news-texts and sst2-texts hold texts"
             ) from error
+
+
+def facts_in(name: str, path: Path) -> dict[str, Any]:
+    """What a file of a model's folder says.
+
+    Raises
+    ------
+    DataError
+        If it is no JSON, or no table of facts.
+    """
+    facts = read_json(path)
+    if not isinstance(facts, dict):
+        kind = type(facts).__name__
+        raise DataError(f"encoder={name}: {path} holds a {kind}; expected names and values, as save_pretrained writes")
+    return facts
 
 
 def is_encoder(name: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +12,7 @@ from torch import nn
 
 from fedballot.core.errors import SettingsError, did_you_mean
 from fedballot.core.files import sha256, with_home
-from fedballot.datasets.encoders.encoder import Encoder
+from fedballot.datasets.encoders.encoder import Encoder, facts_in
 from fedballot.datasets.encoders.module import Preprocessing, of_module
 
 Parameters = Mapping[str, Any]
@@ -99,7 +98,7 @@ def of_torchvision(name: str, model: str, parameters: Parameters) -> Encoder:
 
 def of_folder(name: str, folder: Path, parameters: Parameters) -> Encoder:
     """A vision model of Hugging Face's, in a folder with its image processor's file."""
-    facts = json.loads((folder / "preprocessor_config.json").read_text())
+    facts = facts_in(name, folder / "preprocessor_config.json")
     told = facts.get("size", 224)
     size = (
         told if isinstance(told, int) else next((told[key] for key in ("height", "shortest_edge") if key in told), 224)
@@ -155,7 +154,7 @@ def _filled(name: str, net: Any, path: Path) -> Any:
         ) from error
     try:
         net.load_state_dict(weights)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, AttributeError) as error:  # other names or shapes; or no mapping at all
         words = str(error).splitlines()[-1].strip()
         raise SettingsError(f"encoder={name}: {path} holds the weights of another network ({words[:200]})") from error
     return net

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import sha256
-from fedballot.datasets.encoders.encoder import Encoder, Vector
+from fedballot.datasets.encoders.encoder import Encoder, Vector, facts_in
 
 _READ = ("config.json", "model.safetensors", "tokenizer.json", "vocab.txt", "tokenizer_config.json")
 
@@ -40,8 +40,8 @@ def read(name: str, folder: Path, parameters: Mapping[str, Any], *, weights: str
             f"encoder={name}: {folder / 'model.safetensors'} has SHA-256 {digests.get('model.safetensors')}; expected "
             f"{weights}, which the model's authors publish: its package brings other weights, so do not use it"
         )
-    first = _first_token(folder)
-    config = json.loads((folder / "config.json").read_text())
+    first = _first_token(name, folder)
+    config = facts_in(name, folder / "config.json")
     most = min(parameters["max_tokens"], int(config.get("max_position_embeddings", 1 << 30)))
     model: list[Any] = []
 
@@ -80,7 +80,7 @@ def _loaded(name: str, folder: Path) -> tuple[Any, Any]:
         raise SettingsError(f"encoder={name} cannot be read from {folder} ({words})") from error
 
 
-def _first_token(folder: Path) -> bool:
+def _first_token(name: str, folder: Path) -> bool:
     """Whether Sentence-Transformers' file says that the first token stands for the text; else it is the mean."""
     file = folder / "1_Pooling" / "config.json"
-    return file.is_file() and bool(json.loads(file.read_text()).get("pooling_mode_cls_token"))
+    return file.is_file() and bool(facts_in(name, file).get("pooling_mode_cls_token"))

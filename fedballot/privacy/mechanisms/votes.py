@@ -167,6 +167,7 @@ class NoisyVotes(Mechanism):
         secure: bool = False,
         arrived: int | None = None,
         seeded: bool = False,
+        claimed: bool = True,
         clients: int | None = None,
         records: int | None = None,
         largest: int | None = None,
@@ -181,8 +182,8 @@ class NoisyVotes(Mechanism):
             Whether the sum is formed by secure aggregation, so that the server sees nothing but the sum.
         arrived : int, optional
             Clients whose noise is in the sum: at least `min_clients`, and with more the epsilon of the sum is smaller.
-        seeded : bool
-            Whether any noise came from a seed.
+        seeded, claimed : bool
+            Whether any noise came from a seed, and whether the method's paper has Theorem 3.
         clients, records, largest : int, optional
             Numbers of clients, of all their records, and of the records of the largest client, where they are known.
         records_per_person : int, optional
@@ -191,10 +192,9 @@ class NoisyVotes(Mechanism):
         Returns
         -------
         list of Guarantee
-            Client level and record level for the sum; without secure aggregation, client level for the server's view,
-            with kNN also record level; then the paper's Theorem 3 for both levels with its Renyi conversion.
+            For the sum of client and record; without secure aggregation, for the server's view of a client, with kNN
+            of a record too; then, if claimed, the paper's Theorem 3 of both with its Renyi conversion.
         """
-        proved: Status = "seeded" if seeded else "proved"
         claim: Status = "seeded" if seeded else "paper's claim"
         name = "noisy vote counts" if self.k is None else f"noisy vote counts of {self.k} nearest neighbours"
         releases = f"one release of {self.queries} queries, at most {self.max_votes} answered by each client"
@@ -210,7 +210,7 @@ class NoisyVotes(Mechanism):
             delta=delta,
             view="server's view" if secure else "output only",
             trust=trust,
-            status=proved,
+            status="seeded" if seeded else "proved",
             accountant="exact (sum of discrete Gaussians)",
             n=clients,
             composition=releases,
@@ -230,7 +230,7 @@ class NoisyVotes(Mechanism):
             if self.k is not None:
                 epsilon = self.cost_alone("record").epsilon(delta)
                 statements.append(replace(alone, unit="record", epsilon=epsilon, n=largest))
-        for exact in (client, record):
+        for exact in (client, record) if claimed else ():
             rho = votes_rho(exact.unit, self.max_votes, self.sigma * math.sqrt(came / self.honest), self.k)
             epsilon, paper = gaussian.epsilon_rdp(rho, delta), "Renyi DP, Theorem 3 of the paper, improved conversion"
             statements.append(replace(exact, epsilon=epsilon, status=claim, accountant=paper))

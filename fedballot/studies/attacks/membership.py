@@ -6,7 +6,6 @@ the other half, and the other way round.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.progress import Progress
+from fedballot.datasets.federation import FederatedData
 from fedballot.methods.api import Method
 from fedballot.privacy.guarantee import View
 from fedballot.runs.engine import federated_data
@@ -25,7 +25,7 @@ from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.baselines import MeasureStrategy
 from fedballot.studies.attacks.asking import Seen, Table, together
 from fedballot.studies.attacks.measure import Promise, Score, measure, promise, score_of
-from fedballot.studies.attacks.playing import FEWEST, claim, heard, play
+from fedballot.studies.attacks.playing import FEWEST, claimed, heard, play
 from fedballot.studies.attacks.reading import Signal, public_rows
 from fedballot.studies.attacks.scores import ATTACKS, attack
 from fedballot.studies.attacks.world import World, make_world
@@ -148,13 +148,14 @@ def attack_members(
         If the method, the settings or the numbers cannot work, or the folder holds the runs of another attack.
     """
     check_method(method, settings, runs)
-    claim(folder, method, settings, asked)
-    world, table = _table(method, settings, asked, folder / "work")
+    data = federated_data(settings)
+    world, table = _table(method, settings, asked, data, folder / "work")
     strategy = table.strategy(world.data)
     view: View = "output only" if table.seen == "output" and asked.seen == "output" else "server's view"
     told = promise(type(strategy)(**_given(strategy, settings)).guarantees(), view)
     one = partial(heard, table, partial(world.coins, seed=settings.seed))
-    kept, run_s = play(one, folder, progress, runs, quick=quick)
+    with claimed(folder, method, settings, asked, data):
+        kept, run_s = play(one, folder, progress, runs, quick=quick)
     progress.start("attacks", len(ATTACKS))
     delta = told.delta if told is not None else DELTA
     scores = []
@@ -165,7 +166,6 @@ def attack_members(
     marks = sorted({1, rounds // 4, rounds // 2, rounds} - {0}) if rounds > 1 else []
     by_round = {count: judged("learned", kept, world, delta, count) for count in marks}
     progress.stop()
-    shutil.rmtree(folder / "work", ignore_errors=True)
     return Leak(
         method.name,
         asked,
@@ -202,8 +202,10 @@ def _given(strategy: Any, settings: CommonSettings) -> dict[str, Any]:
     return {"settings": settings, **{name: getattr(strategy, name) for name in names}}
 
 
-def _table(method: Method, settings: CommonSettings, asked: Asked, work: Path) -> tuple[World, Table]:
-    world = make_world(federated_data(settings), asked.client, asked.records, settings.seed)
+def _table(
+    method: Method, settings: CommonSettings, asked: Asked, data: FederatedData, work: Path
+) -> tuple[World, Table]:
+    world = make_world(data, asked.client, asked.records, settings.seed)
     if asked.adversary == "active-server":
         plain = Table(method, settings, world, asked.seen, work).strategy(world.data)
         world = world.planted(public_rows(plain, 1))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,10 @@ import numpy.typing as npt
 from fedballot.core import numbers
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays, read_json, write_arrays, write_json
+from fedballot.core.folders import held
 from fedballot.core.progress import Progress
+from fedballot.datasets.federation import FederatedData
+from fedballot.datasets.fingerprint import fingerprint
 from fedballot.methods.api import Method
 from fedballot.settings.parts import CommonSettings
 from fedballot.studies.attacks.asking import Table
@@ -26,21 +31,35 @@ FEWEST = 8  # runs, of which half are shadow runs
 QUICK_S = 100.0  # seconds of runs
 
 
-def claim(folder: Path, method: Method, settings: CommonSettings, asked: Any) -> None:
-    """Have a folder hold the runs of one attack only.
+@contextmanager
+def claimed(folder: Path, method: Method, settings: CommonSettings, asked: Any, data: FederatedData) -> Iterator[None]:
+    """Have a folder hold the runs of one attack on the same records only, and keep other processes out in the block.
+
+    What clients keep stays where the block is left by an error, for whoever goes on. But without a whole run it is
+    taken away: others' answers would be those of clients that have seen some of the rounds only.
 
     Raises
     ------
     SettingsError
         If it holds those of another.
+    RunError
+        If another process works there.
     """
-    wanted = {"method": method.name, "settings": settings.to_dict(machine=False), "asked": asdict(asked)}
-    path = folder / "asked.json"
-    if path.exists():
-        if read_json(path) != wanted:
-            raise SettingsError(f"{folder}: holds the runs of another attack or of other settings; name another --out")
-    else:
-        write_json(path, wanted)
+    records = {"public": data.public_fingerprint, "private": [fingerprint(data.private.x), fingerprint(data.private.y)]}
+    asks = {"settings": settings.to_dict(machine=False), "asked": asdict(asked)}
+    wanted = {"method": method.name, **asks, "records": records}
+    work, path = folder / "work", folder / "asked.json"
+    with held(folder, "attack"):
+        begun = any((folder / "runs").glob("*.npz"))
+        if not begun:
+            shutil.rmtree(work, ignore_errors=True)
+            write_json(path, wanted)
+        elif read_json(path) != wanted:
+            raise SettingsError(
+                f"--out {folder}: holds the runs of another attack, of other settings or other records; name another"
+            )
+        yield
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def play(
@@ -71,8 +90,9 @@ def play(
     """
     there = [number for number in range(runs) if _path(folder, number).exists()]
     missing = [number for number in range(runs) if number not in set(there)]
-    progress.start("runs", runs)
-    progress.advance(len(there))
+    timed = min(2, len(missing)) if quick else 0  # runs that tell how many there will be
+    progress.start("runs, to see how long they take" if timed else "runs", timed or runs)
+    progress.advance(0 if timed else len(there))
     times: list[float] = []
     for place, number in enumerate(missing):
         clock = time.perf_counter()
@@ -82,7 +102,9 @@ def play(
         progress.advance()
         if place == min(1, len(missing) - 1):  # the first one also makes what all others find
             if quick:
-                runs = min(runs, max(fewest, int(QUICK_S / times[-1]) // multiple * multiple))
+                runs = min(runs, max(fewest, len(there), int(QUICK_S / times[-1]) // multiple * multiple))
+                progress.start("runs", runs)
+                progress.advance(len(there) + place + 1)
             left = numbers.seconds(max(0, runs - len(there) - place - 1) * times[-1])
             progress.note(f"{runs} runs of {numbers.seconds(times[-1])}: about {left} left")
         if len(there) + place + 1 >= runs:

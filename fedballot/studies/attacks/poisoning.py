@@ -22,7 +22,7 @@ from fedballot.studies.attacks.crafting import Strength, checks, strengths
 from fedballot.studies.attacks.infiltrated import Federation, Outcome
 from fedballot.studies.attacks.measure import CONFIDENCE
 from fedballot.studies.attacks.membership import check_method
-from fedballot.studies.attacks.playing import FEWEST, Kept, claim, play
+from fedballot.studies.attacks.playing import FEWEST, Kept, claimed, play
 from fedballot.studies.attacks.poison import Aim
 
 AIMS: tuple[Aim, ...] = get_args(Aim)
@@ -179,10 +179,9 @@ def attack_poison(
     first = Federation(method, settings, folder / "work")
     strategy = first.strategy()
     able, known = strengths(strategy, masked=first.masked), checks(strategy, masked=first.masked)
-    claim(folder, method, settings, asked)
     one = partial(_run, method, settings, folder / "work", malicious, able)
-    kept, run_s = play(one, folder, progress, runs, quick=quick, fewest=FEWEST_RUNS, multiple=1)
-    shutil.rmtree(folder / "work", ignore_errors=True)
+    with claimed(folder, method, settings, asked, first.data):
+        kept, run_s = play(one, folder, progress, runs, quick=quick, fewest=FEWEST_RUNS, multiple=1)
     cells = []
     for place, (count, aim, strength) in enumerate(_grid(malicious, able)):
         moved, accuracy, mistaken = (mean([float(run[name][place]) for run in kept]) for name in KEPT[:3])

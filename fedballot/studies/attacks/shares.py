@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -23,7 +22,7 @@ from fedballot.settings.parts import CommonSettings
 from fedballot.studies.attacks.asking import Seen, Table
 from fedballot.studies.attacks.measure import Rate, clopper_pearson
 from fedballot.studies.attacks.membership import Asked, check_method
-from fedballot.studies.attacks.playing import Kept, claim, heard, play
+from fedballot.studies.attacks.playing import Kept, claimed, heard, play
 from fedballot.studies.attacks.world import Rows, World, make_world
 
 Floats = npt.NDArray[np.float64]
@@ -111,14 +110,14 @@ def attack_shares(
 ) -> Shares:
     """Play runs in which the target's classes vary, and say how well their shares are told; see `attack_members`."""
     check_method(method, settings, runs)
-    world = mixture(federated_data(settings), asked.client, asked.records, settings.seed)
-    claim(folder, method, settings, asked)
+    data = federated_data(settings)
+    world = mixture(data, asked.client, asked.records, settings.seed)
     table = Table(method, settings, world, asked.seen, folder / "work")
     one = partial(heard, table, partial(world.draw, seed=settings.seed))
-    kept, run_s = play(one, folder, progress, runs, quick=quick)
+    with claimed(folder, method, settings, asked, data):
+        kept, run_s = play(one, folder, progress, runs, quick=quick)
     truth = np.stack([world.shares(one["world"]) for one in kept])
     told = guesses(summaries(kept, world.y), truth)
-    shutil.rmtree(folder / "work", ignore_errors=True)
     missed, around = (told - truth) ** 2, (truth - truth.mean(axis=0)) ** 2
     each = 1 - missed.sum(axis=1) / around.sum(axis=1).mean()
     hits = int((told.argmax(axis=1) == truth.argmax(axis=1)).sum())

@@ -18,7 +18,7 @@ import torch
 
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.progress import Silent, watched, watcher
-from fedballot.datasets.encoders import texts
+from fedballot.datasets.encoders import images, texts
 from fedballot.datasets.encoders.encoder import Encoder, check_encoder
 from fedballot.datasets.encoders.sources import MINILM, MINILM_WEIGHTS, make_encoder
 from fedballot.datasets.encoders.stored import encoded
@@ -219,9 +219,25 @@ def test_a_network_of_torchvision_with_weights_in_a_file(tmp_path: Path) -> None
     wrong = make_encoder(f"torchvision:squeezenet1_1(weights='{file}', size=32)")
     with pytest.raises(SettingsError, match="holds the weights of another network"):
         encoded(wrong, x)
+    torch.save([1, 2], file)
+    with pytest.raises(SettingsError, match="holds the weights of another network"):
+        encoded(wrong, x)
     file.write_bytes(b"nothing")
     with pytest.raises(SettingsError, match="holds no weights that can be read"):
         encoded(wrong, x)
+
+
+@pytest.mark.parametrize("told", ["not json", "[1]"])
+@pytest.mark.parametrize("file", ["config.json", "1_Pooling/config.json", "preprocessor_config.json"])
+def test_a_file_of_a_folder_that_is_not_what_it_says(told: str, file: str, tmp_path: Path) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / file).write_text(told)
+    with pytest.raises(DataError, match=file):
+        if file.startswith("pre"):
+            images.of_folder("hf:X", tmp_path, {})
+        else:
+            texts.read("hf:X", tmp_path, {"max_tokens": 256})
 
 
 def test_other_weights_under_a_known_name_are_refused(tmp_path: Path) -> None:
