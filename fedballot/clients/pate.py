@@ -15,6 +15,17 @@ from fedballot.learners.objectives import Abstain, DomainAdversarial, Objective
 from fedballot.privacy.mechanisms.ballots import limit_votes
 from fedballot.settings.voting import PateSettings
 
+BATCHES = 9  # of a client's own records in an epoch; teachers trained in fewer steps abstain nearly everywhere
+SMALLEST_BATCH = 10
+
+
+def teacher_batch(largest: int, records: int) -> int:
+    """Batch size of a teacher: ``largest``, or less where that would leave an epoch with fewer than `BATCHES` batches.
+
+    Training ends in ballots that are capped and noised whatever it did, so this may hang on private facts.
+    """
+    return min(largest, max(SMALLEST_BATCH, records // BATCHES))
+
 
 class PateClient(VotingClient[PateSettings]):
     """One client of Algorithm 1."""
@@ -26,14 +37,16 @@ class PateClient(VotingClient[PateSettings]):
         workspace, settings = self.workspace, self.workspace.settings
         if self._teacher is not None:
             return self._teacher
-        self._teacher = learner = workspace.own_learner()
         if workspace.folder.model.exists():
-            return learner.load(workspace.folder.model)
+            self._teacher = workspace.own_learner().load(workspace.folder.model)
+            return self._teacher
         private = workspace.private()
+        learner = workspace.own_learner(teacher_batch(settings.batch_size, len(private.x)))
         learner.fit(private.x, private.y, objective=self._objective())
         if settings.evaluate_clients:  # before the model: whoever has one is not measured again
             workspace.folder.note({"confusion": workspace.confusion(learner, EVALUATED).tolist()})
         learner.save(workspace.folder.model)
+        self._teacher = learner
         return learner
 
     def _objective(self) -> Objective | None:

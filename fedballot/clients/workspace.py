@@ -150,13 +150,14 @@ class Workspace(Generic[S]):
             augment=self.data.augment,
         )
 
-    def own_learner(self) -> Learner:
-        """The client's own kind of learner: ``client_models`` dealt out in turn."""
+    def own_learner(self, batch_size: int | None = None) -> Learner:
+        """The client's own kind of learner: ``client_models`` dealt out in turn; other batches than ``batch_size``."""
         settings = self.settings
         if not isinstance(settings, LocalTraining):
             raise TypeError(f"{type(settings).__name__} lacks the part LocalTraining, which says how clients train")
         name = settings.client_models[self.client_id % len(settings.client_models)]
-        return self.new_learner(name, epochs=settings.epochs, batch_size=settings.batch_size, lr=settings.lr)
+        size = batch_size or settings.batch_size
+        return self.new_learner(name, epochs=settings.epochs, batch_size=size, lr=settings.lr)
 
     def confusion(self, learner: Learner, rows: int | None = None) -> npt.NDArray[np.int64]:
         """Confusion matrix (C, C) of a learner on the first ``rows`` test records (all if None)."""

@@ -158,6 +158,12 @@ FEW_VOTES = 0.1
 class PateSettings(LocalTraining, VotingSettings):
     """Settings of PATE-FL."""
 
+    batch_size: int = again(
+        LocalTraining,
+        "batch_size",
+        64,
+        help="largest batch of local training; with few records a ninth of them, but 10 at least",
+    )
     abstain: bool = setting(
         True,
         "teachers also learn a class `unknown` from the public pool, and then do not vote",

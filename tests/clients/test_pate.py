@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedballot.clients.pate import PateClient
+from fedballot.clients.pate import PateClient, teacher_batch
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
 from fedballot.core.folders import ClientFolder
@@ -237,3 +237,11 @@ def test_teachers_learn_with_domain_adaptation(small, tmp_path):
     truth = federated_data(settings).public_y
     assert (adapted.argmax(axis=1) == truth).mean() > 0.6
     assert not np.array_equal(plain, adapted)
+
+
+@pytest.mark.parametrize(
+    ("largest", "records", "batch"),
+    [(64, 600, 64), (64, 576, 64), (64, 300, 33), (64, 50, 10), (64, 1, 10), (8, 50, 8)],
+)
+def test_few_records_are_taken_in_smaller_batches(largest, records, batch):
+    assert teacher_batch(largest, records) == batch

@@ -1,0 +1,91 @@
+"""Labels where noise is many times the votes: neighbours agree, classes are even, and the noise is known.
+
+Propagation (`spread_labels`) takes scores as they fall, and with so much noise two regions are often given one class
+while another class gets none. Here each record has one class, and the label of all is the mean-field posterior of a
+Potts model on the graph under the Gaussian noise of the tally, with a price on each class that keeps classes equally
+common. The tally is released and its noise public, so this is post-processing. Source: ours; Wu 1982, "The Potts
+model".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import logsumexp
+
+from fedballot.distillation.propagation import argmax_labels, solve
+
+Floats = NDArray[np.floating[Any]]
+
+NOISY = 2.5  # deviations of the noise over the votes on a record from which on this beats propagation
+COUPLING = 1.3  # how much records heed their neighbours, over the transition below which all classes melt into one
+ALPHA = 0.999  # how far votes travel for the first guess
+STEPS = 50  # halfway steps to the fixed point
+ROUNDS = 5  # of prices in each step
+
+
+def transition(classes: int) -> float:
+    """Coupling at which a mean-field Potts model of so many classes orders: 2 (C-1) ln(C-1) / (C-2), and 2 for two."""
+    return 2.0 if classes == 2 else 2 * (classes - 1) * math.log(classes - 1) / (classes - 2)
+
+
+def votes_on_each(tally: Floats) -> float:
+    """Mean votes cast on a query of a noisy tally (Q, C), at least one."""
+    return max(1.0, float(tally.sum()) / len(tally))
+
+
+def too_noisy(tally: Floats, sigma: float) -> bool:
+    """Whether a tally (Q, C) with this noise is better read by `even_labels` than by propagation."""
+    return sigma > NOISY * votes_on_each(tally)
+
+
+def even_labels(
+    graph: sparse.csr_matrix, votes: Floats, *, sigma: float, each: float
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Labels of a pool whose classes are about equally common, from votes under much noise.
+
+    Parameters
+    ----------
+    graph
+        Normalised adjacency (P, P), see `neighbour_graph`.
+    votes
+        Noisy votes (P, C), their columns centred; zeros where nobody was asked.
+    sigma
+        Standard deviation of the noise on each of them.
+    each
+        Votes cast on a record.
+
+    Returns
+    -------
+    labels, confidence
+        int64 (P,), and float32 (P,): log odds of the best class against the second.
+    """
+    scores = solve(graph, votes, ALPHA)
+    scores -= scores.mean(axis=0)
+    scores *= 2 / max(float(scores.std()), 1e-12)
+    belief = _softmax(scores + _prices(scores, np.zeros(votes.shape[1]), 10 * ROUNDS))
+    evidence = each * votes / sigma**2
+    coupling = COUPLING * transition(votes.shape[1])
+    prices: Floats = np.zeros(votes.shape[1])
+    for _ in range(STEPS):
+        odds = coupling * (graph @ belief) + evidence
+        prices = _prices(odds, prices, ROUNDS)
+        belief = (belief + _softmax(odds + prices)) / 2
+    return argmax_labels(odds + prices)
+
+
+def _softmax(odds: Floats) -> NDArray[np.float64]:
+    return np.asarray(np.exp(odds - logsumexp(odds, axis=1, keepdims=True)))
+
+
+def _prices(odds: Floats, start: Floats, rounds: int) -> Floats:
+    """What to add to each class (C,) for classes to be equally common (Sinkhorn's iteration)."""
+    prices = start
+    for _ in range(rounds):
+        share = _softmax(odds + prices).mean(axis=0)
+        prices = prices - np.log(np.maximum(share, 1e-12) * len(prices))
+    return prices
