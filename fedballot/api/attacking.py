@@ -14,6 +14,7 @@ from fedballot.api.objects import as_settings
 from fedballot.api.watch import listener
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import check_writable, read_json, write_json
+from fedballot.core.numbers import is_whole
 from fedballot.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -167,8 +168,11 @@ def attack(
         if value not in allowed:
             raise SettingsError(f"{name}={value!r}: allowed are {', '.join(allowed)}")
     sizes = [records] if isinstance(records, int) else list(records)
-    if not sizes or min(sizes) < 0:
-        raise SettingsError(f"records={records}: give numbers of records, or 0 for those of the experiment")
+    if not sizes or not all(is_whole(size) and size >= 0 for size in sizes):
+        raise SettingsError(f"records={records!r}: give numbers of records, or 0 for those of the experiment")
+    for number, given in (("client", client), ("runs", runs)):
+        if given is not None and not is_whole(given):
+            raise SettingsError(f"{number}={given!r}: give a whole number")
     inside = adversary == "active-client"
     if inside and (view, sizes, client) != ("server", [0], 0):
         raise SettingsError("view, records and client are of one client that is attacked: leave them out here")
@@ -176,10 +180,12 @@ def attack(
     chosen = resolve(method, as_settings(settings), preset, None if config is None else Path(config))
     folder = new_folder(method) if out is None else Path(out)
     check_writable(folder)
+    if folder.is_dir() and any(folder.iterdir()) and not any(folder.glob("*/asked.json")):
+        raise SettingsError(f"--out {folder}: exists and holds no attack; name a new folder")
     told, found, known = listener(progress), list[Leak | Shares](), get_method(method)
     done = Attack(folder)
     try:
-        if adversary == "active-client":
+        if inside:
             asked, place = Infiltration(poisoned), folder / "played"
             reached = attack_poison(known, chosen, asked, place, told, runs=count, quick=quick)
             done = Attack(folder, poisoned=reached)

@@ -68,12 +68,13 @@ def attack(
     if json:
         terminal.print_json(done.to_dict())
     else:
-        from fedballot.report.attack_page import leak_table, shares_table
+        from fedballot.report.attack_page import UNIT, leak_table, shares_table
 
         for leak in done.leaks:
             table = leak_table(leak)
             proved = "nothing" if leak.promise is None else f"ε ≤ {numbers.epsilon(leak.promise.epsilon)}"
-            title = f"{method}, {leak.size} records, {leak.runs} runs: ε ≥ {leak.epsilon:.2f} shown, {proved} proved"
+            shown = f"ε ≥ {leak.epsilon:.2f} shown, {proved} proved ({UNIT})"
+            title = f"{method}, {leak.size} records, {leak.runs} runs: {shown}"
             terminal.print_table(title, table.head, table.rows)
         if done.shares:
             table = shares_table(done.shares)

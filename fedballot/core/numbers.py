@@ -1,6 +1,7 @@
 """Numbers as people read them. Privacy parameters are rounded up, never down."""
 
 import math
+from numbers import Integral
 
 NBSP = "\u202f"  # the narrow no-break space, between a number and its unit
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -94,3 +95,8 @@ def _ceil(value: float, digits: int) -> float:
     scale = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
     # The tolerance keeps a target that a solver met to within float error (4.3000000001) at 4.3.
     return math.ceil(value * scale * (1 - 1e-9)) / scale
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number, also one of NumPy's; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)

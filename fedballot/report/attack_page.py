@@ -22,6 +22,7 @@ WHO = {
     ("active-server", "output"): "The records in question stand in the public pool, and somebody looks at what the "
     "server makes of all answers",
 }
+UNIT = "one record, replace-one"
 _FEW = 128  # runs from which on intervals are narrow enough to compare methods by
 
 
@@ -34,11 +35,13 @@ def attack_page(leaks: Sequence[Leak], command: str = "") -> Study:
         stamp = ("The guarantee is contradicted", "More is shown than is proved. Release nothing with this code.")
     low = best.rates[1]
     headlines = (
-        Headline("ε shown", f"≥ {first.epsilon:.2f}", f"at δ = {numbers.delta(first.delta)}, with 95 % confidence"),
+        Headline(
+            "ε shown", f"≥ {first.epsilon:.2f}", f"{UNIT}, at δ = {numbers.delta(first.delta)}, with 95 % confidence"
+        ),
         Headline(
             "ε proved",
             "none" if told is None else numbers.epsilon(told.epsilon),
-            "nothing is proved of what is seen here" if told is None else f"at δ = {numbers.delta(told.delta)}",
+            "nothing is proved of what is seen here" if told is None else f"{UNIT}, at δ = {numbers.delta(told.delta)}",
             "bad" if told is None else "good",
         ),
         Headline(
@@ -51,6 +54,11 @@ def attack_page(leaks: Sequence[Leak], command: str = "") -> Study:
     warnings = []
     if first.runs < _FEW:
         warnings.append(f"{first.runs} runs: intervals are wide; {_FEW} or more are for comparing methods")
+    if any(one.doubted for one in leaks):
+        warnings.append(
+            "more is shown at 95 % confidence than is proved, but not at 99.99 %, as happens by chance now and then: "
+            "ask for more runs"
+        )
     if first.seen != first.asked.seen:
         warnings.append("answers come under masks, so that only their sum is seen")
     plots = [

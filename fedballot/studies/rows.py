@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedballot.core.errors import SettingsError
+from fedballot.core.numbers import is_whole
 from fedballot.core.setting import unknown_name
 from fedballot.studies.sweep import SEED, Point, Row, Shared, points_of
 
@@ -65,7 +66,7 @@ class Difference:
     Attributes
     ----------
     points : measured less stored.
-    allowed : twice the spread of a difference of two runs, from the spreads of both rows.
+    allowed : twice the spread of a difference of two runs, from the spreads of both rows, or of the one that has one.
     """
 
     points: float
@@ -86,7 +87,9 @@ def difference(stored: StoredRow, measured: Row) -> Difference | None:
     """Of a measured row from the stored one; None where either has no accuracy."""
     if stored.accuracy is None or measured.accuracy is None:
         return None
-    spread = math.hypot(stored.spread or 0.0, 100 * (measured.spread or 0.0))
+    known = None if measured.spread is None else 100 * measured.spread
+    spreads = [spread for spread in (stored.spread, known) if spread is not None]
+    spread = math.hypot(spreads[0], spreads[-1]) if spreads else 0.0  # one run varies as much as those of the other row
     return Difference(100 * measured.accuracy - stored.accuracy, WIDE * spread)
 
 
@@ -118,8 +121,8 @@ def check_seeds(seeds: int) -> None:
     SettingsError
         With what is allowed.
     """
-    if seeds < 1:
-        raise SettingsError(f"--seeds {seeds}: expected at least 1")
+    if not is_whole(seeds) or seeds < 1:
+        raise SettingsError(f"--seeds {seeds!r}: expected a whole number, at least 1")
 
 
 def _texts(table: Mapping[str, Any]) -> dict[str, Any]:

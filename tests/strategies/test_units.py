@@ -35,7 +35,7 @@ SUM, OWN, SMALLEST, CLIENTS = (
 EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "pate-fl": ({}, [CLIENTS, SUM, CLIENTS, CLIENTS, SUM]),
     "private-knn-fl": ({}, [SUM, CLIENTS, CLIENTS, OWN, CLIENTS, SUM]),
-    "fedkt": ({"epsilon": 4.0}, [CLIENTS, SUM, CLIENTS, CLIENTS, SUM]),
+    "fedkt": ({"epsilon": 4.0}, [CLIENTS, SUM, CLIENTS]),
     "fedmd-nfdp": ({"k": 10, "pretrain_epochs": 0}, [SMALLEST, SMALLEST]),
     "fedmd-ldp": ({"pretrain_epochs": 0}, [CLIENTS]),
     "fedkd-dp": ({}, [CLIENTS, CLIENTS]),

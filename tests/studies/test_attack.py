@@ -21,6 +21,7 @@ from fedballot.core.progress import Silent
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
 from fedballot.privacy.guarantee import SELF, Guarantee
+from fedballot.report.attack_page import attack_page
 from fedballot.runs.engine import federated_data
 from fedballot.studies.attacks import asking, measure, playing, scores
 from fedballot.studies.attacks.asking import Table
@@ -325,6 +326,10 @@ def test_attack_writes_its_page_and_can_be_read_again(tmp_path, capsys, monkeypa
         ({"method": "fedkd", "adversary": "passer-by"}, "membership, active-server, property"),
         ({"method": "fedkd", "view": "network"}, "server, output"),
         ({"method": "fedkd", "records": []}, "numbers of records"),
+        ({"method": "fedkd", "records": "5"}, "numbers of records"),
+        ({"method": "fedkd", "records": [5, 2.5]}, "numbers of records"),
+        ({"method": "fedkd", "runs": "8"}, "runs='8': give a whole number"),
+        ({"method": "fedkd", "client": None}, "client=None: give a whole number"),
         ({"method": "fedkd-dp", "noise_seed": 1}, "noise that is known"),
         ({"method": "poll", "runs": 8}, "nobody has said how"),
     ],
@@ -344,6 +349,20 @@ def test_folders_are_named_for_method_and_time(monkeypatch, tmp_path) -> None:
     assert new_folder("my.package:METHOD").name.startswith("my.package-METHOD-")
 
 
+def test_no_epsilon_stands_without_its_unit_and_chance_is_named() -> None:
+    coins = np.tile([True, False], (10, 50))
+    member = np.concatenate([coins, ~coins], axis=1)
+    score = measure.measure("lira", member * 1.0, member, delta=0.0, proving=np.ones(10, bool), attacks=1)
+    told = measure.Promise((score.epsilon + score.sure_epsilon) / 2, 0.0, "ε for each record")
+    leak = Leak("m", Asked(), "server", 100, 1, 10, told, 0.0, (score,), {}, 1.0)
+    assert leak.doubted and not leak.contradicted
+    page = attack_page([leak])
+    assert all("one record, replace-one" in headline.remark for headline in page.headlines[:2])
+    assert not page.stamp and any("ask for more runs" in words for words in page.warnings)
+    sure = dataclasses.replace(leak, promise=dataclasses.replace(told, epsilon=0.1))
+    assert sure.contradicted and not sure.doubted and attack_page([sure]).stamp
+
+
 # folders
 
 
@@ -359,6 +378,13 @@ def test_a_folder_is_claimed_by_whole_runs_alone(tmp_path) -> None:
     assert found_by("fedkd", settings, Asked(records=10), out).runs == 8
     with held(out, "attack"), pytest.raises(RunError, match="another process works on this attack"):
         found_by("fedkd", settings, Asked(records=10), out)
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(SettingsError, match="exists and holds no attack"):
+        attack("fedkd", out=tmp_path, progress=False, runs=8, **SMALL)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
 def test_runs_on_other_records_are_refused(tmp_path) -> None:

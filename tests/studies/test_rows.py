@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from fedballot.api.experiment import resolve
 from fedballot.api.reproducing import takes
 from fedballot.cli.main import app
 from fedballot.core.errors import SettingsError
-from fedballot.studies.rows import difference, stored_row, stored_rows
+from fedballot.studies.rows import check_seeds, difference, stored_row, stored_rows
 from fedballot.studies.sweep import Row
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -37,6 +39,8 @@ def test_a_difference_is_told_from_the_seeds_spread() -> None:
     assert found.sentence() == "+1.0 points against the stored row: within the seeds' spread (±2.2)"
     far = difference(replace(row, accuracy=96.0), MEASURED)
     assert far is not None and not far.within and far.sentence().startswith("−3.0 points")
+    alone = difference(row, replace(MEASURED, spread=None))  # of one run nothing is known, not that it never varies
+    assert alone is not None and alone.allowed == pytest.approx(2 * math.sqrt(2) * 0.5)
     assert difference(replace(row, accuracy=None), MEASURED) is None
     assert difference(row, replace(MEASURED, accuracy=None)) is None
 
@@ -74,3 +78,9 @@ def test_a_row_runs_goes_on_and_is_written(tmp_path: Path, capsys: pytest.Captur
     assert (tmp_path / "seed=0" / "result.json").read_bytes() == first
     assert "2 |" in (tmp_path / "row.md").read_text() and "stored" in capsys.readouterr().out
     assert "digits" in done._repr_html_()
+
+
+@pytest.mark.parametrize("seeds", ["3", 2.5, True, 0])
+def test_a_number_of_runs_is_a_whole_one(seeds: Any) -> None:
+    with pytest.raises(SettingsError, match="expected a whole number, at least 1"):
+        check_seeds(seeds)

@@ -106,6 +106,11 @@ class Leak:
         """Whether more is shown than is proved, at 99.99 % confidence of all attacks together."""
         return self.promise is not None and max(one.sure_epsilon for one in self.scores) > self.promise.epsilon
 
+    @property
+    def doubted(self) -> bool:
+        """Whether more is shown than is proved at 95 % confidence only: so it is by chance now and then."""
+        return self.promise is not None and not self.contradicted and self.epsilon > self.promise.epsilon
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
         rounds = {str(count): score.to_dict() for count, score in self.by_round.items()}

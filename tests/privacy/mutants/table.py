@@ -165,8 +165,8 @@ MUTANTS = (
     Mutant(
         "privacy/mechanisms/votes.py",
         "NoisyVotes.guarantees",
-        'status="seeded" if seeded else "proved"',
-        'status="proved"',
+        'status="seeded" if seeded else "proved",',
+        'status="proved",',
         "seeded noise counts as proved",
         (VOTES + "test_seeded_noise_is_stamped",),
     ),
