@@ -38,6 +38,7 @@ def poison_page(found: Poisoned, command: str = "") -> Study:
         Headline("Taken for the wanted class", numbers.percent(fooled.mistaken.value), _interval(fooled.mistaken)),
     )
     warnings = [f"{found.runs} runs: intervals are wide; {_FEW} or more are for comparing methods"]
+    boundless = found.masked or any(check.startswith("no bound") for check in found.checks)
     words = "Where a line falls at one malicious client, nothing bounds what one of them may send."
     names = "Accuracy, and the share of one class taken for another, against the number of malicious clients."
     return Study(
@@ -48,7 +49,7 @@ def poison_page(found: Poisoned, command: str = "") -> Study:
         "own.",
         headlines=headlines,
         warnings=tuple(warnings) if found.runs < _FEW else (),
-        quote=("bad" if found.masked else "good", f"What bounds a client: {'; '.join(found.checks)}."),
+        quote=("bad" if boundless else "good", f"What bounds a client: {'; '.join(found.checks)}."),
         plots=(drawn("Against malicious clients", poison_figure(found), "attack-poison", names, words, pdf=True),),
         tables=tuple(poison_table(found, aim) for aim in AIMS),
         notes=(

@@ -15,6 +15,7 @@ from fedballot.cli import main as cli
 from fedballot.core.errors import SettingsError
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import get_method
+from fedballot.report.poison_page import poison_page
 from fedballot.studies.attacks import crafting, infiltrated
 from fedballot.studies.attacks.infiltrated import Federation
 from fedballot.studies.attacks.poison import dealt_votes, replacing, wanted
@@ -200,6 +201,8 @@ def test_the_command_writes_page_picture_and_numbers(tmp_path, capsys, monkeypat
     found = load_attack(tmp_path)
     assert found.poisoned is not None and found.poisoned.runs == 2 and len(found.to_frame()) == 8
     assert "svg" in found._repr_html_().lower()
+    assert poison_page(found.poisoned).quote[0] == "good"
+    assert poison_page(dataclasses.replace(found.poisoned, checks=("no bound on x",))).quote[0] == "bad"
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,8 @@ def test_what_is_out_of_range_is_cut_or_refused_never_infinite():
         (Integers((2, 3)), [np.zeros((3, 2), dtype=np.int8)], "shape"),
         (Integers((2, 3)), [np.zeros(6, dtype=np.int8)], "shape"),
         (Integers((2, 3)), [np.zeros((0, 3), dtype=np.int8)], "shape"),
+        (Integers((1,), 5), [np.array([6], dtype=np.int8)], "range"),
+        (Integers((1,), 5), [np.array([-128], dtype=np.int8)], "range"),
         (Choices((8, 3)), [np.zeros(2, dtype=np.int8)], "dtype"),
         (Choices((8, 3)), [np.zeros(3, dtype=np.uint8)], "shape"),
         (Choices((8, 3)), [np.full(2, 255, dtype=np.uint8)], "range"),
