@@ -171,7 +171,7 @@ def attack(
     if not sizes or not all(is_whole(size) and size >= 0 for size in sizes):
         raise SettingsError(f"records={records!r}: give numbers of records, or 0 for those of the experiment")
     for number, given in (("client", client), ("runs", runs)):
-        if given is not None and not is_whole(given):
+        if not (is_whole(given) or (number == "runs" and given is None)):
             raise SettingsError(f"{number}={given!r}: give a whole number")
     inside = adversary == "active-client"
     if inside and (view, sizes, client) != ("server", [0], 0):
@@ -185,7 +185,7 @@ def attack(
     told, found, known = listener(progress), list[Leak | Shares](), get_method(method)
     done = Attack(folder)
     try:
-        if inside:
+        if adversary == "active-client":
             asked, place = Infiltration(poisoned), folder / "played"
             reached = attack_poison(known, chosen, asked, place, told, runs=count, quick=quick)
             done = Attack(folder, poisoned=reached)
