@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -12,24 +11,49 @@ import pytest
 
 from tests.deploy.harness import Federation, says, wait_until
 
+_running: list[Federation] = []  # one, or none
 
-@pytest.fixture(scope="session")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Federation:
     """A running federation, shared by all tests of this folder; each test leaves it running and without faults."""
-    running = Federation(tmp_path_factory.mktemp("federation"))
-    try:
-        running.start_server()
-        for number in range(3):
-            running.add_site(f"site{number}")
-        began = time.monotonic()
-        for number in range(3):
-            running.start_site(number, wait=False)
-        for number in range(3):
-            wait_until("site", lambda n=number: says(running.processes.log(f"site{n}"), "SuperNode ID"), 300)
-        running.patience = max(running.patience, 4 * (time.monotonic() - began))
-        yield running
-    finally:
-        running.processes.kill_all()
+    if not _running:
+        _running.append(Federation(tmp_path_factory.mktemp("federation")))
+        try:
+            _start(_running[0])
+        except BaseException:
+            _end()
+            raise
+    return _running[0]
+
+
+def _start(federation: Federation) -> None:
+    federation.start_server()
+    for number in range(3):
+        federation.add_site(f"site{number}")
+    began = time.monotonic()
+    for number in range(3):
+        federation.start_site(number, wait=False)
+    for number in range(3):
+        wait_until("site", lambda n=number: says(federation.processes.log(f"site{n}"), "SuperNode ID"), 300)
+    federation.patience = max(federation.patience, 4 * (time.monotonic() - began))
+
+
+def _end() -> None:
+    while _running:
+        _running.pop().processes.kill_all()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """End the federation where the next test does not ask for it: its processes poll, and take a third of a core."""
+    if "federation" not in getattr(nextitem, "fixturenames", ()):
+        _end()
+
+
+def pytest_sessionfinish() -> None:
+    """Leave no process behind when tests are interrupted."""
+    _end()
 
 
 _reads: list[str] = []
