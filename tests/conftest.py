@@ -72,7 +72,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """For `-n 2`: a file stays on one worker, and so do all that run a federation: two at once are too much."""
+    """For `-n 2`: a file stays on one worker, and so do all that run a federation or cluster: two are too much."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
@@ -97,12 +97,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 FEDERATIONS = "federations"
-RUN_ONE = ("compose", "docs", "faults", "federation", "ledger_site", "namespaces", "operations", "secure_site")
+RUN_ONE = {
+    *(f"deploy/test_{name}.py" for name in ("compose", "docs", "faults", "federation", "ledger_site", "namespaces")),
+    *(f"deploy/test_{name}.py" for name in ("operations", "secure_site")),
+    "apps/test_flwr_run.py",  # a cluster of Ray is as much
+    "runs/test_cluster.py",
+    "runs/test_flower_apis.py",
+}
 
 
 def _group(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
-    return FEDERATIONS if file in [f"tests/deploy/test_{name}.py" for name in RUN_ONE] else file
+    return FEDERATIONS if file.removeprefix("tests/") in RUN_ONE else file
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
