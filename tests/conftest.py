@@ -85,13 +85,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest group first, then those with slow tests, so that no worker is left with one at the end.
 
-    Tests that share a federation follow each other, so that it need not run beside others.
+    Tests that share a federation follow each other, after those of the image, which is built meanwhile.
     """
     slow = {_group(item.nodeid) for item in items if item.get_closest_marker("slow")}
 
     def order(item: pytest.Item) -> tuple[bool, bool, bool]:
         group, shared = _group(item.nodeid), "federation" in getattr(item, "fixturenames", ())
-        return group != FEDERATIONS, group == FEDERATIONS and not shared, group not in slow
+        return group != FEDERATIONS, group == FEDERATIONS and shared, group not in slow
 
     items.sort(key=order)
 

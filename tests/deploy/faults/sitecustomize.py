@@ -3,8 +3,8 @@
 The file that $FEDBALLOT_FAULT names says what goes wrong: `hold` (until the file is gone), `raise`, `huge BYTES`.
 Only a site's app process is touched. A line in the file with `.began` added to its name tells that training has begun.
 
-$FEDBALLOT_HEARTBEAT_S is after how many seconds without a sign of life a server takes a site for gone; a server app
-then is after 30. Unset: 60 both.
+$FEDBALLOT_HEARTBEAT_S is after how many seconds without a sign of life a server takes a site for gone. Unset: 60, as
+for apps: one that takes longer to start, on a busy machine, is started again and again, and never begins.
 """
 
 import os
@@ -18,10 +18,9 @@ FLOWER = SITE_APP or any(Path(word).name.startswith(("flower-", "flwr-")) for wo
 if FLOWER and os.environ.get("FEDBALLOT_HEARTBEAT_S"):
     from flwr.common import constant
 
-    constant.HEARTBEAT_PATIENCE = 1  # intervals, of 30 s for apps: they need as long to start on a busy machine
     from flwr.supercore import heartbeat
 
-    heartbeat.HEARTBEAT_DEFAULT_INTERVAL = float(os.environ["FEDBALLOT_HEARTBEAT_S"])
+    heartbeat.HEARTBEAT_DEFAULT_INTERVAL = float(os.environ["FEDBALLOT_HEARTBEAT_S"]) / constant.HEARTBEAT_PATIENCE
     if any(Path(word).name == "flower-supernode" for word in sys.orig_argv[:2]):
         from flwr.client.grpc_rere_client import connection
 
