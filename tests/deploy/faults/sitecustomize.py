@@ -17,7 +17,6 @@ FLOWER = SITE_APP or any(Path(word).name.startswith(("flower-", "flwr-")) for wo
 
 if FLOWER and os.environ.get("FEDBALLOT_HEARTBEAT_S"):
     from flwr.common import constant
-
     from flwr.supercore import heartbeat
 
     heartbeat.HEARTBEAT_DEFAULT_INTERVAL = float(os.environ["FEDBALLOT_HEARTBEAT_S"]) / constant.HEARTBEAT_PATIENCE
