@@ -62,7 +62,7 @@ def even_labels(
     Returns
     -------
     labels, confidence
-        int64 (P,), and float32 (P,): log odds of the best class against the second.
+        int64 (P,), and float32 (P,): log-odds of the best class against the second.
     """
     scores = solve(graph, votes, ALPHA)
     scores -= scores.mean(axis=0)
@@ -72,20 +72,20 @@ def even_labels(
     coupling = COUPLING * transition(votes.shape[1])
     prices: Floats = np.zeros(votes.shape[1])
     for _ in range(STEPS):
-        odds = coupling * (graph @ belief) + evidence
-        prices = _prices(odds, prices, ROUNDS)
-        belief = (belief + _softmax(odds + prices)) / 2
-    return argmax_labels(odds + prices)
+        logits = coupling * (graph @ belief) + evidence
+        prices = _prices(logits, prices, ROUNDS)
+        belief = (belief + _softmax(logits + prices)) / 2
+    return argmax_labels(logits + prices)
 
 
-def _softmax(odds: Floats) -> NDArray[np.float64]:
-    return np.asarray(np.exp(odds - logsumexp(odds, axis=1, keepdims=True)))
+def _softmax(logits: Floats) -> NDArray[np.float64]:
+    return np.asarray(np.exp(logits - logsumexp(logits, axis=1, keepdims=True)))
 
 
-def _prices(odds: Floats, start: Floats, rounds: int) -> Floats:
+def _prices(logits: Floats, start: Floats, rounds: int) -> Floats:
     """What to add to each class (C,) for classes to be equally common (Sinkhorn's iteration)."""
     prices = start
     for _ in range(rounds):
-        share = _softmax(odds + prices).mean(axis=0)
+        share = _softmax(logits + prices).mean(axis=0)
         prices = prices - np.log(np.maximum(share, 1e-12) * len(prices))
     return prices
