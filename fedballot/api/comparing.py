@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from fedballot.api.result import Result
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from fedballot.report.compare import Comparison as SideBySide
 
 
 # in a notebook
@@ -46,23 +49,26 @@ class Comparison:
     notes: tuple[str, ...]
     attacks: tuple[Path, ...] = ()
 
-    def to_frame(self) -> pd.DataFrame:
-        """A row for each run; see `frame_of_runs`. With attacks also ``members_found`` and ``epsilon_shown``."""
+    @cached_property
+    def _side_by_side(self) -> SideBySide:
         from fedballot.report.compare import compare as side_by_side
 
+        return side_by_side([one.folder for one in self.results], self.attacks)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each run; see `frame_of_runs`. With attacks also ``members_found`` and ``epsilon_shown``."""
         frame = frame_of_runs(self.results)
         if self.attacks:
-            leaks = [row.leak for row in side_by_side([one.folder for one in self.results], self.attacks).rows]
+            leaks = [row.leak for row in self._side_by_side.rows]
             frame["members_found"] = [None if leak is None else leak.found for leak in leaks]
             frame["epsilon_shown"] = [None if leak is None else leak.epsilon for leak in leaks]
         return frame
 
     def figure(self) -> Figure:
         """Accuracy against ε, bytes and, with attacks, members found, unlike guarantees kept apart."""
-        from fedballot.report.compare import compare as side_by_side
         from fedballot.report.compare_plot import comparison_figure
 
-        return comparison_figure(side_by_side([one.folder for one in self.results], self.attacks).groups)
+        return comparison_figure(self._side_by_side.groups)
 
     def _repr_html_(self) -> str:
         from fedballot.report.shown import shown

@@ -141,9 +141,9 @@ def resolve(
 
 def without_effect(settings: CommonSettings, values: Iterable[str]) -> list[str]:
     """What to tell whoever named these settings: those that a run with all of them does not read."""
-    unread = settings.unread()
+    unread, chosen = settings.unread(), settings.to_dict()
     return [
-        f"{name}={settings.to_dict()[name]} has no effect here: it is read only if {unread[name]}"
+        f"{name}={chosen[name]} has no effect here: it is read only if {unread[name]}"
         for name in values
         if name in unread
     ]

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
-from fedballot.core.setting import Condition, again, setting
-from fedballot.learners.steps import split_steps
+from fedballot.core.setting import again, setting
+from fedballot.learners.steps import SIMCLR, split_steps
 from fedballot.privacy.accounting import papers
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism
 from fedballot.privacy.mechanisms.heads import Head, PrivateHead
@@ -28,6 +28,7 @@ from fedballot.settings.parts import (
     FeatureSteps,
     PrivacyTarget,
     ServerTraining,
+    with_step,
 )
 
 
@@ -53,7 +54,7 @@ class FrozenSettings(Delta, CommonSettings):
         "epochs of contrastive pretraining",
         low=0,
         site_limit=(0, 500),
-        read_if=Condition("extractor=simclr-…", lambda settings: settings.extractor.startswith("simclr")),
+        read_if=with_step("extractor=simclr-…", SIMCLR),
     )
 
     def check(self) -> None:

@@ -15,7 +15,7 @@ from fedballot.core.setting import Condition, Settings, setting
 from fedballot.datasets.own import SITES
 from fedballot.datasets.spec import FederationSpec
 from fedballot.learners.registry import in_epochs
-from fedballot.learners.steps import split_steps
+from fedballot.learners.steps import AUTO, split_steps
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 
 
@@ -106,14 +106,22 @@ CLIENTS_IN_EPOCHS = Condition(
 )
 SERVER_IN_EPOCHS = Condition(
     "the server's model trains in epochs",
-    lambda settings: in_epochs(server_models(settings) or [""]),  # without a learner of its own: the clients' network
+    # without a learner of its own the server trains the clients' network
+    lambda settings: not server_models(settings) or in_epochs(server_models(settings)),
 )
-WITH_PCA = Condition(
-    "an extractor has the step pca",
-    lambda settings: any(
-        chain == "auto" or "pca" in split_steps(chain) for chain in settings.of_kind("extractor") if chain
-    ),
-)
+
+
+def with_step(words: str, *prefixes: str) -> Condition:
+    """The condition that an extractor has a step whose name begins so."""
+    return Condition(
+        words,
+        lambda settings: any(
+            step.startswith(prefixes) for chain in settings.of_kind("extractor") if chain for step in split_steps(chain)
+        ),
+    )
+
+
+WITH_PCA = with_step("an extractor has the step pca", "pca", AUTO)
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,9 @@ from fedballot.settings.weights import DomainAdaptation, MomentumSettings, Weigh
 
 
 @dataclass(frozen=True)
-class DpFedavgSettings(PrivacyTarget, MomentumSettings, DomainAdaptation):
-    """Settings of DP-FedAvg."""
+class TargetOfRounds(PrivacyTarget):
+    """Of methods that have a `noise_multiplier`, whose noise is solved for all rounds unless it is given."""
 
-    momentum: float = again(MomentumSettings, "momentum", 0.0)
     epsilon: float = again(
         PrivacyTarget,
         "epsilon",
@@ -35,6 +34,13 @@ class DpFedavgSettings(PrivacyTarget, MomentumSettings, DomainAdaptation):
         help="privacy target of all rounds together",
         read_if=where("noise_multiplier", 0.0),
     )
+
+
+@dataclass(frozen=True)
+class DpFedavgSettings(TargetOfRounds, MomentumSettings, DomainAdaptation):
+    """Settings of DP-FedAvg."""
+
+    momentum: float = again(MomentumSettings, "momentum", 0.0)
     delta: float = again(PrivacyTarget, "delta", 1e-3)
     clip: float = setting(
         0.3, "largest norm of a client's difference; longer ones are cut", above=0, site_limit=(1e-6, 1e6)
@@ -91,7 +97,7 @@ class DpFedavgSettings(PrivacyTarget, MomentumSettings, DomainAdaptation):
 
 
 @dataclass(frozen=True)
-class DpFedsgdSettings(PrivacyTarget, WeightsSettings):
+class DpFedsgdSettings(TargetOfRounds, WeightsSettings):
     """Settings of DP-FedSGD; a client takes epochs / rate noisy steps in each round."""
 
     batch_size: int = again(
@@ -99,13 +105,6 @@ class DpFedsgdSettings(PrivacyTarget, WeightsSettings):
         "batch_size",
         64,
         help="public number that a batch's sum is divided by; batches hold rate * records",
-    )
-    epsilon: float = again(
-        PrivacyTarget,
-        "epsilon",
-        4.3,
-        help="privacy target of all rounds together",
-        read_if=where("noise_multiplier", 0.0),
     )
     clip: float = setting(
         1.0, "largest norm of a record's gradient; longer ones are cut", above=0, site_limit=(1e-6, 1e6)

@@ -52,14 +52,10 @@ class Table:
         self, method: Method, settings: CommonSettings, world: World, seen: Seen, folder: Path, *, planted: bool = False
     ) -> None:
         masked = bool(getattr(settings, "secure_aggregation", False))
-        # the sum is the same with and without masks
-        quiet: dict[str, Any] = {"secure_aggregation": False, "evaluate_clients": False}
-        self.settings = replace(settings, **{key: value for key, value in quiet.items() if hasattr(settings, key)})
+        self.settings = unmasked(settings, evaluate_clients=False)
         self.method, self.world, self.folder = method, world, folder
         self.seen: Seen = "output" if masked else seen
-        models = method.trained_models(settings)
-        prepare_worker(needs_torch(settings, models))
-        self.device = resolve_device(settings, models)
+        self.device = ready(method, settings)
         strategy = self.strategy(world.data)
         composition = strategy.composition()
         central = all(part.central for part in composition.parts.values())
@@ -73,8 +69,7 @@ class Table:
 
     def strategy(self, data: FederatedData) -> BallotStrategy[Any]:
         """The server of a fresh run."""
-        name = f"attack-{secrets.token_hex(8)}"  # else the same request would get the same noise
-        return new_strategy(self.method, self.settings, data, request_id=name, device=self.device)
+        return fresh_server(self.method, self.settings, data, self.device)
 
     def play(self, coins: Coins) -> list[Signal]:
         """What the adversary sees in a run in this world, one signal for each round in which it sees anything.
@@ -86,8 +81,7 @@ class Table:
         """
         data, target = self.world.of(coins), self.world.target
         strategy = self.strategy(data)
-        names = [str(number) for number in range(strategy.nodes)]
-        strategy.numbers = {name: int(name) for name in names}
+        names = [*strategy.numbers]
         own = ClientFolder(self.folder / f"target-{secrets.token_hex(8)}")
         if self.answers_anew:
             for ledger in self.folder.glob("[0-9]*/ledger"):
@@ -130,6 +124,27 @@ class Table:
             write_arrays(kept, {f"{place:03d}": array for place, array in enumerate(told)})
         arrays: list[npt.NDArray[Any]] = [array for _, array in sorted(read_arrays(kept).items())]
         return Reply(request.to, serialise(arrays), {"client_id": int(request.to)})
+
+
+def unmasked(settings: CommonSettings, *, evaluate_clients: bool) -> CommonSettings:
+    """The settings that an attack plays: a sum is the same with and without masks."""
+    quiet: dict[str, Any] = {"secure_aggregation": False, "evaluate_clients": evaluate_clients}
+    return replace(settings, **{key: value for key, value in quiet.items() if hasattr(settings, key)})
+
+
+def ready(method: Method, settings: CommonSettings) -> str:
+    """Prepare this process for the method's clients; returns the device on which they train."""
+    models = method.trained_models(settings)
+    prepare_worker(needs_torch(settings, models))
+    return resolve_device(settings, models)
+
+
+def fresh_server(method: Method, settings: CommonSettings, data: FederatedData, device: str) -> BallotStrategy[Any]:
+    """The server of a fresh run, to which each client is known by its number."""
+    name = f"attack-{secrets.token_hex(8)}"  # else the same request would get the same noise
+    strategy = new_strategy(method, settings, data, request_id=name, device=device)
+    strategy.numbers = {str(number): number for number in range(strategy.nodes)}
+    return strategy
 
 
 def answered(

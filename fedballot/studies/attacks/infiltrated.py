@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Collection
@@ -19,14 +18,14 @@ from fedballot.core.folders import ClientFolder
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.examples import Examples
 from fedballot.methods.api import Method
-from fedballot.runs.engine import federated_data, needs_torch, new_strategy, prepare_worker, resolve_device
+from fedballot.runs.engine import federated_data
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.fedmd import FedmdStrategy
 from fedballot.strategies.one_shot import OneShotStrategy
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.strategies.weights import WeightsStrategy
-from fedballot.studies.attacks.asking import answered
+from fedballot.studies.attacks.asking import answered, fresh_server, ready, unmasked
 from fedballot.studies.attacks.crafting import Arrays, Heard, Strength, crafted, unseen
 from fedballot.studies.attacks.poison import Aim, Pair, wrong_labels
 from fedballot.wire.messages import Reply, Request, deserialise, serialise
@@ -75,17 +74,13 @@ class Federation:
 
     def __init__(self, method: Method, settings: CommonSettings, folder: Path) -> None:
         self.masked = bool(getattr(settings, "secure_aggregation", False))
-        server_less = issubclass(method.strategy_class, FedmdStrategy)
-        quiet: dict[str, Any] = {"secure_aggregation": False, "evaluate_clients": server_less}
-        self.settings = replace(settings, **{key: value for key, value in quiet.items() if hasattr(settings, key)})
+        self.settings = unmasked(settings, evaluate_clients=issubclass(method.strategy_class, FedmdStrategy))
         summed = issubclass(method.strategy_class, SummedStrategy)
         self.method = unseen(method) if self.masked and summed else method
         self.folder, self.data = folder, federated_data(settings)
         if self.data.multi_label:
             raise SettingsError("attacks know records of one class each, and these have several labels")
-        models = method.trained_models(settings)
-        prepare_worker(needs_torch(settings, models))
-        self.device = resolve_device(settings, models)
+        self.device = ready(method, settings)
         rng = generator(settings.seed, Stream.WORLDS, POISON)
         self.order = [int(number) for number in rng.permutation(len(self.data.parts))]
         there = np.unique(self.data.test_y[self.data.test_y >= 0])
@@ -95,8 +90,7 @@ class Federation:
 
     def strategy(self) -> BallotStrategy[Any]:
         """The server of a fresh run."""
-        name = f"attack-{secrets.token_hex(8)}"
-        return new_strategy(self.method, self.settings, self.data, request_id=name, device=self.device)
+        return fresh_server(self.method, self.settings, self.data, self.device)
 
     def play(self, malicious: int, aim: Aim = "untargeted", strength: Strength = "flipped") -> Outcome:
         """A run with so many malicious clients, the first in the federation's order.
@@ -107,8 +101,7 @@ class Federation:
             If a client refuses, or too few answers are good.
         """
         strategy, bad = self.strategy(), {str(number) for number in self.order[:malicious]}
-        names = [str(number) for number in range(strategy.nodes)]
-        strategy.numbers = {name: int(name) for name in names}
+        names = [*strategy.numbers]
         for ledger in self.folder.glob("*/*/ledger"):  # a run's budget is for one run
             shutil.rmtree(ledger)
         sent = 0

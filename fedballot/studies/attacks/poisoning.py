@@ -158,19 +158,7 @@ def attack_poison(
 ) -> Poisoned:
     """Play federations with more and more malicious clients, each of another seed, and say how far they got.
 
-    Parameters
-    ----------
-    folder
-        Of what was played; runs that are there count.
-    runs
-        At least 2.
-    quick
-        As many runs as fit into about two minutes, ``runs`` at most.
-
-    Raises
-    ------
-    SettingsError
-        If the method, the settings or the numbers cannot work, or the folder holds the runs of another attack.
+    See `attack_members`, but for ``runs``: at least 2.
     """
     if runs < FEWEST_RUNS:
         raise SettingsError(f"runs={runs}: an interval takes {FEWEST_RUNS} or more")
