@@ -19,7 +19,9 @@ from fedballot.distillation.propagation import argmax_labels, even_scales, solve
 Floats = NDArray[np.floating[Any]]
 DEGREES = (1.0, 0.75, 0.5, 0.25, 0.0)  # how far classes are evened out
 LOSS = 0.05  # share of the votes that evened labels may lose
-DEVIATIONS = 2.5  # of its noise that the loss must exceed
+SPLITS = 4  # of the tally into two, each read both ways round
+DEVIATIONS = 1.5  # of one reading's noise that the mean loss must exceed
+CERTAIN = 2.5  # deviations of their noise that votes must be off even classes
 UNEVEN = 0.2  # share of the records that would have to change for classes to be even
 CLEAR = 3.0  # deviations of the noise by which a vote that is not up for debate is won
 
@@ -51,10 +53,11 @@ def degree_of(
 ) -> float | None:
     """The degree to which the tally lets classes be evened out: 1 unless it says otherwise; None: not to propagate.
 
-    Labels are made from the tally with more noise, and judged by how many votes they hold in a second one whose noise
-    is independent of the first's (Leiner et al. 2023, "Data fission"). Labels with evened classes are right unless
-    others hold more votes, by a share of ``LOSS`` and by ``DEVIATIONS`` standard deviations; then the most even ones
-    that are within one deviation of the best.
+    The tally is split into two whose noises are independent (Leiner et al. 2023, "Data fission"): labels made from one
+    are judged by the votes that they hold in the other. One reading may err by chance, and in a pool of some dozen
+    records it did, so ``SPLITS`` of them are read both ways round, and what labels hold is the mean. Labels with
+    evened classes are right unless others hold more votes, by a share of ``LOSS`` and by ``DEVIATIONS`` standard
+    deviations of a single reading; then the most even ones that are within one deviation of the best.
 
     Parameters
     ----------
@@ -63,18 +66,27 @@ def degree_of(
     sigma
         Standard deviation of the noise on each of them.
     """
-    noise = sigma * np.random.default_rng(0).standard_normal(tally.shape)
-    first, second = tally + noise, tally - noise
-    spread, mean = smoothed(graph, first, queries, alpha), first.mean(axis=0)
     choices: list[float | None] = [*DEGREES, None]
-    labels = [spread.scores(mean, degree)[queries].argmax(axis=1) for degree in DEGREES] + [first.argmax(axis=1)]
-    held = [float(np.take_along_axis(second, each[:, None], axis=1).sum()) for each in labels]
+    whole, mean = smoothed(graph, tally, queries, alpha), tally.mean(axis=0)
+    rng = np.random.default_rng(0)
+    held, noise = np.zeros(len(choices)), np.zeros((len(choices), len(choices)))
+    for _ in range(SPLITS):
+        added = sigma * rng.standard_normal(tally.shape)
+        spread = smoothed(graph, added, queries, alpha).votes
+        for sign in (1, -1):
+            first, second = Smoothed(whole.votes + sign * spread, whole.flat), tally - sign * added
+            labels = [
+                first.scores(mean + sign * added.mean(axis=0), degree)[queries].argmax(axis=1) for degree in DEGREES
+            ]
+            labels.append((tally + sign * added).argmax(axis=1))
+            held += [float(np.take_along_axis(second, each[:, None], axis=1).sum()) for each in labels]
+            # either tally has variance 2 sigma^2, and a record whose label differs counts two of its votes
+            noise += [[2 * sigma * float((one != other).sum()) ** 0.5 for other in labels] for one in labels]
+    held, noise = held / (2 * SPLITS), noise / (2 * SPLITS)
     best = int(np.argmax(held))
 
     def allowed(choice: int, deviations: float, share: float) -> bool:
-        # either tally has variance 2 sigma^2, and a record whose label differs counts two of its votes
-        noise = 2 * sigma * int((labels[best] != labels[choice]).sum()) ** 0.5
-        return bool(held[best] - held[choice] <= max(share * held[best], deviations * noise))
+        return bool(held[best] - held[choice] <= max(share * held[best], deviations * noise[best, choice]))
 
     if allowed(0, DEVIATIONS, LOSS):
         return DEGREES[0]
@@ -128,7 +140,7 @@ def clearly_uneven(tally: Floats, labels: NDArray[np.int64], sigma: float) -> bo
     votes = np.maximum(tally.sum(axis=0), 0.0)
     if not votes.any() or unevenness(shares(labels, classes)) <= UNEVEN:
         return False
-    noise = DEVIATIONS * sigma * np.sqrt(queries) * classes / 2 / votes.sum()
+    noise = CERTAIN * sigma * np.sqrt(queries) * classes / 2 / votes.sum()
     return bool(unevenness(votes / votes.sum()) - noise > UNEVEN)
 
 

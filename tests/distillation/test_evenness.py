@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -142,6 +142,27 @@ def test_the_degree_follows_the_tally_and_the_noise_of_the_choice_is_the_same_fo
     assert first != 1 and first == degree_of(graph, votes, rows, sigma=8, alpha=0.99)
     even = np.rint(np.eye(10)[DIGITS.target] * 30).astype(float)
     assert degree_of(neighbour_graph(X, 5), even, np.arange(len(X)), sigma=0, alpha=0.99) == 1
+
+
+def test_chance_makes_even_classes_uneven_in_no_draw_of_a_small_pool():
+    """One reading of the tally said so in two of these, and the server learnt two of three classes, or one."""
+    x, y = load_wine(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(y))[:60]
+    graph, votes = (
+        neighbour_graph(StandardScaler().fit_transform(x)[rows].astype(np.float32), 5),
+        4 * np.eye(3)[y[rows]],
+    )
+    draws = (votes + np.rint(np.random.default_rng(seed).normal(0, 4, votes.shape)) for seed in range(100))
+    assert {degree_of(graph, draw, np.arange(60), sigma=4, alpha=0.99) for draw in draws} == {1.0}
+
+
+def test_a_rare_class_is_seen_in_every_draw(cancer):
+    """One reading of the tally missed it in some, and gave half of the pool to a class of a twentieth."""
+    x, y, _ = cancer
+    rows = np.flatnonzero((y == 1) | (np.cumsum(y == 0) <= 8))
+    for seed in range(20):
+        votes = tally(y[rows], 2, 10, 10, wrong=0.05, seed=seed).astype(float)
+        assert degree_of(neighbour_graph(x[rows], 5), votes, np.arange(len(rows)), sigma=10, alpha=0.99) != 1
 
 
 def test_unevenness_counts_only_what_the_noise_cannot_have_made():

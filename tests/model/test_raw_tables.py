@@ -135,7 +135,7 @@ def test_images_that_a_table_names(tmp_path):
         Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "img" / f"{number}.png")
         lines.append(f"img/{number}.png,{('dark', 'bright')[number % 2]}")
     (tmp_path / "table.csv").write_text("\n".join(["file,label", *lines]))
-    sizes = {"private_size": 50, "public_size": 20, "test_size": 20, "image_size": 5}
+    sizes = {"private_size": 50, "public_size": 20, "test_size": 20, "image_size": 5, "epsilon": "inf"}
     folder = run(tmp_path / "run", **VOTES | sizes, server_model="random-forest", dataset=str(tmp_path / "table.csv"))
     model = load(folder)
     assert model.shape == (5, 5) and model.columns == ()
