@@ -16,6 +16,7 @@ from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import write_json
+from fedballot.core.folders import held
 from fedballot.core.progress import Progress
 from fedballot.core.setting import names_of
 from fedballot.privacy.words import meaning
@@ -225,15 +226,16 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
             sweep.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
 
         spots: list[Spot] = []
-        for (method, aim), trials in zip(aims, drawn, strict=True):
-            spots.append(studies.explore(method.name, aim, trials, every, folder / method.name, run))
-            plain = [dataclasses.asdict(spot) for spot in spots]
-            write_json(folder / "frontier.json", {"trials": asked.trials, "spots": plain})
+        with held(folder, "frontier"):
+            for (method, aim), trials in zip(aims, drawn, strict=True):
+                spots.append(studies.explore(method.name, aim, trials, every, folder / method.name, run))
+                plain = [dataclasses.asdict(spot) for spot in spots]
+                write_json(folder / "frontier.json", {"trials": asked.trials, "spots": plain})
+            units = {method.name: _unit(folder / method.name) for method in private}
+            done = Frontier(folder, tuple(spots), asked.trials, units, asked.command(folder))
+            done.write()
     finally:
         progress.stop()
-    units = {method.name: _unit(folder / method.name) for method in private}
-    done = Frontier(folder, tuple(spots), asked.trials, units, asked.command(folder))
-    done.write()
     return done
 
 

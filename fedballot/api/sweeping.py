@@ -15,6 +15,7 @@ from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import write_json
+from fedballot.core.folders import held
 from fedballot.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -156,13 +157,14 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
             check_point(shared, point)
             progress.advance()
         watch = Watch(progress, len(points), jobs)
-        grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
+        with held(folder, "sweep"):  # whose tables another process would write without the runs that are at work
+            grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
+            name = shared.preset or (shared.config.stem if shared.config else "")
+            title = f"{shared.method} {name}".strip()
+            found = Sweep(folder, tuple(grids.rows(points)), tuple(points), title, _command(shared, points, folder))
+            found.write()
     finally:
         progress.stop()
-    name = shared.preset or (shared.config.stem if shared.config else "")
-    title = f"{shared.method} {name}".strip()
-    found = Sweep(folder, tuple(grids.rows(points)), tuple(points), title, _command(shared, points, folder))
-    found.write()
     return found
 
 

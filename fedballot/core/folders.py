@@ -39,14 +39,17 @@ def held(path: Path, what: str) -> Iterator[None]:
         handle = (path / LOCK).open("a")
     except OSError as error:
         raise SettingsError(f"--out {path}: cannot be written: {error.strerror}; name another folder") from error
-    with handle:  # closing it lets go, also when the process dies
+    with handle:  # it is let go when the process dies
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RunError(
                 f"--out {path}: another process works on this {what}; wait for it to end, or stop it first"
             ) from error
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)  # closing would leave it to processes that were forked meanwhile
 
 
 @dataclass(frozen=True)

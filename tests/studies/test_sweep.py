@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_json
+from fedballot.core.folders import held
 from fedballot.report.sweep_plot import sweep_figure
 from fedballot.settings.fedmd import NfdpSettings
 from fedballot.studies.sweep import Point, grid, is_done, rows, values_of
@@ -124,6 +125,15 @@ def test_a_sweep_goes_on_where_it_stopped(swept):
 
 
 @pytest.mark.slow
+def test_two_processes_do_not_work_on_one_sweep(swept):
+    folder, _ = swept
+    before = (folder / "sweep.json").read_bytes()
+    with held(folder, "sweep"):
+        ended = _sweep(folder, "--set", "k=5,50")
+    assert ended.returncode == 1 and "another process works on this sweep" in ended.stderr
+    assert (folder / "sweep.json").read_bytes() == before
+
+
 def test_runs_of_other_settings_are_not_taken_for_those_of_this_sweep(swept):
     ended = _sweep(swept[0], "--set", "k=5,50", "--set", "replacement=false")
     assert ended.returncode == 2
