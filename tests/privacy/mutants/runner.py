@@ -287,7 +287,7 @@ def _tests(request: dict[str, Any]) -> dict[str, Any]:
     if code not in (0, 1):
         seen.other.setdefault("all", f"pytest ended with {code!r}")
     if hook and not hook.used:
-        seen.other["all"] = "the changed module is not imported by these tests"
+        seen.other.setdefault("all", "the changed module is not imported by these tests")
     return {"passed": seen.passed, "asserted": seen.asserted, "other": seen.other}
 
 
