@@ -232,8 +232,8 @@ def resumes(trial: Trial) -> None:
         results.append({key: side.recorder.result[key] for key in ("status", "metrics", "guarantees")})
         path = side.recorder.folder.release
         releases.append({key: a.tobytes() for key, a in read_arrays(path).items()} if path.exists() else {})
-        if not write_report(side.recorder.folder.path).exists():
-            trial.fail("there is no report", "see `fedballot report`")
+    if not write_report(side.recorder.folder.path).exists():
+        trial.fail("there is no report", "see `fedballot report`")
     differing = [key for key in results[0] if str(results[0][key]) != str(results[1][key])]
     if differing or releases[0] != releases[1]:
         what = f"{', '.join(differing) or 'release.npz'} differ"

@@ -59,7 +59,7 @@ SLOW: dict[str, dict[str, Any]] = {
     "fedprox": TORCH,
     "fedavgm": TORCH,
     "feddf": TORCH,
-    "fedgen": TORCH,
+    "fedgen": {**TORCH, "generator_steps": 5},
     "dp-fedavg": {**TORCH, "noise_multiplier": 1.0},
     "dp-fedsgd": {**TORCH, "noise_multiplier": 1.0, "rate": 0.5},
 }

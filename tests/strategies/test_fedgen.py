@@ -65,6 +65,7 @@ def test_it_learns_its_generator_too_and_a_resumed_run_ends_as_an_uninterrupted_
 
 def test_clients_of_a_single_class_each_and_no_counts(tmp_path):
     over = {"partition": "classes-per-client", "classes_per_client": 1, "clients": 10, "rounds": 3, "min_clients": 10}
+    over["generator_steps"] = 20
     result = run_here("fedgen", settings(label_counts=False, **over), tmp_path)
     assert result["status"] == "done" and result["warnings"] == []
     assert result["guarantees"][0]["mechanism"] == "Weights without noise"

@@ -264,7 +264,8 @@ def test_weights_are_attacked(name, tmp_path, monkeypatch) -> None:
     pytest.importorskip("torch")
     model = "mlp-torch" if name in ("fedaux", "fedgen") else "linear-torch"
     monkeypatch.setattr(asking, "READ", 2)
-    settings = settings_of(name, client_models=model, rounds=3, participation=1.0, epochs=1)
+    little = {"generator_steps": 2, "server_epochs": 1, "rate": 0.5}  # the attack reads the weights, however good
+    settings = settings_of(name, client_models=model, rounds=3, participation=1.0, epochs=1, **little)
     seen = "output" if name == "dp-fedavg" else "server"
     leak = attack_members(
         get_method(name), settings, Asked(seen=seen, records=10), tmp_path, Silent(), runs=8, quick=False

@@ -147,7 +147,7 @@ def test_whatever_a_method_sends_malicious_clients_play_it(name, tmp_path) -> No
     if weights:
         pytest.importorskip("torch")
     more = {"client_models": "linear-torch", "lr": 0.05, "noise_multiplier": 1.0} if weights else {}
-    there = federation(name, tmp_path, rounds=2, epochs=5, queries=40, epsilon=8.0, distill_loss="kl", **more)
+    there = federation(name, tmp_path, rounds=2, epochs=5, rate=0.5, queries=40, epsilon=8.0, distill_loss="kl", **more)
     honest, able = there.play(0), crafting.strengths(there.strategy(), masked=False)
     for strength in able:
         came = there.play(2, "untargeted", strength)

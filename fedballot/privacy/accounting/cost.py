@@ -105,6 +105,10 @@ class Cost(ABC):
         """Return the privacy loss distribution; None where it would take minutes or all memory."""
         raise NotImplementedError
 
+    def pld_alone(self) -> PrivacyLossDistribution | None:
+        """Return :meth:`pld` of this cost alone, on any grid: nothing is added to it."""
+        return self.pld()
+
     @classmethod
     def supports(cls, accountant: Accountant) -> bool:
         """Return whether the accountant has a bound: whether the class defines the method of its name."""

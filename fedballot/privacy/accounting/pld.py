@@ -34,6 +34,9 @@ def _composed(costs: tuple[Cost, ...], delta: float) -> float:
     """Epsilon of all; infinite where they cannot tell (tails end at a delta of about 1e-15) or take too long."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
+    if len(costs) == 1:
+        losses = costs[0].pld_alone()
+        return float(losses.get_epsilon_for_delta(delta)) if losses is not None else math.inf
     total = pld.identity()
     for cost in costs:
         losses = cost.pld()

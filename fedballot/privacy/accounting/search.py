@@ -59,17 +59,38 @@ def smallest_from(fits: Callable[[float], bool], low: float, rel: float = 1e-9) 
     return high
 
 
-def crossing(value: Callable[[float], float], target: float, low: float, high: float, rel: float = 1e-3) -> float:
+def crossing(
+    value: Callable[[float], float],
+    target: float,
+    low: float,
+    high: float,
+    rel: float = 1e-3,
+    rough: Callable[[float], float] | None = None,
+) -> float:
     """Return x in [low, high] with target * (1 - rel) <= value(x) <= target, for a `value` that falls with x.
 
     For costly values: few are asked for, as epsilon is nearly a power of the noise. Where `value` jumps over the
     target, or is below it everywhere, x is within `rel` of the smallest that fits, and fits.
+
+    Parameters
+    ----------
+    value : callable
+    target : float
+    low, high : float
+        0 < low < high.
+    rel : float
+    rough : callable, optional
+        A cheap value that is nearly right. It says where to look; only what `value` itself says is believed.
 
     Raises
     ------
     SettingsError
         If even `high` does not fit.
     """
+    if rough is not None:
+        x = _guided(value, rough, target, low, high, rel)
+        if x is not None:
+            return x
     at_high = value(high)
     _check_search(low, high, lambda _: at_high <= target)
     before, x, step = (math.log(high), _log(at_high)), math.sqrt(low * high), 0
@@ -85,6 +106,32 @@ def crossing(value: Callable[[float], float], target: float, low: float, high: f
         usable = step % 4 and math.log(low) < wanted < math.log(high)
         before, x = now, math.exp(wanted) if usable else math.sqrt(low * high)
     return high
+
+
+def _guided(
+    value: Callable[[float], float],
+    rough: Callable[[float], float],
+    target: float,
+    low: float,
+    high: float,
+    rel: float,
+) -> float | None:
+    """What `crossing` returns, found by the rough value; None where that leads nowhere."""
+    aim = target * (1 - rel / 16)
+    for _ in range(2):
+        if not 0 < low < high or rough(high) > aim:
+            return None
+        x = crossing(rough, aim, low, high, rel / 4)
+        here = value(x)
+        if here < target * (1 - rel) and x > low * (1 + rel):
+            nearer = value(x / (1 + rel))
+            if nearer > target:  # it jumps
+                return x
+            x, here = x / (1 + rel), nearer
+        if here <= target and (here >= target * (1 - rel) or x <= low * (1 + rel)):
+            return x
+        aim *= target * (1 - rel / 4) / here
+    return None
 
 
 def largest_count(fits: Callable[[int], bool], limit: int = 10**9) -> int:

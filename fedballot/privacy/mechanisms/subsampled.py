@@ -131,11 +131,19 @@ class SubsampledGaussian(Mechanism):
         def at(multiplier: float) -> "SubsampledGaussian":
             return cls(population, rate, clip, multiplier, steps, coordinates)
 
+        def exact(multiplier: float) -> float:
+            return at(multiplier).epsilon(delta)
+
+        def rough(multiplier: float) -> float:
+            cost = at(multiplier).cost()
+            found = cost.rough_epsilon(delta) if isinstance(cost, PoissonCost) else None
+            return exact(multiplier) if found is None else found
+
         poisson = isinstance(rate, float)
         # without the amplification by sampling; Renyi accounting, which fixed cohorts need, is looser by less than half
         high = gaussian.sigma(math.sqrt(steps), epsilon, delta) * (1.01 if poisson else 3)
         low = min(high / 2, max(SMALL, high * float(rate if poisson else rate / population) / 2))
-        return at(accounting.crossing(lambda multiplier: at(multiplier).epsilon(delta), epsilon, low, high))
+        return at(accounting.crossing(exact, epsilon, low, high, rough=rough))
 
     def cohort(self, noise: NoiseSource) -> NDArray[np.int64]:
         """Draw who takes part in one step, sorted; possibly nobody under Poisson sampling."""

@@ -25,6 +25,7 @@ from fedballot.privacy.accounting import (
     smallest,
     total_mass,
 )
+from fedballot.privacy.mechanisms.subsampled import SubsampledGaussian
 from fedballot.privacy.mechanisms.vectors import NoisyVector
 from fedballot.privacy.mechanisms.votes import NoisyVotes
 
@@ -166,6 +167,50 @@ def test_the_crossing_of_a_costly_value(value, exact, calls):
     assert len(asked) <= calls
     with pytest.raises(SettingsError, match="no value up to 3"):
         crossing(lambda _: 2.1, 2.0, 1.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("rough", "calls"),
+    [
+        (lambda x: 7 / x, 1),
+        (lambda x: 7.005 / x, 2),
+        (lambda x: 6 / x, 2),  # far too small
+        (lambda x: 4 / x**2, 14),  # leads nowhere, and is left
+        (lambda x: math.inf, 10),
+    ],
+)
+def test_a_rough_value_says_where_to_look_and_is_not_believed(rough, calls):
+    asked = []
+
+    def counted(x):
+        asked.append(x)
+        return 7 / x
+
+    x = crossing(counted, 2.0, 1.0, 1000.0, rough=rough)
+    assert 2 * (1 - 1e-3) <= 7 / x <= 2 and len(asked) <= calls
+
+
+def test_a_rough_value_that_jumps_or_fits_everywhere() -> None:
+    jump = crossing(lambda x: 7 / x if x > 4 else math.inf, 2.0, 1.0, 1000.0, rough=lambda x: 7 / x if x > 4 else 9.0)
+    assert 4 < jump <= 4 * 1.0011
+    assert 1 <= crossing(lambda x: 1 / x, 2.0, 1.0, 1000.0, rough=lambda x: 1.001 / x) <= 1.001
+
+
+@pytest.mark.parametrize(
+    "cost", [PoissonCost(0.1, 0.7, 10), PoissonCost(0.05, 2.0, 2000), PoissonCost(0.3, 5.0, 100)], ids=str
+)
+def test_losses_on_a_grid_of_their_own_cost_next_to_nothing_and_are_not_optimistic(cost: PoissonCost) -> None:
+    fine, alone = (losses.get_epsilon_for_delta(1e-5) for losses in (cost.pld(), cost.pld_alone()) if losses)
+    assert fine * (1 - 1e-6) <= alone <= fine * (1 + 2e-5)
+    assert cost.rough_epsilon(1e-5) == pytest.approx(alone, rel=2e-3)
+
+
+def test_noise_is_solved_by_few_loss_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start waits for it, and one takes a second where epsilon is large."""
+    made = []
+    monkeypatch.setattr(PoissonCost, "pld_alone", lambda cost: made.append(cost) or cost._losses(1e-3))
+    noisy = SubsampledGaussian.solve(8.0, 1e-5, population=100, rate=0.1, clip=1.0, steps=100, coordinates=50)
+    assert 7.99 <= noisy.epsilon(1e-5) <= 8 and len(made) <= 2
 
 
 def test_integer_noise_on_any_shifts_adds_up_to_one_release_that_moves_further() -> None:

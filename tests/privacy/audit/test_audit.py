@@ -69,14 +69,14 @@ def test_faulty_sums_are_caught(monkeypatch: pytest.MonkeyPatch, run, fault, cau
 
 @pytest.mark.slow
 def test_correct_head_passes() -> None:
-    assert all(layers(audit_head(HEAD, DELTA, seeded_noise(1))).values())
+    assert all(layers(audit_head(HEAD, DELTA, seeded_noise(1), 1500)).values())
 
 
 @pytest.mark.slow
 @each_fault
 def test_faulty_heads_are_caught(monkeypatch: pytest.MonkeyPatch, fault, caught: set[str]) -> None:
     monkeypatch.setattr(vectors, "discrete_gaussian", fault)
-    found = layers(audit_head(HEAD, DELTA, seeded_noise(2)))
+    found = layers(audit_head(HEAD, DELTA, seeded_noise(2), 1500))
     assert all(not found[layer] for layer in caught)
 
 

@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[3]
 WARM = (
     "PIL.Image",
     "cryptography.hazmat.primitives.asymmetric.x25519",
+    "cryptography.x509",
     "dp_accounting.pld.pld_privacy_accountant",
     "dp_accounting.rdp",
     "flwr.client",
@@ -47,6 +48,7 @@ WARM = (
     "sklearn.neural_network",
     "typer",
 )
+UNUSED = ("cacheprovider", "junitxml", "pastebin", "faulthandler", "unraisableexception", "threadexception")
 PATIENCE = 120.0  # seconds for one mutant, hundreds of times what it needs: more is an endless loop
 
 
@@ -209,9 +211,11 @@ def check_killers(workers: Workers, mutants: Sequence[Mutant]) -> None:
 
 
 def _serve(warm: Sequence[str]) -> None:
+    from _pytest.config import builtin_plugins
+
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what else is printed must not look like an answer
-    for name in warm:
+    for name in (*warm, *(f"_pytest.{plugin}" for plugin in builtin_plugins)):
         importlib.import_module(name)
     if "torch" in warm:
         importlib.import_module("skops.io")
@@ -276,12 +280,14 @@ def _tests(request: dict[str, Any]) -> dict[str, Any]:
     hook = _Hook(request["file"], request["source"]) if request["file"] else None
     if hook:
         sys.meta_path.insert(0, hook)
-    options = ["-o", "addopts=--import-mode=importlib", "-q", "--tb=no", "-p", "no:cacheprovider"]
+    gc.disable()  # nothing here lives long
+    options = ["-o", "addopts=--import-mode=importlib", "-q", "--tb=no"]
+    options += [word for plugin in UNUSED for word in ("-p", f"no:{plugin}")]
     code = pytest.main([*options, *(f"tests/{killer}" for killer in request["killers"])], plugins=[seen])
     if code not in (0, 1):
         seen.other.setdefault("all", f"pytest ended with {code!r}")
     if hook and not hook.used:
-        seen.other["all"] = "the changed module is not imported by these tests"
+        seen.other.setdefault("all", "the changed module is not imported by these tests")
     return {"passed": seen.passed, "asserted": seen.asserted, "other": seen.other}
 
 

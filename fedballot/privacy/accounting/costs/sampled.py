@@ -17,6 +17,8 @@ from fedballot.privacy.guarantee import Adjacency
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
+FINEST = 1e-4  # interval of the grid of losses, which all that are composed share
+
 
 @register_cost
 @dataclass(frozen=True)
@@ -60,11 +62,32 @@ class PoissonCost(Cost):
 
     def pld(self) -> PrivacyLossDistribution | None:
         """See :meth:`Cost.pld`."""
+        return self._losses(FINEST)
+
+    def pld_alone(self) -> PrivacyLossDistribution | None:
+        """See :meth:`Cost.pld_alone`; epsilon is larger by less than a 50,000th, and comes many times sooner."""
+        return self._losses(self._spread / 100)
+
+    def rough_epsilon(self, delta: float) -> float | None:
+        """Return epsilon, mostly less than a thousandth too large, at once; None where :meth:`pld` has none."""
+        losses = self._losses(self._spread / 12)
+        return None if losses is None else float(losses.get_epsilon_for_delta(delta))
+
+    @property
+    def _spread(self) -> float:
+        """Below the standard deviation of the loss of a step."""
+        return self.q / self.multiplier
+
+    def _losses(self, interval: float) -> PrivacyLossDistribution | None:
+        """The loss distribution on a grid of that interval, never finer than `FINEST`; rounding only adds to losses."""
         if too_large(self.multiplier**-2, self.steps):
             return None
         from dp_accounting.pld import privacy_loss_distribution as pld
 
-        return pld.from_gaussian_mechanism(self.multiplier, sampling_prob=self.q).self_compose(self.steps)
+        one = pld.from_gaussian_mechanism(
+            self.multiplier, sampling_prob=self.q, value_discretization_interval=max(FINEST, interval)
+        )
+        return one.self_compose(self.steps)
 
     def times(self, count: int) -> PoissonCost:
         """See :meth:`Cost.times`."""
