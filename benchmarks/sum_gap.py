@@ -5,7 +5,8 @@ r"""How far `fedauxfdp-sum` is from a linear head that sees all private records 
       --set extractor=pca+l2 --out runs/gap-cifar10
 
 The head is a logistic regression on what the extractor makes of a record, each feature with variance 1, with a penalty
-of `PENALTY` a record, the best of three on MNIST. Epsilon is the whole of a record's. Rows that are in --out are not run again.
+of `PENALTY` beside the mean loss, the best of three on MNIST's test images. Epsilon is the whole of a record's. Rows
+that are in --out are not run again.
 """
 
 from __future__ import annotations
