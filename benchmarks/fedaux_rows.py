@@ -110,7 +110,7 @@ def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
                 raise SystemExit(f"client {client_id}: {metrics}: {(workspace.folder.path / 'errors.txt').read_text()}")
             sent += sum(array.nbytes for array in arrays)
             answers.append(Answer(client_id, server.read(arrays), 0.0, 0.0))
-    server.combine(1, answers)
+    server.round_records.append({"answered": len(answers), "metrics": server.combine(1, answers)})
     outcome, guarantee = server.outcome(), server.guarantees()[-1].to_dict()
     return {
         "preset": preset,

@@ -95,3 +95,15 @@ def test_the_page_about_your_own_data_is_made_of_its_record(monkeypatch):
     record = json.loads(own.RECORD.read_text())
     assert own.PAGE.read_text() == own.page(record)
     assert len(record) >= 12 and "| wine | 178 |" in own.PAGE.read_text()
+
+
+def test_rows_of_class_sums_and_of_the_head_beside_them(monkeypatch):
+    """The rows had called a Strategy in a way that it had outgrown."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    gap = script("sum_gap", monkeypatch)
+    sizes = ["private_size=900", "public_size=600", "test_size=200", "min_size=10"]
+    given = ["dataset=digits", "clients=3", *sizes, "extractor=pca", "dimension=16", "server_epochs=1"]
+    row = gap.Row("gap", "sum", gap.METHOD, 1.0, 10.24, ("epsilon=1",))
+    found = gap.run(row, "fedaux-fashion", 0, given)
+    assert 0 <= found["accuracy"] <= 1 and found["bytes_up"] == 3 * 4 * 10 * 17
+    assert gap.head("fedaux-fashion", 0, given)["records"] == 900
