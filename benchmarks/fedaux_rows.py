@@ -111,14 +111,13 @@ def run(row: Row, preset: str, seed: int, given: list[str]) -> dict[str, Any]:
             sent += sum(array.nbytes for array in arrays)
             answers.append(Answer(client_id, server.read(arrays), 0.0, 0.0))
     server.round_records.append({"answered": len(answers), "metrics": server.combine(1, answers)})
-    outcome, guarantee = server.outcome(), server.guarantees()[-1].to_dict()
+    outcome = server.outcome()
     return {
         "preset": preset,
         "settings": words,
         "accuracy": outcome["metrics"]["server_accuracy"],
         "labels": outcome["metrics"].get("label_accuracy"),
-        "epsilon": guarantee["epsilon"],
-        "delta": guarantee["delta"],
+        "guarantees": [one.worded() for one in server.guarantees()],
         "bytes_up": sent,
         "seconds": time.perf_counter() - clock,
     }
