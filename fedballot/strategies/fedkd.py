@@ -25,6 +25,7 @@ from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSet
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
 from fedballot.strategies.summed import SummedStrategy
+from fedballot.wire.packing import pack_labels
 from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=EnsembleSettings)
@@ -112,6 +113,15 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
 
 class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
     """FedKD as printed: weights from class counts, Laplace noise from the server."""
+
+    def request(self, server_round: int) -> Arrays:
+        """A bit for each public record, unless the rows themselves are shorter.
+
+        No ledger keeps this request's digest, so another version may send another form; of fedkd-dp's request one does.
+        """
+        (rows,) = super().request(server_round)
+        bits = pack_labels(np.isin(np.arange(self.settings.public_size), rows).astype(np.int64), 2)
+        return [bits if bits.nbytes < rows.nbytes else rows]
 
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
         """Class counts in the first row, the logits of the queries in the others: (1 + Q, C)."""
