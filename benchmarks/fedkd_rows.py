@@ -94,6 +94,17 @@ def lines() -> Iterator[Line]:
     for levels in (4, 16):
         words = f"{DIGITS} gamma=inf levels={levels} answers=5 server_epochs=40"
         yield Line("answers", f"γ=inf, 5 answers, 40 epochs, S={levels}", "fedkd", "fedkd-mnist", words)
+    for alpha in ("1", "0.1"):
+        words, table = f"{DIGITS} alpha={alpha}", f"thousandth-{alpha}"
+        few = f"{words} gamma=inf answers=5 levels=16"
+        yield Line(table, "fedkd, S=16, 5 answers, pairwise", "fedkd", "fedkd-mnist", f"{few} ensemble=pairwise")
+        yield Line(table, "fedkd, S=16, 5 answers, mean", "fedkd", "fedkd-mnist", few)
+        yield Line(
+            table, "fedkd, S=16, 1 answer, pairwise", "fedkd", "fedkd-mnist", f"{few} answers=1 ensemble=pairwise"
+        )
+        hundred = f"{words} rounds=100 epochs=3"
+        yield Line(table, "fedavg, 100 rounds", "fedavg", "fedkd-mnist", hundred)
+        yield Line(table, "feddf, 100 rounds", "feddf", "fedkd-mnist", f"{hundred} server_epochs=4")
     for levels in (2, 4, 16, 200, 65536):
         yield Line("levels", f"S={levels}", "fedkd", "fedkd-mnist", f"{DIGITS} levels={levels} gamma=inf")
     for size in (500, 2000):

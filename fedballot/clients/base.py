@@ -30,6 +30,7 @@ from fedballot.privacy.mechanism import Composition, Facts, Mechanism
 from fedballot.privacy.noise.randomness import NoiseSource, secret_noise
 from fedballot.settings.parts import CommonSettings
 from fedballot.wire.messages import Config, Scalar
+from fedballot.wire.packing import WireError, unpack_labels
 
 Arrays = list[npt.NDArray[np.generic]]
 Release = Mapping[str, npt.NDArray[Any]]
@@ -257,7 +258,7 @@ def arrays_digest(arrays: Arrays) -> str:
 
 
 def query_rows(arrays: Arrays, count: int, public_size: int) -> npt.NDArray[np.int64]:
-    """The public rows that a request asks about, int64 (count,).
+    """The public rows that a request asks about, int64 (count,): sent as such, or as a bit for each row of the pool.
 
     Raises
     ------
@@ -266,9 +267,23 @@ def query_rows(arrays: Arrays, count: int, public_size: int) -> npt.NDArray[np.i
     """
     if len(arrays) != 1 or arrays[0].ndim != 1 or not np.issubdtype(arrays[0].dtype, np.integer):
         raise Refusal("request", "a request must hold one vector of query indices")
-    rows = arrays[0].astype(np.int64)
+    rows = marked(arrays[0], public_size) if arrays[0].dtype == np.uint8 else arrays[0].astype(np.int64)
     if rows.size != count:
         raise Refusal("request", f"{rows.size} queries asked, {count} agreed")
     if np.unique(rows).size != rows.size or rows.min() < 0 or rows.max() >= public_size:
         raise Refusal("request", "query indices must be different rows of the public pool")
     return rows
+
+
+def marked(bits: npt.NDArray[np.generic], public_size: int) -> npt.NDArray[np.int64]:
+    """The rows of the pool whose bit is set, in order.
+
+    Raises
+    ------
+    Refusal
+        If there are not as many bits as rows.
+    """
+    try:
+        return np.flatnonzero(unpack_labels(bits, public_size, 2))
+    except WireError as error:
+        raise Refusal("request", f"query bits: {error}") from error

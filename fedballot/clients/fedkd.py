@@ -20,8 +20,9 @@ from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.quantise import Quantiser
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
 from fedballot.wire.codec import Counts, Singles
+from fedballot.wire.coded import CodedLabels
 from fedballot.wire.messages import Config
-from fedballot.wire.packing import WireError, pack_labels, unpack_labels
+from fedballot.wire.packing import WireError
 from fedballot.wire.secagg import Form
 
 Floats = npt.NDArray[np.floating]
@@ -40,7 +41,7 @@ def class_counts(y: npt.NDArray[np.integer], n_classes: int) -> Indices:
 
 @dataclass(frozen=True)
 class KdAnswer:
-    """A client's answer on the wire: logits (Q, C) as levels, then what the settings do not declare public.
+    """A client's answer on the wire: logits (Q, C) as levels, coded, then what the settings do not declare public.
 
     That is the largest logit, where it bounds the levels, and the class counts (C,), where clients are weighed by them.
     """
@@ -54,6 +55,11 @@ class KdAnswer:
         return Counts(self.shape[1]) if self.settings.weights == "class-counts" else None
 
     @property
+    def levels(self) -> CodedLabels:
+        """How levels are sent."""
+        return CodedLabels(self.shape[0] * self.shape[1], self.settings.levels)
+
+    @property
     def array_count(self) -> int:
         """How many arrays an answer takes."""
         return 1 + (not self.settings.logit_bound) + (self.counts is not None)
@@ -63,7 +69,7 @@ class KdAnswer:
         singles, levels = np.finfo(np.float32), self.settings.levels
         largest = np.clip(np.abs(logits).max(initial=0.0), singles.tiny, singles.max)  # constant logits are all 0
         bound = self.settings.logit_bound or float(np.float32(largest))
-        arrays: Arrays = [pack_labels(Quantiser(bound, levels).encode(logits).ravel(), levels)]
+        arrays: Arrays = self.levels.pack(Quantiser(bound, levels).encode(logits).ravel())
         if not self.settings.logit_bound:
             arrays += Singles((1,)).pack(np.array([bound]))
         return arrays + self.counts.pack(counts) if self.counts else arrays
@@ -84,7 +90,7 @@ class KdAnswer:
             if not bound > 0:
                 raise WireError("range", f"the largest logit is {bound}; expected a number above 0")
         counts = self.counts.read(arrays[-1:]) if self.counts else np.ones(self.shape[1], dtype=np.int64)
-        index = unpack_labels(arrays[0], self.shape[0] * self.shape[1], levels).reshape(self.shape).astype(np.uint16)
+        index = self.levels.read(arrays[:1]).reshape(self.shape).astype(np.uint16)
         return Quantiser(float(bound), levels).decode(index).astype(np.float32), counts
 
 

@@ -74,12 +74,24 @@ class FedkdSettings(EnsembleSettings):
         "how clients count (equation 1); class-counts: by their exact counts, which must be public",
         site_limit=("class-counts", "equal"),
     )
+    ensemble: Literal["mean", "pairwise"] = setting(
+        "mean",
+        "how logits combine; mean: class by class (equation 1); pairwise: by differences between classes that a client "
+        "has, for clients with few classes each",
+        reads="server",
+        read_if=where("weights", "class-counts"),
+    )
     logit_bound: float = setting(
         0.0,
         "public bound of the quantiser, larger logits are cut; 0: a client's own largest logit, sent too",
         low=0,
         site_limit=(0.0, 1e6),
     )
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether logits combine by pairs of classes, for which the server must know who has which."""
+        return self.ensemble == "pairwise" and self.weights == "class-counts"
 
     def composition(self, facts: Facts) -> Composition:
         return unprotected(

@@ -14,10 +14,12 @@ import numpy.typing as npt
 from scipy.special import expit, softmax
 
 from fedballot.clients.fedkd import KdAnswer
+from fedballot.core.errors import SettingsError
 from fedballot.core.metrics import auc_per_class, mean_of
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.distillation.aggregation import class_weights
+from fedballot.distillation.pairwise import pairwise_consensus
 from fedballot.learners.base import Learner
 from fedballot.privacy.mechanisms.laplace import NoisyValues
 from fedballot.privacy.noise.randomness import secret_noise
@@ -25,6 +27,7 @@ from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSet
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
 from fedballot.strategies.summed import SummedStrategy
+from fedballot.wire.packing import pack_labels
 from fedballot.wire.secagg import Form
 
 S = TypeVar("S", bound=EnsembleSettings)
@@ -113,6 +116,20 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
 class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
     """FedKD as printed: weights from class counts, Laplace noise from the server."""
 
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        if self.settings.pairwise and self.data.multi_label:
+            raise SettingsError("ensemble=pairwise is for one label per record, these have several: set ensemble=mean")
+
+    def request(self, server_round: int) -> Arrays:
+        """A bit for each public record, unless the rows themselves are shorter.
+
+        No ledger keeps this request's digest, so another version may send another form; of fedkd-dp's request one does.
+        """
+        (rows,) = super().request(server_round)
+        bits = pack_labels(np.isin(np.arange(self.settings.public_size), rows).astype(np.int64), 2)
+        return [bits if bits.nbytes < rows.nbytes else rows]
+
     def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
         """Class counts in the first row, the logits of the queries in the others: (1 + Q, C)."""
         logits, counts = KdAnswer(self.shape, self.settings).read(arrays)
@@ -127,10 +144,13 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
     def average(self, answers: Sequence[Answer]) -> Floats:
         """The weighted average (Q, C) with noise that is drawn here, and never again (equation 2)."""
         settings = self.settings
-        weights = class_weights(np.array([answer.ballot[0] for answer in answers]).astype(np.int64))
-        total = np.zeros(self.shape)
-        for answer, weight in zip(answers, weights, strict=True):
-            total += weight * answer.ballot[1:]
+        counts = np.array([answer.ballot[0] for answer in answers]).astype(np.int64)
+        if settings.pairwise:
+            total = pairwise_consensus((answer.ballot[1:] for answer in answers), counts)
+        else:
+            total = np.zeros(self.shape)
+            for answer, weight in zip(answers, class_weights(counts), strict=True):
+                total += weight * answer.ballot[1:]
         if math.isinf(settings.gamma):
             return total
         noise = NoisyValues(1 / settings.gamma, 1 / settings.gamma, total.size)  # of its grid; no promise rests on it

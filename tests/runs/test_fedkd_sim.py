@@ -19,8 +19,8 @@ def test_one_shot_in_a_few_kilobytes_and_its_noise_is_kept_over_a_resumption(tmp
     assert first["status"] == "done"
     assert first["metrics"]["server_accuracy"] > 0.7  # .85 to .9 seen
     sent = first["communication"]["bytes_up"]
-    # half a byte per logit, 4 bytes per class count, 128 bytes of header per array
-    assert sent == 8 * (300 * 10 // 2 + 4 * 10 + 2 * 128)
+    # less than half a byte per logit; 4 bytes per class count, 128 bytes of header per array
+    assert 8 * (4 * 10 + 2 * 128) < sent < 8 * (300 * 10 // 2 + 4 * 10 + 2 * 128)
     assert first["metrics"]["float64_bytes_up"] == 8 * 300 * 10 * 8
     kept = read_arrays(tmp_path / "release.npz")["consensus"]
     (tmp_path / "release.npz").unlink()

@@ -68,6 +68,22 @@ def test_the_average_is_equation_2():
     assert np.abs(found - expected).max() < 1e-3
 
 
+def test_pairwise_takes_each_client_at_its_word_about_its_own_classes_alone():
+    """Two clients with half of the classes each and one in common: the mean is fooled by the classes that they lack."""
+    settings = small_settings(FedkdSettings, {"gamma": "inf", "levels": 65536, "ensemble": "pairwise"})
+    server = strategy(settings)
+    truth = server.data.public_y[server.queries]
+    counts = np.array([[20] * 6 + [0] * 4, [0] * 5 + [20] * 5])
+    logits = np.random.default_rng(0).normal(size=(2, 300, 10)) * 0.1
+    for held, z in zip(counts > 0, logits, strict=True):
+        z[:, held] += 6.0 * np.eye(10)[truth][:, held]
+        z[:, ~held] -= 3.0 * held[truth][:, None]  # sure of itself where it knows the class
+    consensus = server.average(answers(server, logits, counts))
+    assert np.mean(consensus.argmax(axis=1) == truth) == 1
+    printed = strategy(small_settings(FedkdSettings, {"gamma": "inf", "levels": 65536, "weights": "equal"}))
+    assert not printed.settings.pairwise
+
+
 @pytest.mark.parametrize("gamma", [0.5, 4.0])
 def test_the_noise_is_laplace_of_scale_one_over_gamma_drawn_once_and_kept(gamma):
     settings = small_settings(FedkdSettings, {"gamma": gamma})
@@ -257,11 +273,11 @@ def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_p
     changes = {"answers": 3, "queries": 50, "gamma": "inf", "client_models": "mlp-torch", "server_model": "mlp-torch"}
     settings = small_settings(FedkdSettings, changes)
     server = strategy(settings)
-    assert server.request(1)[0].size == 50 and server.shape == (150, 10)
+    assert server.request(1)[0].nbytes == 38 and server.shape == (150, 10)  # 300 records, a bit each; rows take 200
     config = {"fingerprint": server.fingerprint, "request": "r/1"}
     one = FedkdClient(Workspace(0, settings, server.data, ClientFolder(tmp_path / "0"), "cpu"))
     arrays, _, _ = one.fit(server.request(1), config)
-    assert arrays[0].nbytes == 1500
+    assert arrays[0].nbytes <= 1500
     ballot = server.read(arrays)
     asked = []
 
@@ -286,6 +302,13 @@ def test_each_answer_is_distilled_against_its_own_copy_and_costs_its_bytes(tmp_p
     assert server.quality(consensus)["consensus_accuracy"] == right
 
 
+def test_few_records_of_a_large_pool_are_asked_by_row():
+    (rows,) = strategy(small_settings(FedkdSettings, {"queries": 9})).request(1)
+    assert (rows.dtype, rows.size) == (np.int32, 9)
+    (rows,) = strategy(small_settings(FedkdDpSettings, {"queries": 300})).request(1)
+    assert (rows.dtype, rows.size) == (np.int32, 300)  # ledgers hold its digest
+
+
 def test_each_answer_of_the_sound_variant_is_a_query_that_is_paid_for():
     four = small_settings(FedkdDpSettings, {"queries": 60, "answers": 4})
     same = small_settings(FedkdDpSettings, {"queries": 240})
@@ -295,6 +318,12 @@ def test_each_answer_of_the_sound_variant_is_a_query_that_is_paid_for():
     server = strategy(four)
     assert server.form.shape == (240, 10)
     assert "240 queries" in server.guarantees()[0].composition
+
+
+def test_pairs_of_several_labels_are_refused(yeast):
+    settings = build(FedkdSettings, fitting(FedkdSettings, yeast), {"ensemble": "pairwise"})
+    with pytest.raises(SettingsError, match="set ensemble=mean"):
+        strategy(settings)
 
 
 def test_several_answers_about_vectors_are_refused(yeast):
