@@ -29,7 +29,7 @@ def net(grid=4):
 def test_predictions_from_records_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "package", {"encoder_of_run.py": NET}, patch=monkeypatch)
     make_encoder.cache_clear()
-    few = {"dataset": "digits", "private_size": 400, "public_size": 100, "test_size": 100}
+    few = {"dataset": "digits", "private_size": 400, "public_size": 100, "test_size": 100, "epsilon": "inf"}
     folder = run(tmp_path / "run", **VOTES | few, server_model="logistic-regression", encoder="encoder_of_run:net")
     told = json.loads((folder / "result.json").read_text())
     encoder = make_encoder("encoder_of_run:net")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -153,7 +154,9 @@ def test_a_failed_run_is_named_and_the_others_count(swept, tmp_path):
 def _begun(out: Path, *more: str) -> subprocess.Popen[str]:
     words = [part for key, value in FIXED.items() for part in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "fedballot.cli", "sweep", "fedmd-nfdp", "--out", str(out), *words, *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # whatever shell started the tests: one in the background has it ignored
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
 
 
 def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
