@@ -17,13 +17,13 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse.csgraph import connected_components
 from scipy.special import log_softmax
 
 from fedballot.distillation.aggregation import class_weights
 
-FARTHEST = (
-    12.0  # nats below certainty that a class is heard at; chosen on USPS and Fashion-MNIST (docs/results/fedkd.md)
-)
+# nats below certainty that a class is heard at; chosen on USPS and Fashion-MNIST (docs/results/fedkd.md)
+FARTHEST = 12.0
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,6 +61,17 @@ def pairwise_consensus(logits: Iterable[npt.NDArray[np.floating]], counts: npt.N
         pull[:, own] = held[own] * (likely - (likely @ share)[:, None])
         compared = compared + pull
         laplacian[np.ix_(own, own)] += np.diag(held[own]) - held[own][:, None] * share
-    inverse = np.linalg.pinv(laplacian, hermitian=True)
-    found = np.asarray(compared @ inverse + mean @ (np.eye(classes) - laplacian @ inverse))
+    flat = _same_in_a_group(counts)
+    # the pseudoinverse with its null space as it is known: rounding can hide it from a threshold on eigenvalues
+    scale = max(float(np.trace(laplacian)) / classes, 1.0)
+    inverse = np.linalg.inv(laplacian + scale * flat) - flat / scale
+    found = np.asarray(compared @ inverse + mean @ flat)
     return np.asarray(found - found.mean(axis=1, keepdims=True))
+
+
+def _same_in_a_group(counts: npt.NDArray[np.integer]) -> Floats:
+    """Projection (C, C) on what is the same in each group of classes that clients compare, by their counts (K, C)."""
+    held = (counts > 0).astype(np.int64)
+    _, group = connected_components(held.T @ held, directed=False)
+    same = group[:, None] == group
+    return np.asarray(same / same.sum(axis=1))

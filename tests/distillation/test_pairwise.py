@@ -66,3 +66,25 @@ def test_a_class_that_nobody_has_stands_where_all_clients_see_it():
     answers[:, 0, 2] = -8  # nobody has it, and all think little of it
     found = pairwise_consensus(answers, np.array([[3, 3, 0], [2, 2, 0]]))
     assert found[0].argmin() == 2 and found[0, 0] == pytest.approx(found[0, 1])
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [[1, 36, 0], [0, 0, 30]],
+        [[1, 36, 0]],
+        [[1, 36, 0, 0], [0, 0, 30, 0], [0, 0, 0, 30]],
+        [[2**31 - 1, 1, 0, 0], [0, 0, 7, 3]],
+    ],
+)
+def test_groups_that_nobody_joins_stand_as_in_the_mean_to_each_other(counts):
+    """A pseudoinverse by eigenvalues took rounding for comparisons here, and was off by up to 12 nats."""
+    counts = np.array(counts)
+    answers = np.random.default_rng(0).normal(size=(len(counts), 50, counts.shape[1])) * 3
+    logs = np.maximum(answers - np.log(np.exp(answers).sum(axis=2, keepdims=True)), -FARTHEST)
+    mean = centred((class_weights(counts)[:, None] * logs).sum(axis=0))
+    found = pairwise_consensus(answers, counts)
+    group = [int(np.flatnonzero(counts[:, c])[0]) if counts[:, c].any() else -1 for c in range(counts.shape[1])]
+    for one in set(group):
+        own = np.array(group) == one
+        assert np.allclose(found[:, own].mean(axis=1), mean[:, own].mean(axis=1), atol=1e-6)

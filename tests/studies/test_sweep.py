@@ -135,6 +135,16 @@ def test_two_processes_do_not_work_on_one_sweep(swept):
     assert (folder / "sweep.json").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("sweep.json", "none of fedballot's files"), ("run.json", "holds a single run")]
+)
+def test_a_folder_of_something_else_is_left_as_it_is(name, words, tmp_path):
+    (tmp_path / name).write_text("mine")
+    ended = _sweep(tmp_path, "--set", "k=5,50")
+    assert ended.returncode == 2 and words in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "mine"
+
+
 def test_runs_of_other_settings_are_not_taken_for_those_of_this_sweep(swept):
     ended = _sweep(swept[0], "--set", "k=5,50", "--set", "replacement=false")
     assert ended.returncode == 2
