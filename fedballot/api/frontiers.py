@@ -15,8 +15,8 @@ from fedballot.api.sweeping import check_point
 from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
-from fedballot.core.files import write_json
-from fedballot.core.folders import held
+from fedballot.core.files import check_ours, write_json
+from fedballot.core.folders import check_no_run, held
 from fedballot.core.progress import Progress
 from fedballot.core.setting import names_of
 from fedballot.privacy.words import meaning
@@ -201,6 +201,8 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
         if unknown := {*asked.settings} - {sweep.SEED, *(key for values in fixed.values() for key in values)}:
             raise SettingsError(f"--set {min(unknown)}: none of the methods has such a setting")
         trackers(track)
+        check_no_run(folder)
+        check_ours(folder / "frontier.json", '"spots"')
         for method in private:  # what cannot work is told before the first run
             if "epsilon" not in names_of(method.settings):
                 raise SettingsError(f"--methods {method.name}: it has no epsilon; name it under --ceiling")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedballot.api.result import Result
-from fedballot.api.sweeping import Sweep, check_folder, run_sweep
+from fedballot.api.sweeping import Sweep, run_sweep
 from fedballot.api.watch import listener
 from fedballot.core import numbers
 from fedballot.core.errors import RunError
-from fedballot.core.files import write_atomic, write_json
+from fedballot.core.files import check_ours, write_atomic, write_json
 from fedballot.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def run_row(
     number = stored.seeds if seeds is None else seeds
     check_seeds(number)
     folder = Path("rows") / stored.name if out is None else Path(out)
-    check_folder(folder, "row.json", lambda kept: isinstance(kept, dict) and "stored" in kept)
+    check_ours(folder / "row.json", '"stored"')
     points = stored.points(number, folder)
     left = sum(not is_done(point.folder) for point in points)
     progress.note(takes(stored, left))

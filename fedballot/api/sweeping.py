@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
 from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
-from fedballot.core.errors import DataError, RunError, SettingsError
-from fedballot.core.files import read_json, write_json
-from fedballot.core.folders import held
+from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.files import check_ours, write_json
+from fedballot.core.folders import check_no_run, held
 from fedballot.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -153,7 +153,8 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
 
     try:
         trackers(shared.track)
-        check_folder(folder, "sweep.json", lambda kept: isinstance(kept, list))
+        check_no_run(folder)
+        check_ours(folder / "sweep.json", '"claimed_epsilon"')
         for point in points:  # before the first run
             check_point(shared, point)
             progress.advance()
@@ -167,25 +168,6 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
     finally:
         progress.stop()
     return found
-
-
-def check_folder(folder: Path, name: str, ours: Callable[[Any], bool]) -> None:
-    """Refuse a folder that holds a single run, or somebody else's file under the name of a table.
-
-    Raises
-    ------
-    SettingsError
-        Naming the folder or the file.
-    """
-    if (folder / "run.json").exists():
-        raise SettingsError(f"--out {folder}: holds a single run; name another folder for several")
-    if (path := folder / name).exists():
-        try:
-            kept = read_json(path)
-        except DataError:
-            kept = None
-        if not ours(kept):
-            raise SettingsError(f"--out {path}: is there already and is none of fedballot's files; name another folder")
 
 
 def check_point(shared: Shared, point: Point) -> None:

@@ -49,15 +49,20 @@ def is_half_written(path: Path) -> bool:
     return TEMPORARY.fullmatch(path.name) is not None
 
 
-def check_ours(path: Path) -> None:
-    """Refuse to replace a file that fedballot did not write: its pages and pictures name it.
+def check_ours(path: Path, mark: str = "fedballot") -> None:
+    """Refuse to replace a file that fedballot did not write.
+
+    Parameters
+    ----------
+    mark
+        What all of fedballot's files of this kind hold: pages and pictures its name, a table in JSON one of its keys.
 
     Raises
     ------
     SettingsError
         Naming the file.
     """
-    if path.is_file() and b"fedballot" not in path.read_bytes():
+    if path.is_file() and mark.encode() not in path.read_bytes():
         raise SettingsError(f"--out {path}: is there already and is none of fedballot's files; name another")
 
 

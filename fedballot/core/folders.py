@@ -18,6 +18,18 @@ from fedballot.core.setting import Settings
 LOCK = ".run.lock"
 
 
+def check_no_run(path: Path) -> None:
+    """Refuse a folder that holds a single run, where several are to go.
+
+    Raises
+    ------
+    SettingsError
+        Naming the folder.
+    """
+    if (path / "run.json").exists():
+        raise SettingsError(f"--out {path}: holds a single run; name another folder for several")
+
+
 @contextmanager
 def held(path: Path, what: str) -> Iterator[None]:
     """Keep every other process out of a folder, in the block; it is made if need be.

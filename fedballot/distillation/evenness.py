@@ -72,7 +72,9 @@ def degree_of(
     held, noise = np.zeros(len(choices)), np.zeros((len(choices), len(choices)))
     for _ in range(SPLITS):
         added = sigma * rng.standard_normal(tally.shape)
-        spread = smoothed(graph, added, queries, alpha).votes
+        laid = np.zeros_like(whole.votes)
+        laid[queries] = added
+        spread = solve(graph, laid, alpha)
         for sign in (1, -1):
             first, second = Smoothed(whole.votes + sign * spread, whole.flat), tally - sign * added
             labels = [

@@ -55,9 +55,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> fb.Result:
 
 
 def test_a_run_on_arrays_is_a_result_that_says_what_it_is(result: fb.Result) -> None:
-    assert (
-        result.status == "done" and result.accuracy is not None and result.accuracy > 0.5
-    )  # of 30 records; chance is .4
+    assert result.status == "done" and result.accuracy is not None and result.accuracy > 0.7
     assert result.accuracy == result.metrics["server_accuracy"]
     assert result.guarantee is not None and result.guarantee.epsilon <= 100 and result.guarantee.unit == "client"
     assert result.guarantee.sentence() == result.values["guarantees"][0]["sentence"]
@@ -68,9 +66,11 @@ def test_a_run_on_arrays_is_a_result_that_says_what_it_is(result: fb.Result) -> 
     assert again.values == result.values
 
 
-def test_it_predicts(result: fb.Result) -> None:
+def test_it_predicts(tmp_path: Path) -> None:
+    drawn = {**SMALL, "noise_seed": 1}
+    result = fb.run("pate-fl", dataset=(X, Y), out=tmp_path / "r", progress=False, **drawn)
     words = result.predict(X)
-    assert (words == Y.astype(str)).mean() > 0.65
+    assert (words == Y.astype(str)).mean() > 0.8
     assert result.predict_proba(X).shape == (len(X), 3)
 
 

@@ -34,10 +34,11 @@ def written(path: Path, x: np.ndarray, names: list[str], labels: np.ndarray | No
     return path
 
 
-# eight votes under the least noise: labels are .93 to .95 right, .7 at the worst of 300 draws; with words confused .5
+# eight votes under the least noise, drawn from a seed
 WINE = {
     **VOTES,
     "clients": 8,
+    "noise_seed": 1,
     "private_size": 80,
     "public_size": 60,
     "test_size": 30,
@@ -72,7 +73,7 @@ def test_a_run_predicts_class_words_as_well_as_its_result_says(wine):
     assert set(model.classes) == set(WORDS) and model.columns == tuple(COLUMNS)
     said, p = model.predict(X), model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1)
-    assert (said == WORDS[Y]).mean() > 0.65
+    assert (said == WORDS[Y]).mean() > 0.85
     np.testing.assert_array_equal(said, np.array(model.classes)[p.argmax(axis=1)])
 
 

@@ -93,6 +93,16 @@ def test_what_cannot_work_is_told_before_the_first_run(tmp_path):
     assert not (tmp_path / "f").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("frontier.json", "none of fedballot's files"), ("run.json", "holds a single run")]
+)
+def test_a_folder_of_something_else_is_left_as_it_is(name, words, tmp_path):
+    (tmp_path / name).write_text("mine")
+    ended = _frontier(tmp_path, "--methods", "dp-fedavg", "--epsilon", "2000", "--trials", "1", "--seeds", "1")
+    assert ended.returncode == 2 and words in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "mine"
+
+
 @pytest.mark.slow
 def test_weights_on_the_real_engine_and_a_frontier_that_goes_on_where_it_stopped(tmp_path):
     """One run of the family, by way of the command that compares methods."""

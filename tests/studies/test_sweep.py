@@ -145,6 +145,7 @@ def test_a_folder_of_something_else_is_left_as_it_is(name, words, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_runs_of_other_settings_are_not_taken_for_those_of_this_sweep(swept):
     ended = _sweep(swept[0], "--set", "k=5,50", "--set", "replacement=false")
     assert ended.returncode == 2

@@ -143,7 +143,7 @@ class SubsampledGaussian(Mechanism):
         # without the amplification by sampling; Renyi accounting, which fixed cohorts need, is looser by less than half
         high = gaussian.sigma(math.sqrt(steps), epsilon, delta) * (1.01 if poisson else 3)
         low = min(high / 2, max(SMALL, high * float(rate if poisson else rate / population) / 2))
-        return at(accounting.crossing(exact, epsilon, low, high, rough=rough))
+        return at(accounting.crossing(exact, epsilon, low, high, rough=rough if poisson else None))
 
     def cohort(self, noise: NoiseSource) -> NDArray[np.int64]:
         """Draw who takes part in one step, sorted; possibly nobody under Poisson sampling."""
