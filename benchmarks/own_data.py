@@ -282,18 +282,20 @@ HEAD = """# Your own data: tables and images as they come
 
 <!-- Written by `python benchmarks/own_data.py --page` from benchmarks/own_data.json. -->
 
-Raw files of packages, with their index columns, ids, gaps and words, in a federation of **four clients with four kinds
-of model** (random forest, logistic regression, XGBoost, nearest neighbours; of images a network in place of the
-neighbours), by PATE-FL with the sizes that `fedballot try` chooses; the server is a random forest (of images a
-network). `python benchmarks/own_data.py` makes all of it. *Alone*: the mean of the four clients; *pooled*: the
-server's model on all private records; *votes*: without noise, no guarantee; then at ε = 20 and 4.3 (δ = 0.001) for
-each client with all its data, seeded here for repetition. Accuracy on test records in per cent, mean over seeds.
+What PATE-FL makes of raw files of packages, with their index columns, ids, gaps and words, in a federation of **four
+clients with four kinds of model**: random forest, logistic regression, XGBoost, nearest neighbours (of images a network
+in their place). The server is a random forest (of images a network); sizes are those of `fedballot try`.
+`python benchmarks/own_data.py` makes all of it.
+
+Accuracy on test records in per cent, mean over seeds. *Alone*: the mean of the four clients; *pooled*: the server's
+model on all private records; *votes*: without noise, no guarantee; then at ε = 20 and 4.3 (δ = 0.001) for each client
+with all its data, seeded here for repetition.
 
 """
 READ = """
 **With four clients a client-level ε protects little or costs much**: what hides one of four hides a quarter of all
-votes. More clients cast more votes against the same noise. The server learns from at most 5,000 public records: on the
-three large tables, whose clients hold 12,500 records each, that is below a client alone even without noise.
+votes. The server learns from at most 5,000 public records: on the three large tables, whose clients hold 12,500 records
+each, that is below a client alone even without noise.
 
 ## Uneven classes
 
@@ -304,9 +306,10 @@ than 30 % of the records.
 SAID = """
 ## What had to be said
 
-Beside the path; and what the schema decides. titanic has a column `class`, the ticket's, which the path alone takes
-for the label, and says so: a name is all that it goes by. The raw census has no header, and is refused until somebody
-writes one. No package ships a million real records, so that row is made up.
+Beside the path: the column of the classes (`label`), and columns to leave out (`drop`). Data that are not listed needed
+nothing. Row numbers without a name, as pandas writes its index, are left out by themselves.
+titanic has a column `class`, the ticket's, which the path alone takes for the label, and says so. The raw census has no
+header, and is refused until somebody writes one. No package ships a million real records, so that row is made up.
 
 """
 
@@ -329,9 +332,10 @@ def page(record: Mapping[str, Row]) -> str:
     said = []
     for name, row in record.items():
         words = [" ".join(f"`{key}={word}`" for key, word in row["said"].items())] if row["said"] else []
-        words += [f"without it, the error lists {row['refused'].partition('stand in ')[2]}"] if row["refused"] else []
-        words += [*row["notes"][:3], *(["…"] if len(row["notes"]) > 3 else [])]
-        said.append(f"- **{name}**: {'; '.join(words) or 'nothing'}")
+        if choice := row["refused"].count(" different)"):
+            words[0] += f" (without a label the error lists {choice} columns)"
+        words += [note.partition(";")[0] for note in row["notes"] if "''" not in note]
+        said += [f"- **{name}**: {'; '.join(words)}"] if words else []
     return HEAD + "\n".join(lines) + "\n" + READ + "\n".join(uneven) + "\n" + SAID + "\n".join(said) + "\n"
 
 
