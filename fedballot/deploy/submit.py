@@ -190,8 +190,8 @@ def _result(folder: RunFolder, before: Identity | None) -> dict[str, Any] | None
 
 
 def run_ended(server: ServerFolder, run_id: str) -> str | None:
-    """How Flower says that the run ended (such as ``finished:failed``), None while it goes on."""
-    for run in ask(server.home, "list", "--run-id", run_id)["runs"]:
-        if str(run["run-id"]) == run_id and str(run["status"]).startswith("finished"):
-            return str(run["status"])
+    """How Flower says that the run ended (``finished:failed`` and why), None while it goes on."""
+    for run in running.statuses({}, ask(server.home, "list", "--run-id", run_id)["runs"]):
+        if run.run_id == run_id and run.ended:
+            return f"{run.status}: {run.details}" if run.details else run.status
     return None
