@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from fedballot.core.errors import RunError
 from fedballot.deploy.bundle import check_bundle
-from fedballot.deploy.handover import with_token
-from fedballot.deploy.warm import WARM, serve
+from fedballot.deploy.warm import main
 
 
 def guard() -> None:
@@ -41,13 +39,5 @@ def run(arguments: list[str]) -> None:
     flwr_clientapp()
 
 
-def main() -> None:
-    """Run the app, or with ``--warm FOLDER MODULE...`` fork apps for :mod:`fedballot.deploy.handover`."""
-    if sys.argv[1:2] == [WARM]:
-        folder, *modules = sys.argv[2:]
-        serve(Path(folder), modules, run)
-    run(with_token(sys.argv[1:]))
-
-
 if __name__ == "__main__":
-    main()
+    main(run)

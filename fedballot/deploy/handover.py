@@ -1,6 +1,6 @@
-"""What Flower starts for each message to a site: has a child of the site's warm process do it, and ends as that does.
+"""What Flower starts for each task: has a child of the warm process do it, and ends as that does.
 
-Run as a script, with nothing but the standard library: handover.py FOLDER ARGUMENTS...
+Run as a script, with nothing but the standard library: handover.py FOLDER MODULE ARGUMENTS...
 """
 
 import array
@@ -11,7 +11,6 @@ import socket
 import sys
 
 SOCKET = "warm.sock"
-COLD = "fedballot.deploy.clientapp"
 TOKEN = "FEDBALLOT_TASK_TOKEN"  # in the environment: others can read a command line
 
 
@@ -39,8 +38,8 @@ def with_token(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Have the app run in a child of the warm process; where there is none, become the app."""
-    folder, *arguments = sys.argv[1:]
+    """Have the app run in a child of the warm process; where there is none, become the app, which MODULE is."""
+    folder, module, *arguments = sys.argv[1:]
     try:
         link = connected(folder)
         content = json.dumps(with_token(arguments)).encode()
@@ -49,7 +48,7 @@ def main() -> None:
         words = link.makefile("r")
         child = int(words.readline())
     except (OSError, ValueError):
-        os.execv(sys.executable, [sys.executable, "-m", COLD, *arguments])
+        os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
     # a terminal sends these to the child as well
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)

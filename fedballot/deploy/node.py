@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.datasets.readers.tables import is_table
-from fedballot.deploy import handover
+from fedballot.deploy import clientapp
 from fedballot.deploy.addresses import check_name, free_port, is_loopback
+from fedballot.deploy.app_process import warm_apps
 from fedballot.deploy.connect import connected_file
-from fedballot.deploy.flower import command, environment
+from fedballot.deploy.flower import command
 from fedballot.deploy.site_file import Site
-from fedballot.deploy.superexec import write_command, write_superexec
-from fedballot.deploy.supervise import Log, die_too, run_supervised
-from fedballot.deploy.warm import WARM
+from fedballot.deploy.supervise import Log, run_supervised
 from fedballot.learners.registry import modules_of
 from fedballot.methods.registry import all_methods
 
@@ -87,13 +82,9 @@ def start_node(site: Site, *, insecure: bool, port: int | None, log: Log = "text
     site.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     guard = site.state / "bin"
     guard.mkdir(exist_ok=True)
-    script = [sys.executable, "-I", "-S", handover.__file__, str(guard)]
-    write_command(guard, "flwr-clientapp", script)
-    write_superexec(guard)
     home = site.state / "flwr"
     home.mkdir(exist_ok=True)
-    env = environment(home, guard)
-    with _warm_process(site, guard, env):
+    with warm_apps(guard, "flwr-clientapp", clientapp.__name__, app_modules(site), home) as env:
         return _run_until_let_in(site, line, env, log)
 
 
@@ -125,19 +116,6 @@ def _run_until_let_in(site: Site, line: list[str], env: dict[str, str], log: Log
             flush=True,
         )
         time.sleep(AGAIN_S)
-
-
-@contextmanager
-def _warm_process(site: Site, folder: Path, env: dict[str, str]) -> Iterator[None]:
-    """A process that forks the site's apps, in the block; should it end, each app starts by itself."""
-    line = [sys.executable, "-m", handover.COLD, WARM, str(folder), *app_modules(site)]
-    process = subprocess.Popen(line, env=env, stdin=subprocess.DEVNULL, preexec_fn=die_too)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        (folder / handover.SOCKET).unlink(missing_ok=True)
 
 
 def app_modules(site: Site) -> list[str]:

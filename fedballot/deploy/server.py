@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedballot.core.errors import SettingsError
-from fedballot.deploy import pki
+from fedballot.deploy import pki, serverapp
 from fedballot.deploy.addresses import check_free, is_loopback
-from fedballot.deploy.flower import CONNECTION, command, environment, one_port
+from fedballot.deploy.app_process import warm_apps
+from fedballot.deploy.flower import CONNECTION, command, one_port
 from fedballot.deploy.modes import check_private
-from fedballot.deploy.superexec import write_server_app, write_superexec
 from fedballot.deploy.supervise import Log, run_supervised
+from fedballot.learners.registry import modules_of
+from fedballot.methods.registry import FAMILIES, all_methods
 from fedballot.privacy.ledger.heads import FILE
 
 FLEET_PORT, CONTROL_PORT = 9092, 18000
+APP_MODULES = ("flwr.superlink.cli.flwr_serverapp", "fedballot.apps.server_app", "fedballot.runs.legacy_api")
+OWN = re.compile(r"fedballot\.")  # what another package adds is imported where it is used
 
 
 @dataclass(frozen=True)
@@ -194,6 +199,12 @@ def start_server(server: ServerFolder, *, fleet: str, log: Log = "text") -> int:
     line = server_command(server, fleet=fleet)
     commands = server.path / "bin"
     commands.mkdir(mode=0o700, exist_ok=True)
-    write_superexec(commands)
-    write_server_app(commands)
-    return run_supervised(line, environment(server.home, commands), log=log)
+    with warm_apps(commands, "flwr-serverapp", serverapp.__name__, app_modules(), server.home) as env:
+        return run_supervised(line, env, log=log)
+
+
+def app_modules() -> list[str]:
+    """What the apps of runs import: Flower's app, ours, fedballot's own methods at the server, scikit-learn."""
+    families = [f"fedballot.methods.{family}" for family in FAMILIES]
+    sides = {str(method.strategy).partition(":")[0] for method in all_methods().values()}
+    return [*APP_MODULES, *modules_of("logistic-regression"), *families, *sorted(filter(OWN.match, sides))]

@@ -19,7 +19,7 @@ from fedballot.deploy.flower import ask
 from fedballot.deploy.server import ServerFolder
 from fedballot.methods.registry import get_method
 from fedballot.runs.engine import check_learners, open_run
-from fedballot.runs.follow import PROGRESS_FILE, Follower
+from fedballot.runs.follow import PROGRESS_FILE, Follower, size
 from fedballot.runs.run_config import settings_text
 from fedballot.settings.parts import CommonSettings, server_models
 
@@ -42,6 +42,7 @@ class Submitted:
     before : the result file as it was before, by its identity on disk: every write makes a new one.
     request : the run's own name, by which sites know it.
     joined : whether the server had it already, from an earlier command that is gone.
+    told : bytes of the progress file before the run, which may begin before `follow` does.
     """
 
     run_id: str
@@ -49,6 +50,7 @@ class Submitted:
     before: Identity | None
     request: str = ""
     joined: bool = False
+    told: int | None = None
 
 
 def submit(
@@ -95,7 +97,7 @@ def submit(
         before = _identity(folder.result)
         if resume and (number := running.under_way(server, out)):
             return Submitted(number, out, before, folder.request, joined=True)
-        began = not (out / "run.json").exists()
+        began, told = not (out / "run.json").exists(), size(out / PROGRESS_FILE)
         folder.save()  # its name is what the sites know the run by
         try:
             number = _handed_over(server, run_config(method_name, settings, out, server.heads, requester, purpose))
@@ -104,7 +106,7 @@ def submit(
                 folder.discard()
             raise
         running.note(server, number, method_name, out, getattr(settings, "epsilon", None), folder.request)
-    return Submitted(number, out, before, folder.request)
+    return Submitted(number, out, before, folder.request, told=told)
 
 
 def _handed_over(server: ServerFolder, config_text: str) -> str:
@@ -150,7 +152,7 @@ def follow(server: ServerFolder, run: Submitted, progress: Progress) -> dict[str
         If the run failed, ended without a result, or the server is gone.
     """
     folder = RunFolder(run.folder, "", {}, "", "")
-    follower = Follower(run.folder / PROGRESS_FILE, progress)
+    follower = Follower(run.folder / PROGRESS_FILE, progress, run.told)
     last_question, silences = time.monotonic(), 0
     status: str | None = None
     while True:
@@ -190,8 +192,8 @@ def _result(folder: RunFolder, before: Identity | None) -> dict[str, Any] | None
 
 
 def run_ended(server: ServerFolder, run_id: str) -> str | None:
-    """How Flower says that the run ended (such as ``finished:failed``), None while it goes on."""
-    for run in ask(server.home, "list", "--run-id", run_id)["runs"]:
-        if str(run["run-id"]) == run_id and str(run["status"]).startswith("finished"):
-            return str(run["status"])
+    """How Flower says that the run ended (``finished:failed`` and why), None while it goes on."""
+    for run in running.statuses({}, ask(server.home, "list", "--run-id", run_id)["runs"]):
+        if run.run_id == run_id and run.ended:
+            return f"{run.status}: {run.details}" if run.details else run.status
     return None

@@ -1,8 +1,9 @@
-"""A site's warm process: it has imported what an app needs, and forks a child for each message.
+"""The warm process of a server or site: it has imported what an app needs, and forks a child for each task.
 
-Flower starts a process for each message to a site, and a round of secure aggregation is five messages: most of the
-work at a site with few records was importing. The warm process knows modules and nothing else: it reads no record, key
-or file of the site, gets no message, and every message has a process of its own as before, which ends with it.
+Flower starts a process for each run at the server and for each message to a site, and a round of secure aggregation is
+five messages: most of the work was importing. And a task whose app says nothing for 30 s is given to a new one, for
+ever where importing takes longer. The warm process knows modules and nothing else: it reads no record, key or file,
+gets no message, and every task has a process of its own as before, which ends with it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fedballot.deploy.handover import SOCKET
+from fedballot.deploy.handover import SOCKET, TOKEN, with_token
 
 WARM = "--warm"  # option of the app's module: be the warm process
 LONGEST = 1 << 16  # bytes of an app's arguments
@@ -121,7 +122,7 @@ class Warm:
         link.close()
 
     def _abandon(self, child: int, link: socket.socket) -> None:
-        """Whom Flower started for this message has ended: so does the child."""
+        """Whom Flower started for this task has ended: so does the child."""
         self._selector.unregister(link)
         os.kill(child, signal.SIGTERM)
 
@@ -165,9 +166,19 @@ def serve(folder: Path, modules: list[str], run: Run) -> None:
     for name in modules:
         with contextlib.suppress(ImportError):  # an app that needs it says so
             importlib.import_module(name)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: `site start` ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: whoever started this process ends it
     try:
         warm = Warm(folder, run)
     except OSError as error:  # a file system without sockets
-        sys.exit(f"fedballot: no warm process, so each message imports for itself: {error}")
+        sys.exit(f"fedballot: no warm process, so each app imports for itself: {error}")
     warm.serve()
+
+
+def main(run: Run) -> None:
+    """Run an app, or with ``--warm FOLDER MODULE...`` fork apps for :mod:`fedballot.deploy.handover`."""
+    if sys.argv[1:2] == [WARM]:
+        folder, *modules = sys.argv[2:]
+        serve(Path(folder), modules, run)
+    arguments = with_token(sys.argv[1:])
+    os.environ.pop(TOKEN, None)  # what the app starts has no use for it
+    run(arguments)

@@ -19,6 +19,7 @@ from fedballot.learners.options import LearnerOptions, Role
 
 GROUP = "fedballot.learners"
 TEXT = "hf:"  # how a learner is called that is a folder of Hugging Face's
+SCIKIT_MODULES = ("fedballot.learners.sklearn_learner", "fedballot.core.skops_io")  # the second where it is stored
 PREDICTS = ("predict", "predict_proba", "decision_function")
 
 Shapes = Literal["images", "any"]
@@ -184,7 +185,8 @@ def modules_of(name: str) -> list[str]:
     info = LEARNERS.get(read_name(name)[0])
     if info is None:
         return []
-    return [f"fedballot.learners.{'torch' if info.needs_torch else 'sklearn'}_learner", *filter(None, [info.package])]
+    ours = ["fedballot.learners.torch_learner"] if info.needs_torch else list(SCIKIT_MODULES)
+    return [*ours, *filter(None, [info.package])]
 
 
 def get_learner(name: str) -> LearnerInfo:

@@ -32,8 +32,13 @@ class FileProgress(LogProgress):
             stream.write(json.dumps(event) + "\n")
 
 
+def size(path: Path) -> int:
+    """Bytes of a file; 0 where there is none."""
+    return path.stat().st_size if path.exists() else 0
+
+
 class Follower:
-    """Passes on what :class:`FileProgress` writes from now on.
+    """Passes on what :class:`FileProgress` writes.
 
     Parameters
     ----------
@@ -41,11 +46,13 @@ class Follower:
         The file, which need not be there yet.
     progress
         Who is told.
+    offset
+        Where to begin, in bytes: the file's size before the run; None for its size now.
     """
 
-    def __init__(self, path: Path, progress: Progress) -> None:
+    def __init__(self, path: Path, progress: Progress, offset: int | None = None) -> None:
         self._path, self._progress = path, progress
-        self._offset = path.stat().st_size if path.exists() else 0
+        self._offset = size(path) if offset is None else offset
 
     def look(self) -> None:
         """Pass on the whole lines that have come since the last look."""

@@ -88,6 +88,7 @@ class BallotStrategy(Rounds[S], Strategy, Generic[S]):
     ) -> list[tuple[ClientProxy, FitIns]]:
         """See :meth:`Rounds.ask`; waits for clients first. Flower counts rounds from 1 at each start of a run."""
         if not self.exchanging:
+            client_manager.num_available()  # Flower looks for clients every 5 s, and for this, not for `wait_for`
             client_manager.wait_for(self.nodes, timeout=math.ceil(self.patience_s))
         proxies = client_manager.all()
         names = self.in_order(proxies, lambda names: _numbers(proxies, names))

@@ -46,7 +46,7 @@ def _end() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """End the federation where the next test does not ask for it: its processes poll, and take a third of a core."""
+    """End the federation where the next test does not ask for it: its processes poll, and take memory."""
     if "federation" not in getattr(nextitem, "fixturenames", ()):
         _end()
 

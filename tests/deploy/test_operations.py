@@ -150,7 +150,7 @@ def test_no_token_stands_on_a_command_line(federation: Federation) -> None:
         lines += command_lines(psutil.Process(federation.processes.running[name].pid).children(recursive=True))
     federation.fault(0, None)
     assert federation.end(run)["clients"]["answered"] == 3
-    apps = [line for line in lines if any("server_app" in word or "handover" in word for word in line)]
+    apps = [line for line in lines if any("handover" in word for word in line)]
     assert len(apps) == 2, lines
     assert not any("--token" in line for line in lines)
 

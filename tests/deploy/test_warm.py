@@ -1,4 +1,4 @@
-"""The warm process of a site: real processes, and Flower's own app."""
+"""The warm process of a server and of a site: real processes, and Flower's own apps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from fedballot.deploy import handover
-from fedballot.deploy.node import APP_MODULES, app_modules
+from fedballot.deploy import clientapp, handover, node, server, serverapp
 from fedballot.deploy.site_file import read_site
 from fedballot.deploy.template import init_site
 from tests.deploy.harness import wait_until
@@ -57,12 +57,12 @@ def warm(tmp_path: Path) -> Iterator[Path]:
     process.wait()
 
 
-def line(folder: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-I", "-S", handover.__file__, str(folder), *arguments]
+def line(folder: Path, *arguments: str, module: str = clientapp.__name__) -> list[str]:
+    return [sys.executable, "-I", "-S", handover.__file__, str(folder), module, *arguments]
 
 
-def app(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(line(folder, *arguments), capture_output=True, text=True, timeout=120)
+def app(folder: Path, *arguments: str, module: str = clientapp.__name__) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(line(folder, *arguments, module=module), capture_output=True, text=True, timeout=120)
 
 
 def test_each_message_has_a_process_of_its_own_and_its_own_randomness(warm: Path) -> None:
@@ -130,46 +130,71 @@ except ConnectionError:
     assert re.match(r"[0-9]|b'[0-9]+", done.stdout), done.stdout + done.stderr
 
 
-def test_flower_s_app_runs_warm_and_without_the_warm_process_cold(tmp_path: Path) -> None:
-    process = start(tmp_path, "-m", handover.COLD, "--warm", str(tmp_path), *APP_MODULES)
+@pytest.mark.parametrize(
+    ("app_module", "modules", "words"),
+    [
+        (clientapp, node.APP_MODULES, "Run a Flower ClientApp"),
+        (serverapp, server.APP_MODULES, "Run a Flower ServerApp"),
+    ],
+)
+def test_flower_s_app_runs_warm_and_without_the_warm_process_cold(
+    tmp_path: Path, app_module: ModuleType, modules: tuple[str, ...], words: str
+) -> None:
+    process = start(tmp_path, "-m", app_module.__name__, "--warm", str(tmp_path), *modules)
     try:
-        wait_until("imports", lambda: app(tmp_path, "--help").returncode == 0, 120)
         began = time.monotonic()
-        warm = app(tmp_path, "--help")
+        warm = app(tmp_path, "--help", module=app_module.__name__)
         took = time.monotonic() - began
     finally:
         process.kill()
         process.wait()
     began = time.monotonic()
-    cold = app(tmp_path, "--help")
-    assert (warm.returncode, warm.stdout) == (cold.returncode, cold.stdout) and "Run a Flower ClientApp" in cold.stdout
+    cold = app(tmp_path, "--help", module=app_module.__name__)
+    assert (warm.returncode, warm.stdout) == (cold.returncode, cold.stdout) and words in cold.stdout
     assert took < (time.monotonic() - began) / 2
 
 
-# imports the modules, reads nothing in the folder, has no second thread, and a child that it forks can train the model
-WARMED = """
-import importlib, os, sys, threading
+# imports the modules, reads nothing in the folder, and has no second thread, be it Python's or a library's
+IMPORTS = """
+import importlib, os, sys
 opened = []
 sys.addaudithook(lambda name, args: opened.append(str(args[0])) if name == "open" else None)
 [importlib.import_module(name) for name in sys.argv[3:]]
-assert threading.active_count() == 1, threading.enumerate()
+threads = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+threads = [name for name in threads if name != "jemalloc_bg_thd"]  # of pyarrow's, which knows of forks
+assert len(threads) == 1, threads
 assert not [path for path in opened if sys.argv[1] in path], opened
 there = set(sys.modules)
 if child := os.fork():
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 import numpy as np
 from pathlib import Path
-from fedballot.datasets.own import load_own
-from fedballot.datasets.sources import load
 from fedballot.learners.registry import make_learner
-load_own(Path(sys.argv[1], "own.csv"), load(sys.argv[1] + "/own.csv"))
 x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 learner = make_learner(sys.argv[2], n_classes=2, input_shape=(3,), seed=0, epochs=1, batch_size=8, lr=0.1)
 learner.fit(x, (x[:, 0] > 0).astype(np.int64)).predict_logits(x)
+"""
+# and a child that it forks can train the model, and needs no further library
+AT_A_SITE = """
+from fedballot.datasets.own import load_own
+from fedballot.datasets.sources import load
+load_own(Path(sys.argv[1], "own.csv"), load(sys.argv[1] + "/own.csv"))
 further = {name.partition(".")[0] for name in set(sys.modules) - there}
 assert not further & {"pandas", "sklearn", "xgboost", "lightgbm", "catboost", "torch"}, further
 os._exit(0)
 """
+AT_A_SERVER = """
+learner.save(Path(sys.argv[1], "model.skops"))
+further = [name for name in set(sys.modules) - there if name.startswith(("sklearn", "skops"))]
+assert not further, further
+os._exit(0)
+"""
+
+
+def carry_out(script: str, folder: Path, model: str, modules: list[str]) -> None:
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}  # NumPy's BLAS has threads of its own, which know of forks
+    line = [sys.executable, "-c", IMPORTS + script, str(folder), model, *modules]
+    subprocess.run(line, check=True, cwd=folder, timeout=120, env=env)
 
 
 @pytest.mark.parametrize("model", ["random-forest", "xgboost(max_depth=3)", "lightgbm", "catboost", "linear-torch"])
@@ -182,14 +207,19 @@ def test_the_warm_process_imports_what_the_site_s_apps_need_and_reads_nothing(tm
     (tmp_path / "own.csv").write_text(
         "a,b,label\n" + "\n".join(f"{row / 7},{'uv'[row % 2]},{row % 2}" for row in range(30))
     )
-    modules = app_modules(read_site(path))
+    modules = node.app_modules(read_site(path))
     assert "fedballot.clients.pate" in modules
-    line = [sys.executable, "-c", WARMED, str(tmp_path), model, *modules]
-    subprocess.run(line, check=True, cwd=tmp_path, timeout=120)
+    carry_out(AT_A_SITE, tmp_path, model, modules)
+
+
+def test_the_server_s_warm_process_imports_what_the_apps_of_runs_need(tmp_path: Path) -> None:
+    modules = server.app_modules()
+    assert {"fedballot.strategies.voting", "fedballot.strategies.fedaux_sum"} <= set(modules)
+    carry_out(AT_A_SERVER, tmp_path, "logistic-regression", modules)
 
 
 def test_a_model_of_the_site_s_own_is_not_imported_before_it_is_used(tmp_path: Path) -> None:
     init_site(tmp_path / "site", number=0, sites=3, server="localhost:1")
     path = tmp_path / "site" / "site.toml"
     path.write_text(path.read_text().replace('model = "random-forest"', 'model = "planted:forest(depth=3)"'))
-    assert not [name for name in app_modules(read_site(path)) if "planted" in name or "learner" in name]
+    assert not [name for name in node.app_modules(read_site(path)) if "planted" in name or "learner" in name]

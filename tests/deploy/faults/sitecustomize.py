@@ -3,8 +3,8 @@
 The file that $FEDBALLOT_FAULT names says what goes wrong: `hold` (until the file is gone), `raise`, `huge BYTES`.
 Only a site's app process is touched. A line in the file with `.began` added to its name tells that training has begun.
 
-$FEDBALLOT_HEARTBEAT_S is after how many seconds without a sign of life a server takes a site for gone. Unset: 60, as
-for apps: one that takes longer to start, on a busy machine, is started again and again, and never begins.
+$FEDBALLOT_HEARTBEAT_S is after how many seconds without a sign of life a server takes a site for gone (unset: 60);
+$FEDBALLOT_START_S, after how many an app that has not begun is started again (unset: 30).
 """
 
 import os
@@ -24,6 +24,11 @@ if FLOWER and os.environ.get("FEDBALLOT_HEARTBEAT_S"):
         from flwr.client.grpc_rere_client import connection
 
         connection.HEARTBEAT_DEFAULT_INTERVAL = heartbeat.HEARTBEAT_DEFAULT_INTERVAL
+
+if FLOWER and os.environ.get("FEDBALLOT_START_S"):
+    from flwr.supercore.corestate import sql_corestate
+
+    sql_corestate.HEARTBEAT_DEFAULT_INTERVAL = float(os.environ["FEDBALLOT_START_S"])
 
 if SITE_APP and os.environ.get("FEDBALLOT_FAULT"):
     import numpy as np
