@@ -1,0 +1,131 @@
+"""How far malicious clients move what is released and learned, method by method and defence by defence.
+
+    python benchmarks/poison_rows.py --out runs/poisoning
+    python benchmarks/poison_rows.py --rows fedkd fedavg --out runs/poisoning
+
+Every row is a `fedballot attack --adversary active-client`; what is in --out is not done again. Prints Markdown of all
+that is there; --print only that.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import fedballot as fb
+from fedballot.api.attacking import load_attack
+from fedballot.core.setting import names_of
+from fedballot.methods.registry import get_method
+from fedballot.settings.layers import parse_assignments
+from fedballot.studies.attacks.poisoning import Mean, Poisoned
+
+COMMON = (
+    "dataset=digits clients=10 private_size=800 public_size=200 test_size=300 client_models=logistic-regression "
+    "server_model=logistic-regression engine=local workers=1 device=cpu"
+)
+WEIGHTS = "client_models=linear-torch rounds=5 epochs=4 lr=0.01"
+FEDMD = "rounds=3 queries=200 pretrain_epochs=0"
+EQUAL = "gamma=inf weights=equal"
+MEDIAN = "aggregation=median"
+TRIMMED = "aggregation=trimmed-mean trim=3"
+SENT = {"flipped": "wrong labels", "permitted": "worst by the rules", "passing": "worst not refused"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row: a method with settings beside the common ones."""
+
+    name: str
+    method: str
+    words: str = ""
+
+
+def lines() -> Iterator[Line]:
+    """All rows, votes first."""
+    yield Line("pate-fl, ε=∞", "pate-fl", "student=argmax epsilon=inf")
+    yield Line("pate-fl, ε=∞, masks", "pate-fl", "student=argmax epsilon=inf secure_aggregation=true")
+    yield Line("pate-fl, ε=20", "pate-fl", "student=argmax epsilon=20 delta=0.001")
+    yield Line("pate-fl, ε=20, masks", "pate-fl", "student=argmax epsilon=20 delta=0.001 secure_aggregation=true")
+    yield Line("private-knn-fl, ε=4", "private-knn-fl", "student=argmax epsilon=4 k=5")
+    yield Line("fedkd", "fedkd", "gamma=inf")
+    yield Line("fedkd, logit_bound=1, weights=equal", "fedkd", f"{EQUAL} logit_bound=1")
+    yield Line("fedkd, weights=equal", "fedkd", EQUAL)
+    yield Line("fedkd, median", "fedkd", f"{EQUAL} {MEDIAN}")
+    yield Line("fedkd, trimmed mean", "fedkd", f"{EQUAL} {TRIMMED}")
+    yield Line("fedmd, classes", "fedmd", FEDMD)
+    yield Line("fedmd, probabilities", "fedmd", f"{FEDMD} share=softmax")
+    yield Line("fedmd, probabilities, median", "fedmd", f"{FEDMD} share=softmax {MEDIAN}")
+    yield Line("fedmd, logits", "fedmd", f"{FEDMD} share=logits")
+    yield Line("fedmd, logits, median", "fedmd", f"{FEDMD} share=logits {MEDIAN}")
+    yield Line("fedmd, logits, trimmed mean", "fedmd", f"{FEDMD} share=logits {TRIMMED}")
+    yield Line("fedavg", "fedavg", WEIGHTS)
+    yield Line("fedavg, median", "fedavg", f"{WEIGHTS} {MEDIAN}")
+    yield Line("fedavg, trimmed mean", "fedavg", f"{WEIGHTS} {TRIMMED}")
+    yield Line("dp-fedavg, ε=50", "dp-fedavg", f"{WEIGHTS} epsilon=50 delta=0.001 participation=1")
+    yield Line("fedauxfdp-sum, ε=4", "fedauxfdp-sum", "epsilon=4")
+
+
+def place(line: Line, out: Path) -> Path:
+    """The row's folder."""
+    return out / "".join(sign if sign.isalnum() or sign in ".=-" else "_" for sign in line.name)
+
+
+def do(line: Line, runs: int, out: Path) -> None:
+    """Attack, unless that is done."""
+    folder, words = place(line, out), parse_assignments(f"{COMMON} {line.words}".split())
+    known = names_of(get_method(line.method).settings)
+    settings = {key: value for key, value in words.items() if key in known}
+    if not (folder / "attack.json").exists():
+        fb.attack(line.method, adversary="active-client", out=folder, runs=runs, progress=False, **settings)
+
+
+def rows(line: Line, out: Path) -> list[str]:
+    """Rows of Markdown, one for each kind of message; none where nothing was done."""
+    folder = place(line, out)
+    if not (folder / "attack.json").exists():
+        return []
+    found = load_attack(folder).poisoned
+    return [f"| {line.name} | {SENT[kind]} | {' | '.join(_cells(found, kind))} |" for kind in found.strengths]
+
+
+def _cells(found: Poisoned, kind: str) -> list[str]:
+    free, aimed = found.series("untargeted", kind), found.series("targeted", kind)
+    return [
+        _series([cell.changed for cell in (free[0], free[1], free[-1])]),
+        _series([cell.accuracy for cell in free]),
+        _series([cell.mistaken for cell in aimed]),
+    ]
+
+
+def _series(means: list[Mean]) -> str:
+    first, *others = means
+    told = (f"{100 * one.value:.0f} ({100 * one.low:.0f}–{100 * one.high:.0f})" for one in others)
+    return f"{100 * first.value:.0f} → {', '.join(told)}"
+
+
+HEAD = (
+    "| | message | labels changed → 1, 3 | accuracy → 1, 2, 3 | one class taken for another → 1, 2, 3 |\n"
+    "|---|---|---|---|---|"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="*", default=[], help="names of rows, or of methods; none: all")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("runs/poisoning"))
+    parser.add_argument("--print", action="store_true", help="only print what is there")
+    given = parser.parse_args()
+    chosen = [one for one in lines() if not given.rows or {one.name, one.method} & set(given.rows)]
+    for line in [] if given.print else chosen:
+        do(line, given.runs, given.out)
+        print("\n".join(rows(line, given.out)), flush=True)
+    print(HEAD)
+    for line in chosen:
+        print("\n".join(rows(line, given.out)))
+
+
+if __name__ == "__main__":
+    main()
