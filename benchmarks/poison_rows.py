@@ -54,6 +54,8 @@ def lines() -> Iterator[Line]:
     yield Line("fedkd, weights=equal", "fedkd", EQUAL)
     yield Line("fedkd, median", "fedkd", f"{EQUAL} {MEDIAN}")
     yield Line("fedkd, trimmed mean", "fedkd", f"{EQUAL} {TRIMMED}")
+    for name, words in (("fedkd", "gamma=inf"), ("fedkd, median", f"{EQUAL} {MEDIAN}")):
+        yield Line(f"{name}, few classes each", "fedkd", f"{words} partition=dirichlet alpha=0.1")
     yield Line("fedmd, classes", "fedmd", FEDMD)
     yield Line("fedmd, probabilities", "fedmd", f"{FEDMD} share=softmax")
     yield Line("fedmd, probabilities, median", "fedmd", f"{FEDMD} share=softmax {MEDIAN}")

@@ -91,7 +91,7 @@ def test_planted_records_stand_in_the_pool() -> None:
 
 
 def test_planted_records_are_asked_about_in_every_round(tmp_path) -> None:
-    settings, world = world_of("fedmd", records=20, queries=50, rounds=2)
+    settings, world = world_of("fedmd", records=20, queries=50, rounds=2, pretrain_epochs=0)
     method = get_method("fedmd")
     plain = Table(method, settings, world, "server", tmp_path).strategy(world.data)
     assert not np.array_equal(plain.queries(1), plain.queries(2))
