@@ -26,7 +26,7 @@ COMMON = (
     "server_model=logistic-regression engine=local workers=1 device=cpu"
 )
 WEIGHTS = "client_models=linear-torch rounds=5 epochs=4 lr=0.01"
-FEDMD = "rounds=3 queries=200 pretrain_epochs=0"
+FEDMD = "rounds=1 queries=200 pretrain_epochs=0"
 EQUAL = "gamma=inf weights=equal"
 MEDIAN = "aggregation=median"
 TRIMMED = "aggregation=trimmed-mean trim=3"
