@@ -283,17 +283,18 @@ HEAD = """# Your own data: tables and images as they come
 <!-- Written by `python benchmarks/own_data.py --page` from benchmarks/own_data.json. -->
 
 Raw files of packages, with their index columns, ids, gaps and words, in a federation of **four clients with four kinds
-of model** (random forest, logistic regression, XGBoost, nearest neighbours; of images a network in place of the
-neighbours), by PATE-FL with the sizes that `fedballot try` chooses; the server is a random forest (of images a
-network). `python benchmarks/own_data.py` makes all of it. *Alone*: the mean of the four clients; *pooled*: the
-server's model on all private records; *votes*: without noise, no guarantee; then at ε = 20 and 4.3 (δ = 0.001) for
-each client with all its data, seeded here for repetition. Accuracy on test records in per cent, mean over seeds.
+of model**: random forest, logistic regression, XGBoost, nearest neighbours (for images a network). PATE-FL teaches a
+random forest (for images a network), with the sizes of `fedballot try`. `python benchmarks/own_data.py` makes it all.
+
+Accuracy on test records in per cent, mean over seeds. *Alone*: the mean of the four clients; *pooled*: the server's
+model on all private records; *votes*: without noise, no guarantee; then at ε = 20 and 4.3 (δ = 0.001) for each client
+with all its data, seeded here for repetition.
 
 """
 READ = """
 **With four clients a client-level ε protects little or costs much**: what hides one of four hides a quarter of all
-votes. More clients cast more votes against the same noise. The server learns from at most 5,000 public records: on the
-three large tables, whose clients hold 12,500 records each, that is below a client alone even without noise.
+votes. The server learns from at most 5,000 public records: on the three large tables, whose clients hold 12,500 records
+each, that is below a client alone even without noise.
 
 ## Uneven classes
 
@@ -304,9 +305,10 @@ than 30 % of the records.
 SAID = """
 ## What had to be said
 
-Beside the path; and what the schema decides. titanic has a column `class`, the ticket's, which the path alone takes
-for the label, and says so: a name is all that it goes by. The raw census has no header, and is refused until somebody
-writes one. No package ships a million real records, so that row is made up.
+Beside the path: the column of the classes (`label`), and columns to leave out (`drop`). Data that are not listed needed
+nothing. Row numbers without a name, as pandas writes its index, are left out by themselves.
+Without a word fedballot takes titanic's column `class`, the ticket's, for the label, and says so. It refuses the raw
+census, which has no header, until somebody writes one.
 
 """
 
@@ -326,12 +328,12 @@ def page(record: Mapping[str, Row]) -> str:
             balanced = " | ".join(mean(row, run, "balanced") for run in (ALONE, POOLED, "inf", "20"))
             auc = " | ".join(mean(row, run, "auc") for run in ("inf", "20"))
             uneven.append(f"| {name} | {100 * row['rarest']:.0f} % | {balanced} | {auc} |")
-    said = []
+    said = ["| data | said | columns listed without a label | what the schema decides |", "|---" * 4 + "|"]
     for name, row in record.items():
-        words = [" ".join(f"`{key}={word}`" for key, word in row["said"].items())] if row["said"] else []
-        words += [f"without it, the error lists {row['refused'].partition('stand in ')[2]}"] if row["refused"] else []
-        words += [*row["notes"][:3], *(["…"] if len(row["notes"]) > 3 else [])]
-        said.append(f"- **{name}**: {'; '.join(words) or 'nothing'}")
+        words = " ".join(f"`{key}={word}`" for key, word in row["said"].items())
+        choice = row["refused"].count(" different)") or ""
+        notes = "; ".join(note.partition(";")[0] for note in row["notes"] if "''" not in note)
+        said += [f"| {name} | {words} | {choice} | {notes} |"] if words or notes else []
     return HEAD + "\n".join(lines) + "\n" + READ + "\n".join(uneven) + "\n" + SAID + "\n".join(said) + "\n"
 
 

@@ -16,39 +16,30 @@ HEAD = """# Performance
 
 <!-- Written by `python benchmarks/performance_page.py` from benchmarks/performance.json. -->
 
-What runs cost beside a plain loop and other frameworks. Seconds are of one machine, and yours will differ; ratios are
-of runs that took turns on it. `FEDBALLOT_DATA=DIR make benchmark` repeats all of it in a quarter of an hour, on the
-same records (DIR holds `mnist.npz`), with the other frameworks in an environment of their own; `python
-benchmarks/performance.py --rows fedavg` repeats one row. An interrupted run goes on where it was.
+What runs cost beside a plain loop and other frameworks. Your seconds will differ; ratios are of runs that took turns on
+one machine. `FEDBALLOT_DATA=DIR make benchmark` repeats all of it in a quarter of an hour (DIR holds
+`mnist.npz`); `python benchmarks/performance.py --rows fedavg` repeats one row.
 
-- **process**: seconds from the command to its end, imports and shutdown included; the median of the repeats.
-- **CPU**: seconds of all its processes together; a dash where Ray ends some of them, whose time nobody is told.
+- **process**: seconds from the command to its end, the median of the repeats.
+- **CPU**: seconds of all its processes together; a dash where Ray ends some of them.
 - **plain loop**: the same learners, seeds and records in forked processes with nothing around them
   ([`benchmarks/plain.py`](../benchmarks/plain.py)). For FedAvg it ends with the same weights; for PATE-FL it adds up
   votes and trains a student, without noise or ledgers.
-- **pfl-research** and **Flower's quickstart** ([`benchmarks/peers.py`](../benchmarks/peers.py)) train the same
-  network on the same records by plain SGD without augmentation, which is less work a step than fedballot's AdamW with
-  augmented images.
+- **pfl-research** and **Flower's quickstart** ([`benchmarks/peers.py`](../benchmarks/peers.py)): the same network and
+  records by plain SGD without augmentation, less work a step than fedballot's AdamW with augmented images.
 """
 
 TAIL = """## What is slower, and why
 
-- **A client costs what its training costs.** The optimiser works on one flat vector, batches are taken without a
-  DataLoader, and the process keeps the memory that a step frees: glibc would give it back and take it anew, 16,000
-  page faults for a client of 600 images, up to a fifth of its time. What is left beside training is building and
-  seeding the network, digests and checks.
-- **Plain SGD is a tenth cheaper a step** than AdamW on augmented images, so a framework that trains with it starts
-  ahead.
-- **Short runs are mostly starting**: Python imports Flower, scikit-learn and, where a learner is torch's, torch, once
-  in the command and once in the process that workers are forked from. A sweep pays for what its runs do not share.
-- **Charged methods write**: each client's ledger and release are on disk before its answer leaves, which a plain loop
-  does not do.
-- **Clients train one by one** unless `clients_per_worker` says otherwise: a worker then trains that many at once, their
-  weights stacked (`torch.func.vmap`), each with its own data, seed, batches, noise and charge, and with the weights of
-  training alone but for rounding. On a GPU a small network's step is mostly the launch of its kernels; on a CPU it is
-  arithmetic, and a cohort is slower (0.7 to 0.9 of the speed of one by one), so the default is 1. `python
-  benchmarks/cohort.py` measures it on the device there is; nobody has on a GPU yet. Networks with batch norm or
-  dropout, and objectives with gradients (FedProx, `domain_adaptation`), always train alone.
+- **Short runs are mostly starting**: Python imports Flower, scikit-learn and torch in the command, and again in the
+  process that workers are forked from.
+- **Charged methods write**: each client's ledger and release are on disk before its answer leaves.
+- **Plain SGD is a tenth cheaper a step** than AdamW on augmented images.
+- **Clients train one by one** unless `clients_per_worker` says otherwise: a worker then trains that many at once
+  (`torch.func.vmap`), each with its own data, seed, batches, noise and charge, and with the weights of
+  training alone but for rounding. It is meant for GPUs, where nobody has measured it yet (`python
+  benchmarks/cohort.py` does); on a CPU it has 0.7 to 0.9 of the speed of one by one, so the default is 1.
+  Networks with batch norm or dropout, and objectives with gradients (FedProx, `domain_adaptation`), always train alone.
 """
 
 

@@ -37,7 +37,7 @@ RECONCILED = ("tests/privacy/ledger/test_reconcile.py",)
 FILTERS = ("tests/privacy/accounting/test_filter.py", "docs/privacy.md#adding-up")
 LEDGER = ("tests/privacy/ledger/test_ledger.py", "docs/privacy.md#the-ledger")
 LOST = ("tests/privacy/ledger/test_restore.py", "docs/privacy.md#older-ledgers-and-copies")
-AUDITS = ("tests/studies/test_audit.py", "docs/privacy.md#the-audit")
+AUDITS = ("tests/studies/test_audit.py", "docs/audit.md#the-audit")
 MEASURES = ("tests/core/test_metrics.py", "docs/result.md#metrics")
 SECURE_SUM = (
     "tests/wire/secagg/test_server.py",

@@ -1,4 +1,4 @@
-"""What docs/privacy.md says about the papers, worked out here; more figures are among the reference values."""
+"""What docs/papers.md says, worked out here; more figures are among the reference values."""
 
 from pathlib import Path
 
