@@ -70,7 +70,7 @@ def draw(drawn: list[Point], path: Path) -> None:
     with style(white=True):
         figure = Figure(figsize=(7.6, 5.4), layout="constrained")
         axes = figure.add_subplot()
-        for column, at, side in ((True, 0.62, "right"), (False, 42, "left")):
+        for column, at, side in ((True, 0.62, "right"), (False, 55, "left")):
             mine = sorted((one for one in drawn if (one[2] < LITTLE) == column), key=lambda one: (-one[3], -one[2]))
             for one, height in zip(mine, spread([one[3] for one in mine], 101), strict=True):
                 name, kind, caught, right, planted = one
@@ -91,7 +91,7 @@ def draw(drawn: list[Point], path: Path) -> None:
         axes.plot([], [], "o", color=LIGHT["ink"], markerfacecolor="white", label="server plants records in the pool")
         axes.axvline(1, color=LIGHT["faint"], linewidth=0.8, linestyle=":")
         axes.set_xscale("log")
-        axes.set_xlim(0.06, 250)
+        axes.set_xlim(0.05, 400)
         axes.set_xticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
         axes.minorticks_off()
         axes.set_ylim(0, 103)
