@@ -75,11 +75,30 @@ def features(images: np.ndarray, size: int, net: Callable[[np.ndarray], np.ndarr
     return np.concatenate(out)
 
 
+def read(
+    kept: Path, name: str, images: np.ndarray, size: int, net: Callable[[np.ndarray], np.ndarray], layers: bool
+) -> np.ndarray:
+    """What the network makes of all images, float32: its last layer, or five, each scaled to norm 1; resumable."""
+    rows = []
+    for start in range(0, len(images), CHUNK):
+        path = kept / f"{name}-{start}-{min(start + CHUNK, len(images))}.npy"
+        if not path.exists():
+            found = features(np.asarray(images[start : start + CHUNK]), size, net)
+            with path.with_suffix(".new").open("wb") as stream:
+                np.save(stream, found)
+            path.with_suffix(".new").replace(path)
+        rows.append(np.load(path))
+        print(f"{name}: {start + len(rows[-1])} of {len(images)}", flush=True)
+    parts = np.split(np.concatenate(rows).astype(np.float32), np.cumsum(WIDTHS)[:-1], axis=1)
+    return np.hstack([l2_normalised(part) for part in parts]) if layers else parts[-1]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--size", type=int, default=224, help="pixels a side to which images are enlarged")
     parser.add_argument("--layers", action="store_true", help="five layers, each scaled to norm 1")
+    parser.add_argument("--flips", action="store_true", help="add what the network makes of each image's mirror image")
     parser.add_argument("--images", type=int, default=0, help="of each split, to try it out; 0: all")
     asked = parser.parse_args()
     source, net = load("cifar10"), network(asked.size)
@@ -90,18 +109,9 @@ def main() -> None:
     arrays = {}
     for part, examples in (("train", source.train), ("test", source.test)):
         images = examples.x[: asked.images or None]
-        rows = []
-        for start in range(0, len(images), CHUNK):
-            path = kept / f"{asked.size}-{part}-{start}.npy"
-            if not path.exists():
-                found = features(np.asarray(images[start : start + CHUNK]), asked.size, net)
-                with path.with_suffix(".new").open("wb") as stream:
-                    np.save(stream, found)
-                path.with_suffix(".new").replace(path)
-            rows.append(np.load(path))
-            print(f"{part}: {start + len(rows[-1])} of {len(images)}", flush=True)
-        layers = np.split(np.concatenate(rows).astype(np.float32), np.cumsum(WIDTHS)[:-1], axis=1)
-        x = np.hstack([l2_normalised(layer) for layer in layers]) if asked.layers else layers[-1]
+        x = read(kept, f"{asked.size}-{part}", images, asked.size, net, asked.layers)
+        if asked.flips:
+            x = x + read(kept, f"{asked.size}-{part}-mirrored", images[:, :, ::-1], asked.size, net, asked.layers)
         arrays |= {f"x_{part}": x, f"y_{part}": examples.y[: len(images)]}
     np.savez(asked.out, **arrays)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from fedballot.studies.runner import DONE
 
 def main() -> None:
     """Carry out runs until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: whoever started this process stops its run
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, Workers(1) as workers:
         os.dup2(2, 1)  # what libraries print is no answer
         for line in sys.stdin:

@@ -20,6 +20,7 @@ class Runner:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        self._stopped = False
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
 
     def __enter__(self) -> Self:
@@ -61,6 +62,7 @@ class Runner:
 
     def stop(self) -> None:
         """Stop the run that is going on, as SIGTERM does: ``--resume`` can take it up."""
+        self._stopped = True
         if self._process is not None:
             self._process.terminate()
             try:
@@ -72,6 +74,8 @@ class Runner:
         """Of a process that has ended without an answer."""
         assert self._process is not None
         code = self._process.wait()
+        if self._stopped:
+            return "stopped"
         self._errors.seek(0)
         lines = self._errors.read().strip().splitlines()
         return f"its process ended: exit code {code}" + (f" ({' '.join(lines[-3:])})" if lines else "")

@@ -167,7 +167,9 @@ def _begun(out: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "fedballot.cli", "sweep", "fedmd-nfdp", "--out", str(out), *words, *more]
     # whatever shell started the tests: one in the background has it ignored
     heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard, start_new_session=True
+    )
 
 
 def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
@@ -202,9 +204,13 @@ def test_a_stopped_sweep_starts_no_other_run(how, tmp_path):
     process = _begun(tmp_path / "s", *LONG)
     _wait_for(tmp_path / "s" / "k=5" / "clients" / "00000", process)
     runners = _runners(process.pid)
-    process.send_signal(how)
-    process.communicate(timeout=100)
+    if how == signal.SIGINT:
+        os.killpg(process.pid, how)  # as a terminal does: its runner and that one's workers hear it, too
+    else:
+        process.send_signal(how)
+    _, errors = process.communicate(timeout=100)
     assert process.returncode == 130
+    assert "its process ended" not in errors and "stopped" in errors
     assert read_json(tmp_path / "s" / "k=5" / "result.json")["status"] == "stopped"
     assert not (tmp_path / "s" / "k=6").exists()
     assert len(runners) == 1 and not Path(f"/proc/{runners[0]}").exists()
