@@ -55,6 +55,7 @@ def lines() -> Iterator[Line]:
     yield Line("fedmd, classes", "fedmd", FEDMD)
     yield Line("fedmd, probabilities", "fedmd", f"{FEDMD} share=softmax")
     yield Line("fedmd, classes, pool planted", "fedmd", FEDMD, adversary="active-server")
+    yield Line("fedmd, probabilities, pool planted", "fedmd", f"{FEDMD} share=softmax", adversary="active-server")
     yield Line("pate-fl, ε=4, the sum", "pate-fl", "epsilon=4 delta=0.001", view="output")
     yield Line("pate-fl, ε=4, each ballot", "pate-fl", "epsilon=4 delta=0.001")
     yield Line("pate-fl, ε=4, each ballot, pool planted", "pate-fl", "epsilon=4 delta=0.001", adversary="active-server")

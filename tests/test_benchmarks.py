@@ -5,6 +5,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -107,3 +108,20 @@ def test_rows_of_class_sums_and_of_the_head_beside_them(monkeypatch):
     found = gap.run(row, "fedaux-fashion", 0, given)
     assert 0 <= found["accuracy"] <= 1 and found["bytes_up"] == 3 * 4 * 10 * 17
     assert gap.head("fedaux-fashion", 0, given)["records"] == 900
+
+
+def test_the_picture_of_leakage(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    picture = script("leakage_picture", monkeypatch)
+    kinds = [*picture.KINDS] * 2
+    drawn = [(str(place), kind, 1.0 + 4 * (place % 2), 90.0, place > 3) for place, kind in enumerate(kinds)]
+    picture.draw(drawn, tmp_path / "p.png")
+    assert (tmp_path / "p.png").stat().st_size > 10_000
+    heights = picture.spread([90.0, 89.9, 89.8, 40.0], 101)
+    assert all(high - low >= picture.APART for high, low in pairwise(heights))
+
+
+def test_a_gradient_of_one_record_holds_it(monkeypatch):
+    pytest.importorskip("torch")
+    found = script("reconstruction", monkeypatch).row(1, 1, 16, 1)
+    assert found["gradient of one record"] > 0.999 and found["own"] > found["strangers"]

@@ -22,7 +22,7 @@ from fedballot.core.seeds import Stream, seed_of
 from fedballot.datasets.examples import Examples
 from fedballot.learners.base import Learner
 from fedballot.learners.registry import make_learner
-from fedballot.settings.fedmd import FedmdSettings
+from fedballot.settings.fedmd import ConsensusSettings
 from fedballot.wire.codec import Choices, Codec, Fractions, Halves, Levels, Probabilities
 from fedballot.wire.messages import Config
 from fedballot.wire.packing import WireError
@@ -31,17 +31,17 @@ Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
 
 
-S = TypeVar("S", bound=FedmdSettings)
+S = TypeVar("S", bound=ConsensusSettings)
 
 
-def consensus_codec(settings: FedmdSettings, shape: tuple[int, int]) -> Codec:
+def consensus_codec(settings: ConsensusSettings, shape: tuple[int, int]) -> Codec:
     """How logits or probabilities (Q, C) are sent, in the precision that the settings name."""
     if settings.share == "logits":
         return Halves(shape) if settings.precision == "float16" else Levels(shape)
     return Probabilities(Halves(shape) if settings.precision == "float16" else Fractions(shape))
 
 
-def answer_codec(settings: FedmdSettings, shape: tuple[int, int]) -> Codec:
+def answer_codec(settings: ConsensusSettings, shape: tuple[int, int]) -> Codec:
     """How a client's predictions (Q, C) are sent: the classes alone, or as the consensus is."""
     return Choices(shape) if settings.share == "argmax" else consensus_codec(settings, shape)
 

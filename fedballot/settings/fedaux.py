@@ -25,7 +25,7 @@ from fedballot.settings.heads import (
     record_level,
 )
 from fedballot.settings.parts import LocalTraining, ServerEpochs
-from fedballot.settings.weights import FedavgSettings
+from fedballot.settings.weights import DomainAdaptation, Weighting, WeightsSettings
 
 LOGISTIC = where("head", "logistic")
 SUMS = where("head", "class-sums")
@@ -130,7 +130,7 @@ class FedauxFSettings(ScoreTarget, LocalTraining, DistilledHeadSettings):
 
 
 @dataclass(frozen=True)
-class FedauxSettings(ScoreTarget, ServerEpochs, FedavgSettings):
+class FedauxSettings(ScoreTarget, ServerEpochs, DomainAdaptation, Weighting):
     """Settings of FedAUX; with `extractor = "simclr-M"`, M the clients' model, all models begin as the extractor."""
 
     client_models: tuple[str, ...] = again(
@@ -142,7 +142,7 @@ class FedauxSettings(ScoreTarget, ServerEpochs, FedavgSettings):
         "simclr-resnet8-gn",
         help="frozen features of the scores; simclr-M also starts the models M",
     )
-    rounds: int = again(FedavgSettings, "rounds", 5, help="rounds of training, averaging and distillation")
+    rounds: int = again(WeightsSettings, "rounds", 5, help="rounds of training, averaging and distillation")
     weighting: Literal["probabilities", "logits"] = again(
         DistilledHeadSettings, "weighting", "probabilities", help="what of the models is averaged"
     )

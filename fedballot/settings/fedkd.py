@@ -21,6 +21,7 @@ from fedballot.settings.parts import (
     Queries,
     ServerTraining,
 )
+from fedballot.settings.robust import RobustAggregation
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire.secagg import Form
 
@@ -56,7 +57,7 @@ class EnsembleSettings(NoiseSeed, Queries, ServerTraining, LocalTraining, Client
 
 
 @dataclass(frozen=True)
-class FedkdSettings(EnsembleSettings):
+class FedkdSettings(RobustAggregation, EnsembleSettings):
     """Settings of FedKD as printed; S and gamma in the paper are levels and gamma."""
 
     levels: int = setting(

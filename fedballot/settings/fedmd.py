@@ -24,11 +24,12 @@ from fedballot.settings.parts import (
     NoiseSeed,
     PrivacyTarget,
 )
+from fedballot.settings.robust import RobustAggregation
 
 
 @dataclass(frozen=True)
-class FedmdSettings(LocalTraining, ClientEvaluation, CommonSettings):
-    """Settings of FedMD; R, T1, T2, T3 in the paper are rounds, epochs, digest_epochs, revisit_epochs."""
+class ConsensusSettings(LocalTraining, ClientEvaluation, CommonSettings):
+    """What all kinds of FedMD share; R, T1, T2, T3 in the paper are rounds, epochs, digest_epochs, revisit_epochs."""
 
     rounds: int = setting(20, "rounds of collaboration after the first predictions, R", low=1, site_limit=(1, 1000))
     queries: int = setting(
@@ -96,7 +97,20 @@ class FedmdSettings(LocalTraining, ClientEvaluation, CommonSettings):
 
 
 @dataclass(frozen=True)
-class NfdpSettings(NoiseSeed, FedmdSettings):
+class FedmdSettings(RobustAggregation, ConsensusSettings):
+    """Settings of FedMD."""
+
+    def check(self) -> None:
+        super().check()
+        if self.robust and self.share == "argmax":
+            raise SettingsError(
+                f"aggregation={self.aggregation} is for logits and probabilities, but share=argmax sends one vote for "
+                "each query, which no client can make larger: set aggregation=mean, or share=softmax"
+            )
+
+
+@dataclass(frozen=True)
+class NfdpSettings(NoiseSeed, ConsensusSettings):
     """Settings of FedMD-NFDP."""
 
     k: int = setting(
@@ -148,10 +162,10 @@ class NfdpSettings(NoiseSeed, FedmdSettings):
 
 
 @dataclass(frozen=True)
-class LdpSettings(PrivacyTarget, FedmdSettings):
+class LdpSettings(PrivacyTarget, ConsensusSettings):
     """Settings of FedMD-LDP."""
 
-    share: Literal["logits", "softmax", "argmax"] = again(FedmdSettings, "share", "softmax")
+    share: Literal["logits", "softmax", "argmax"] = again(ConsensusSettings, "share", "softmax")
     noise: Literal["gaussian", "laplace"] = setting(
         "gaussian", "noise on each prediction that is sent", site_limit=("gaussian", "laplace")
     )

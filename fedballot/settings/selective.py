@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedballot.core.setting import again, setting
-from fedballot.settings.fedmd import FedmdSettings
+from fedballot.settings.fedmd import ConsensusSettings
 from fedballot.settings.parts import ClientFeatures, ServerFeatures, ServerTraining
 
 
 @dataclass(frozen=True)
-class DistilledSettings(ClientFeatures, FedmdSettings):
+class DistilledSettings(ClientFeatures, ConsensusSettings):
     """What both share: FedMD's settings, but for labels of public records, which nobody has."""
 
-    pretrain_epochs: int = again(FedmdSettings, "pretrain_epochs", 0)
+    pretrain_epochs: int = again(ConsensusSettings, "pretrain_epochs", 0)
 
 
 @dataclass(frozen=True)
 class DsflSettings(ServerFeatures, ServerTraining, DistilledSettings):
     """Settings of DS-FL; T in the paper is `temperature`."""
 
-    share: Literal["softmax"] = again(FedmdSettings, "share", "softmax", site_limit=("softmax",))
+    share: Literal["softmax"] = again(ConsensusSettings, "share", "softmax", site_limit=("softmax",))
     server_epochs: int = again(ServerTraining, "server_epochs", 5, help="epochs of the server's model each round")
     temperature: float = setting(
         0.1, "of the average that is sent back; below 1 sharpens it", above=0, reads="server", headline=True
@@ -38,7 +38,7 @@ class SelectiveSettings(DistilledSettings):
     """Settings of Selective-FD; the thresholds tau of the paper are `leave_out` and `ambiguity_limit`."""
 
     share: Literal["softmax", "argmax"] = again(
-        FedmdSettings,
+        ConsensusSettings,
         "share",
         "softmax",
         help="what a client sends for each public record that it answers: soft labels or hard ones",

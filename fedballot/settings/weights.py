@@ -17,6 +17,7 @@ from fedballot.settings.parts import (
     ServerEpochs,
     ServerSteps,
 )
+from fedballot.settings.robust import RobustAggregation
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,16 @@ class Weighting(WeightsSettings):
 
 
 @dataclass(frozen=True)
-class FedavgSettings(DomainAdaptation, Weighting):
+class FedavgSettings(RobustAggregation, DomainAdaptation, Weighting):
     """Settings of FedAvg."""
+
+    @property
+    def answers_expected(self) -> int:
+        return self.cohort_size
 
 
 @dataclass(frozen=True)
-class FeddfSettings(ServerEpochs, FedavgSettings):
+class FeddfSettings(ServerEpochs, DomainAdaptation, Weighting):
     """Settings of FedDF, whose server trains the average on."""
 
 

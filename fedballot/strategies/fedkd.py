@@ -26,6 +26,7 @@ from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.one_shot import SERVER, Kept, Learned, OneShotStrategy
+from fedballot.strategies.robust import combined
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import pack_labels
 from fedballot.wire.secagg import Form
@@ -142,10 +143,12 @@ class FedkdStrategy(EnsembleStrategy[FedkdSettings]):
         return self.learn_from(kept["consensus"])
 
     def average(self, answers: Sequence[Answer]) -> Floats:
-        """The weighted average (Q, C) with noise that is drawn here, and never again (equation 2)."""
+        """The weighted average (Q, C), or median, with noise that is drawn here, and never again (equation 2)."""
         settings = self.settings
         counts = np.array([answer.ballot[0] for answer in answers]).astype(np.int64)
-        if settings.pairwise:
+        if settings.robust:
+            total = combined(settings, answers, first=1)
+        elif settings.pairwise:
             total = pairwise_consensus((answer.ballot[1:] for answer in answers), counts)
         else:
             total = np.zeros(self.shape)

@@ -23,12 +23,14 @@ from fedballot.distillation.aggregation import WeightedMean, confidence, to_simp
 from fedballot.privacy.ledger.samples import SAMPLE
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.nfdp import NfdpSample
-from fedballot.settings.fedmd import FedmdSettings, LdpSettings, NfdpSettings
+from fedballot.settings.fedmd import ConsensusSettings, LdpSettings, NfdpSettings
+from fedballot.settings.robust import RobustAggregation
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.strategies.folds import Fold
+from fedballot.strategies.robust import combined
 from fedballot.wire.codec import Singles
 
-S = TypeVar("S", bound=FedmdSettings)
+S = TypeVar("S", bound=ConsensusSettings)
 SHOWN = 64  # public images kept for the report
 
 
@@ -92,6 +94,10 @@ class FedmdStrategy(BallotStrategy[S], Generic[S]):
 
     def averaging(self) -> Fold[npt.NDArray[np.float64]]:
         """The consensus (Q, C) of a round's answers (lines 9 and 22)."""
+        settings = self.settings
+        if isinstance(settings, RobustAggregation) and settings.robust:
+            robust = self.everyone().then(partial(combined, settings))
+            return robust if settings.share == "logits" else robust.then(to_simplex)
         mean = WeightedMean(self.shape)
         return Fold(lambda answer: mean.add(answer.ballot, self._weight(answer)), mean.value)
 

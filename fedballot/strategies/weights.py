@@ -24,11 +24,13 @@ from fedballot.learners.base import FloatArray, Inputs, Learner
 from fedballot.learners.flat import flatten, unflatten
 from fedballot.learners.registry import make_learner
 from fedballot.settings.parts import ServerEpochs
+from fedballot.settings.robust import RobustAggregation
 from fedballot.settings.weights import MomentumSettings, WeightsSettings
 from fedballot.strategies.base import Answer, Arrays, BallotStrategy
 from fedballot.strategies.folds import Fold
 from fedballot.strategies.hooks import Name
 from fedballot.strategies.one_shot import measured
+from fedballot.strategies.robust import combined
 
 S = TypeVar("S", bound=WeightsSettings)
 MEASURED = 1000  # test records after each round but the last
@@ -68,8 +70,11 @@ class WeightsStrategy(BallotStrategy[S], Generic[S]):
     # what subclasses build on
 
     def averaging(self) -> Fold[npt.NDArray[np.float64]]:
-        """Average of the answers' differences (d,), equal or by public sizes."""
-        sized, mean = self.settings.by_size, VectorMean()
+        """Average of the answers' differences (d,), equal or by public sizes; or their median or trimmed mean."""
+        settings = self.settings
+        if isinstance(settings, RobustAggregation) and settings.robust:
+            return self.everyone().then(partial(combined, settings))
+        sized, mean = settings.by_size, VectorMean()
 
         def add(answer: Answer) -> None:
             mean.add(answer.ballot, float(self.data.parts[answer.client_id].size) if sized else 1.0)

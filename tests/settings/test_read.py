@@ -32,22 +32,24 @@ WORLD = {
 }
 LINEAR = {"client_models": "logistic-regression", "server_model": "logistic-regression"}
 TORCH = {"client_models": "linear-torch"}
+TRIMMED = {"aggregation": "trimmed-mean"}
 SECURE = {"clients": 5, "min_clients": 4, "secure_aggregation": True}
 # what a first run does not come by, in a second one
 FURTHER: dict[str, tuple[dict[str, Any], ...]] = {
     "pate-fl": (SECURE,),
     "private-knn-fl": (SECURE,),
-    "fedmd": (TORCH,),
+    "fedmd": (TORCH | TRIMMED | {"share": "softmax"},),
     "fedmd-nfdp": (TORCH,),
     "fedmd-ldp": (TORCH, TORCH | {"share": "logits"}),
     "ds-fl": (TORCH | {"client_features": "none+pca"},),
     "selective-fd": (TORCH | {"client_features": "none+pca", "leave_out": 0.0, "ambiguity_limit": 1.0},),
     "fedkt": (SECURE | {"epsilon": 20.0, "client_features": "none+pca"},),
-    "fedkd": ({"distill_loss": "kl"},),
+    "fedkd": ({"distill_loss": "kl"}, TRIMMED | {"weights": "equal"}),
     "fedkd-dp": (SECURE, {"distill_loss": "kl"}),
     "fedauxfdp": ({"head": "logistic"}, {"embedding": "pca"}),
     "fedauxfdp-sum": (SECURE,),
     "poll": (SECURE,),
+    **dict.fromkeys(("fedavg", "fedprox", "fedavgm"), (TORCH | TRIMMED,)),
 }
 SHARED_NETWORK = {"fedavg", "fedprox", "fedavgm", "feddf", "dp-fedavg", "dp-fedsgd"}
 OWN_NETWORK = {"fedgen": "mlp-torch", "fedaux": "mlp-torch"}  # whose features something else learns from

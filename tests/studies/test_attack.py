@@ -90,6 +90,17 @@ def test_planted_records_stand_in_the_pool() -> None:
         world.planted(rows[:10])
 
 
+def test_planted_records_are_asked_about_in_every_round(tmp_path) -> None:
+    settings, world = world_of("fedmd", records=20, queries=50, rounds=2, pretrain_epochs=0)
+    method = get_method("fedmd")
+    plain = Table(method, settings, world, "server", tmp_path).strategy(world.data)
+    assert not np.array_equal(plain.queries(1), plain.queries(2))
+    planted = Table(method, settings, world.planted(plain.queries(1)), "server", tmp_path, planted=True)
+    signals = planted.play(world.coins(0, 0))
+    asked = [planted.strategy(world.data).queries(number) for number in (1, 2, 3)]
+    assert len(signals) == 3 and all(np.array_equal(rows, plain.queries(1)) for rows in asked)
+
+
 # statistics
 
 

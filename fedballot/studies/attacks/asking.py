@@ -21,6 +21,7 @@ from fedballot.methods.api import Method
 from fedballot.runs.engine import needs_torch, new_strategy, prepare_worker, resolve_device
 from fedballot.settings.parts import CommonSettings
 from fedballot.strategies.base import BallotStrategy
+from fedballot.strategies.fedmd import FedmdStrategy
 from fedballot.strategies.weights import WeightsStrategy
 from fedballot.studies.attacks.reading import Reader, Signal
 from fedballot.studies.attacks.world import Coins, World
@@ -46,6 +47,8 @@ class Table:
         server makes of a round's answers.
     folder
         For what clients keep.
+    planted
+        Whether the world's records are in the public pool: the server then asks about them in every round.
     """
 
     def __init__(
@@ -53,7 +56,8 @@ class Table:
     ) -> None:
         masked = bool(getattr(settings, "secure_aggregation", False))
         self.settings = unmasked(settings, evaluate_clients=False)
-        self.method, self.world, self.folder = method, world, folder
+        self.method = same_queries(method) if planted else method
+        self.world, self.folder = world, folder
         self.seen: Seen = "output" if masked else seen
         self.device = ready(method, settings)
         strategy = self.strategy(world.data)
@@ -130,6 +134,19 @@ def unmasked(settings: CommonSettings, *, evaluate_clients: bool) -> CommonSetti
     """The settings that an attack plays: a sum is the same with and without masks."""
     quiet: dict[str, Any] = {"secure_aggregation": False, "evaluate_clients": evaluate_clients}
     return replace(settings, **{key: value for key, value in quiet.items() if hasattr(settings, key)})
+
+
+def same_queries(method: Method) -> Method:
+    """The method whose server asks about the first round's public records in all rounds."""
+    kind = method.strategy_class
+    if not issubclass(kind, FedmdStrategy):
+        return method
+
+    class Insisting(kind):  # type: ignore[misc, valid-type]
+        def queries(self, server_round: int) -> npt.NDArray[np.int64]:
+            return np.asarray(super().queries(1))
+
+    return replace(method, strategy=Insisting)
 
 
 def ready(method: Method, settings: CommonSettings) -> str:

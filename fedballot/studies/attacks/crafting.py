@@ -16,6 +16,7 @@ from fedballot.clients.weights import difference_codec
 from fedballot.methods.api import Method
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.settings.fedkd import mechanism as noisy_logits
+from fedballot.settings.robust import RobustAggregation
 from fedballot.settings.voting import ballot_codec
 from fedballot.settings.voting import mechanism as noisy_votes
 from fedballot.strategies.base import BallotStrategy
@@ -232,6 +233,9 @@ def checks(strategy: BallotStrategy[Any], *, masked: bool) -> tuple[str, ...]:
     if isinstance(strategy, SummedStrategy):
         words = f"no integer beyond {strategy.form.largest}, which an honest ballot and its noise stay below"
         return (f"{words}: the server refuses more",)
+    if isinstance(settings, RobustAggregation) and settings.robust:
+        borne = "fewer than half" if settings.aggregation == "median" else f"{settings.trim} at most"
+        return (f"{settings.aggregation} of each coordinate: {borne} of the clients move it no further than others do",)
     if isinstance(strategy, FedkdStrategy):
         bound = f"logits up to {settings.logit_bound:g}" if settings.logit_bound else "no bound on logits (logit_bound)"
         equal = settings.weights == "equal"
