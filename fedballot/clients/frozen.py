@@ -47,6 +47,15 @@ def new_extractor(settings: FrozenSettings, data: FederatedData, device: str) ->
     )
 
 
+def fitted_extractor(
+    settings: FrozenSettings, data: FederatedData, device: str, network: FloatArray | None = None
+) -> Extractor:
+    """The extractor, fitted on the auxiliary rows of the public pool; errors as :func:`new_extractor`."""
+    pool = np.asarray(data.public_x)
+    _, auxiliary = split_public(len(pool), settings.pretrain_share, settings.seed)
+    return new_extractor(settings, data, device).fit(pool[auxiliary], network)
+
+
 @dataclass(frozen=True, eq=False)
 class PublicFeatures:
     """Features of the public pool.
@@ -104,7 +113,7 @@ _KEPT: dict[Any, PublicFeatures] = {}
 def _fitted(settings: FrozenSettings, data: FederatedData, device: str, network: FloatArray | None) -> PublicFeatures:
     pool = np.asarray(data.public_x)
     distil, auxiliary = split_public(len(pool), settings.pretrain_share, settings.seed)
-    extractor = new_extractor(settings, data, device).fit(pool[auxiliary], network)
+    extractor = fitted_extractor(settings, data, device, network)
     features = extractor.transform(pool)
     bound = float(np.sqrt(np.einsum("ij,ij->i", features, features, dtype=np.float64).max()))
     if not bound > 0:

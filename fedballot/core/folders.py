@@ -246,6 +246,11 @@ class RunFolder:
         return self.path / "release.npz"
 
     @property
+    def space(self) -> Path:
+        """What a server's model takes frozen features for, where it learned from such."""
+        return self.path / "server-space.npz"
+
+    @property
     def checkpoint(self) -> Path:
         return self.path / "checkpoint.npz"
 

@@ -3,7 +3,9 @@
 An embedded record depends on that record and on public data, so a mechanism's sensitivity is not touched.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +54,43 @@ class Embedding:
         for start in range(0, len(z), _BATCH):
             out[start : start + _BATCH] = nearness(z[start : start + _BATCH], self.landmarks)
         return out
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a student sees of frozen features: embeddings less a centre, times a scale, all of public data.
+
+    Parameters
+    ----------
+    embedding : of features.
+    centre : float32 (d,).
+    scale : of each coordinate.
+    """
+
+    embedding: Embedding
+    centre: Floats
+    scale: float
+
+    @classmethod
+    def plain(cls, embedding: Embedding) -> "Space":
+        """Embeddings as they are."""
+        return cls(embedding, np.zeros(embedding.dimension, np.float32), 1.0)
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "Space":
+        """What :meth:`arrays` has told."""
+        embedding = Embedding(arrays["mean"], arrays["axes"], arrays.get("landmarks"))
+        return cls(embedding, arrays["centre"], float(arrays["scale"]))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it, by name."""
+        told = self.embedding
+        found = {"mean": told.mean, "axes": told.axes, "centre": self.centre, "scale": np.array(self.scale)}
+        return {**found, **({} if told.landmarks is None else {"landmarks": told.landmarks})}
+
+    def transform(self, features: Floats) -> Floats:
+        """Coordinates (n, d) of features (n, p); a record's row does not depend on the other rows."""
+        return np.asarray((self.embedding.transform(features) - self.centre) * np.float32(self.scale))
 
 
 def nearness(points: Floats, landmarks: Floats) -> Floats:

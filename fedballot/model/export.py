@@ -96,6 +96,8 @@ def _onnx(run: Path, description: Mapping[str, Any]) -> bytes:
 
 
 def _whole(description: Mapping[str, Any]) -> None:
+    if description.get("space"):
+        raise SettingsError("the model learned from frozen features, which a file cannot hold; use fedballot predict")
     if features := description["server_features"]:
         raise SettingsError(
             f"the model learned from the features {features}, which a file cannot hold; use fedballot predict, or a "

@@ -166,11 +166,15 @@ def learners_of(folder: Path, description: Mapping[str, Any], device: str) -> li
 def of_run(folder: Path, *, device: str = "cpu") -> Model:
     """The model of a run's folder."""
     description = read_description(folder)
-    if not description["server_features"]:
+    space = description.get("space", "")  # which older files lack
+    if not (space or description["server_features"]):
         return _assembled(folder, description, device)
-    from fedballot.model.features import refitted
+    from fedballot.model.features import frozen, refitted
 
-    features, shape = refitted(folder, description["server_features"], device)
+    if space:
+        features, shape = frozen(folder, space, device)
+    else:
+        features, shape = refitted(folder, description["server_features"], device)
     return _assembled(folder, {**description, "features": shape}, device, features)
 
 

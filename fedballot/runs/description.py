@@ -26,7 +26,8 @@ def describe_model(folder: RunFolder, method: Method, settings: CommonSettings, 
     names = server_models(settings) or client_models(settings)
     if not files or not names:
         return
-    write_json(folder.path / NAME, described(names[0], files, settings, data))
+    space = folder.space.name if folder.space.is_file() else ""
+    write_json(folder.path / NAME, {**described(names[0], files, settings, data), "space": space})
 
 
 def described(learner: str, files: list[str], settings: CommonSettings, data: FederatedData) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Paper: "FedAUXfdp: Differentially private one-shot federated distillation", equa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -17,8 +17,10 @@ from scipy.special import softmax
 from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.private_heads import head_codec
+from fedballot.core.files import write_arrays
+from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import share_right
-from fedballot.datasets.embedding import Embedding, fit_embedding, fit_landmarks
+from fedballot.datasets.embedding import Embedding, Space, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.aggregation import VectorMean, WeightedMean
 from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
@@ -35,7 +37,6 @@ H = TypeVar("H", bound=FrozenSettings)
 D = TypeVar("D", bound=DistilledHeadSettings)
 A = TypeVar("A", bound=ClassSumSettings)
 Floats = npt.NDArray[np.float64]
-Space = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
 
 STUDENT_FEATURES = 256  # principal components that the student sees
 SCORE_FLOOR = 1e-3  # lowest certainty that counts: one that rounds to 0 everywhere would leave a record without a vote
@@ -88,21 +89,21 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
             negatives=len(self.public.auxiliary),
         )
 
-    def student_space(self) -> Space:
-        """What the student sees of frozen features (n, p): their principal components."""
+    @cached_property
+    def space(self) -> Space:
+        """What the student sees of frozen features: their principal components."""
         most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
-        return fit_embedding(self.public.features, most).transform
+        return Space.plain(fit_embedding(self.public.features, most))
 
     def distill(self, soft: Floats) -> Learned:
-        """A student of soft labels (Q, C) on what `student_space` makes of the frozen features."""
+        """A student of soft labels (Q, C) on what `space` makes of the frozen features."""
         rows = self.public.distil
         labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
-        space = self.student_space()
-        inputs = space(self.public.features[rows])
+        inputs = self.space.transform(self.public.features[rows])
         self.progress.start("server: student", 1)
         student = self.new_student(inputs.shape[1:], 0).distill(inputs, soft.astype(np.float32))
         self.progress.advance(1)
-        scores = student.predict_logits(space(self.test_features()))
+        scores = student.predict_logits(self.space.transform(self.test_features()))
         right = {"label_accuracy": share_right(labels, truth)}
         return Learned(
             scores,
@@ -117,6 +118,13 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
             metrics=right,
             round_metrics=accuracy_of(self.data, scores) | right,
         )
+
+    def save(self, folder: RunFolder) -> None:
+        """As always, and beside the student what it takes a record's features for."""
+        super().save(folder)
+        if self.learned is not None and self.learned.models:
+            network = self.public.extractor.network
+            write_arrays(folder.space, {**self.space.arrays(), **({} if network is None else {"network": network})})
 
 
 class HeadAverageStrategy(FrozenStrategy[PrivateHeadSettings]):
@@ -210,13 +218,13 @@ class SumsStrategy(FrozenStrategy[A], Generic[A]):
         landmarks = self.embedding.landmarks if self.settings.with_landmarks else None
         return [*super().request(server_round), *([] if landmarks is None else [landmarks])]
 
-    def student_space(self) -> Space:
+    @cached_property
+    def space(self) -> Space:
         """With landmarks, how near each of them is, in which the soft labels are linear; centred, variances near 1."""
         if not self.settings.with_landmarks:
-            return super().student_space()
-        embedding, centre = self.embedding, self.embedding.transform(self.public.features).mean(axis=0)
-        scale = np.float32(np.sqrt(embedding.dimension))
-        return lambda features: (embedding.transform(features) - centre) * scale
+            return super().space
+        centre = self.embedding.transform(self.public.features).mean(axis=0)
+        return Space(self.embedding, centre, float(np.sqrt(self.embedding.dimension)))
 
     def weighed(self, told: Floats, count_variance: float, variance: float) -> Floats:
         """Soft labels from counts and sums (K, C, 1 + d) and the variances of their noise."""

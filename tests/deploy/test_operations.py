@@ -12,13 +12,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import httpx
+import numpy as np
 import psutil
 import pytest
+from sklearn.datasets import load_digits
 
 from fedballot.deploy.addresses import free_port
 from fedballot.deploy.connect import check_connection
 from fedballot.deploy.renewal import renew_authority, renew_certificate, renew_site_key
 from fedballot.deploy.site_file import read_site
+from fedballot.model import load
 from tests.deploy.harness import Federation, edit, fedballot, listens, says, wait_until
 
 pytestmark = pytest.mark.slow
@@ -226,6 +229,9 @@ def test_try_federation_ends_with_a_result_and_leaves_nothing_running(tmp_path: 
     asked = json.loads(fedballot("site", "requests", tmp_path / "fed" / "site0" / "site.toml", "--json").stdout)
     assert asked[0]["purpose"] == "a first try" and asked[0]["decision"] == "by rule"
     assert [line for line in command_lines(psutil.process_iter()) if str(tmp_path / "fed") in " ".join(line)] == []
+    digits = load_digits()
+    said = load(tmp_path / "fed" / "runs" / "first").predict(digits.images.astype(np.uint8))
+    assert (said == digits.target.astype(str)).mean() > 0.8  # the model learned from frozen features
     again = fedballot("try-federation", tmp_path / "fed")
     assert again.returncode == 2 and "is not empty" in again.stderr
 

@@ -16,8 +16,9 @@ from sklearn.datasets import load_digits, load_wine
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.model import load
 from fedballot.model.export import export
+from fedballot.runs.engine import federated_data
 from fedballot.runs.results import load_result
-from tests.model_runs import VOTES, cli, in_a_fresh_process, run
+from tests.model_runs import VOTES, cli, in_a_fresh_process, resolved, run
 
 WORDS = np.array(["red, dry", "white", 'the "third"'])
 COLUMNS = [name.replace("/", " or ") for name in load_wine().feature_names]
@@ -252,6 +253,26 @@ def test_the_servers_features_are_fitted_again_on_the_public_records(tmp_path):
     code = "import sys; from fedballot.model import load; load(sys.argv[1])"
     done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "put the run's public records in their place" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        ("fedauxfdp-sum", {"epsilon": 8.0, "server_model": "logistic-regression"}),
+        ("fedauxfdp", {"embedding": "pca", "epsilon": 8.0, "server_model": "logistic-regression"}),
+        ("fedaux-f", {"server_model": "random-forest"}),
+        ("fedd-p", {"extractor": "hog", "epsilon": 8.0, "server_model": "logistic-regression"}),
+    ],
+)
+def test_a_student_of_frozen_features_says_of_records_what_the_run_measured(tmp_path, method, more):
+    small = {"dataset": "digits", "private_size": 600, "public_size": 300, "test_size": 200, "clients": 3}
+    folder = run(tmp_path / "run", method, **small, **more)
+    data = federated_data(resolved(method, **small, **more))
+    said = load(folder).predict(data.test_x)
+    right = (said == np.array(data.classes)[data.test_y]).mean()
+    assert right == pytest.approx(load_result(folder)["metrics"]["server_accuracy"], abs=1e-9)
+    with pytest.raises(SettingsError, match="frozen features, which a file cannot hold"):
+        export(folder, "skops", tmp_path / "model.skops")
 
 
 def test_shared_weights_and_pooled_models_predict_too(tmp_path):

@@ -25,7 +25,7 @@ from fedballot.report.view import guarantee_rows, key_settings
 from fedballot.runs.description import NAME
 
 AUDIT_KEYS = {"method", "claim", "delta", "layers", "passed", "lower_bound"}
-HASHED = ("result.json", "release.npz", "schema.toml", "preparation.skops", NAME)
+HASHED = ("result.json", "release.npz", "schema.toml", "preparation.skops", NAME, "server-space.npz")
 SIMULATION = "This run was a simulation on one machine. It is no deployment; do not register it."
 
 
