@@ -125,3 +125,22 @@ def test_a_gradient_of_one_record_holds_it(monkeypatch):
     pytest.importorskip("torch")
     found = script("reconstruction", monkeypatch).row(1, 1, 16, 1)
     assert found["gradient of one record"] > 0.999 and found["own"] > found["strangers"]
+
+
+def test_a_row_of_votes_under_much_noise(tmp_path, monkeypatch):
+    noise = script("pate_noise", monkeypatch)
+    words = ["dataset=digits", "clients=4", "min_clients=4", "private_size=1200", "public_size=300", "test_size=200"]
+    words += ["client_models=logistic-regression", "server_model=logistic-regression", "abstain=false"]
+    settings = noise.settings_of("demo", words)
+    data = noise.federated_data(settings)
+    strategy = noise.new_strategy(noise.get_method(noise.METHOD), settings, data, request_id="noise")
+    tally = noise.exact_tally(settings, data, strategy.queries, tmp_path)
+    assert tally.shape == (300, 10) and 0 < tally.sum() <= 4 * settings.max_votes
+    assert (noise.exact_tally(settings, data, strategy.queries, tmp_path) == tally).all()
+    found = noise.one_draw(strategy, tally, 0.1, student=True)
+    assert found["limit"] == 1 and min(found[key] for key in ("propagated", "labels", "student")) > 0.7
+    truth = noise.np.asarray(data.public_y)[strategy.queries]
+    assert (noise.limits(tally, truth, 0.1, 5) == 1).all()
+    assert noise.limits(tally, truth, 1e4, 200).mean() < 0.5
+    others = noise.limits(tally, truth, 0.1, 5)
+    assert noise.told([found], others).endswith("100.0 | 100 %")
