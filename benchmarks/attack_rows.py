@@ -21,6 +21,7 @@ from fedballot.api.attacking import load_attack
 from fedballot.core.setting import names_of
 from fedballot.methods.registry import get_method
 from fedballot.settings.layers import parse_assignments
+from fedballot.studies.attacks.measure import Score
 from fedballot.studies.attacks.membership import Leak
 
 DATA = {
@@ -81,15 +82,23 @@ def lines() -> Iterator[Line]:
 
 def settings_of(line: Line, data: str, seed: int) -> dict[str, Any]:
     """Settings of a row, as far as its method has them."""
-    words = parse_assignments(f"{DATA[data]} {TRAINING} {line.words}".split())
-    known = names_of(get_method(line.method).settings)
-    return {**{key: value for key, value in words.items() if key in known}, "seed": seed}
+    return {**known_to(line.method, f"{DATA[data]} {TRAINING} {line.words}"), "seed": seed}
+
+
+def known_to(method: str, words: str) -> dict[str, Any]:
+    """Of the settings in words, those that a method has."""
+    known = names_of(get_method(method).settings)
+    return {key: value for key, value in parse_assignments(words.split()).items() if key in known}
+
+
+def as_folder(name: str) -> str:
+    """A row's name as that of a folder."""
+    return "".join(sign if sign.isalnum() or sign in ".=-" else "_" for sign in name)
 
 
 def place(line: Line, data: str, seed: int, out: Path) -> Path:
     """The row's folder."""
-    name = "".join(sign if sign.isalnum() or sign in ".=-" else "_" for sign in line.name)
-    return out / data / f"{name}-{seed}"
+    return out / data / f"{as_folder(line.name)}-{seed}"
 
 
 def do(line: Line, data: str, seed: int, runs: int, out: Path) -> None:
@@ -112,16 +121,21 @@ def accuracy(folder: Path) -> float | None:
     return next((value for value in found if value is not None), None)
 
 
-def row(line: Line, data: str, seeds: list[int], out: Path) -> str | None:
-    """A row of Markdown over the seeds that are done."""
+def found_of(line: Line, data: str, seeds: list[int], out: Path) -> tuple[list[Leak], list[Score], list[float]]:
+    """What was found with the seeds that are done, the scores shown, and the accuracies that are there."""
     folders = [place(line, data, seed, out) for seed in seeds]
     folders = [folder for folder in folders if (folder / "attack.json").exists()]
-    if not folders:
-        return None
-    leaks: list[Leak] = [load_attack(folder).leaks[0] for folder in folders]
+    leaks = [load_attack(folder).leaks[0] for folder in folders]
     scores = [next(one for one in leak.scores if one.attack == SHOWN) for leak in leaks]
+    return leaks, scores, [value for folder in folders if (value := accuracy(folder)) is not None]
+
+
+def row(line: Line, data: str, seeds: list[int], out: Path) -> str | None:
+    """A row of Markdown over the seeds that are done."""
+    leaks, scores, right = found_of(line, data, seeds, out)
+    if not leaks:
+        return None
     told = leaks[0].promise
-    right = [value for folder in folders if (value := accuracy(folder)) is not None]
     areas = [score.auc for score in scores]
     cells = [
         line.name,

@@ -10,9 +10,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from attack_rows import DATA, SHOWN, Line, accuracy, lines, place
+from attack_rows import DATA, Line, found_of, lines
 
-from fedballot.api.attacking import load_attack
 from fedballot.core.files import write_atomic
 from fedballot.methods.registry import get_method
 from fedballot.report.canvas import style
@@ -34,13 +33,9 @@ def points(data: str, seeds: list[int], out: Path) -> list[Point]:
     found: list[Point] = []
     known: dict[str, float] = {}
     for line in lines():
-        folders = [place(line, data, seed, out) for seed in seeds]
-        folders = [folder for folder in folders if (folder / "attack.json").exists()]
-        if not folders:
+        leaks, scores, right = found_of(line, data, seeds, out)
+        if not leaks:
             continue
-        leaks = [load_attack(folder).leaks[0] for folder in folders]
-        scores = [next(one for one in leak.scores if one.attack == SHOWN) for leak in leaks]
-        right = [value for folder in folders if (value := accuracy(folder)) is not None]
         plain = line.name.replace(", pool planted", "")
         known[plain] = 100 * statistics.mean(right) if right else known[plain]
         caught = 100 * statistics.mean(score.rates[1].value for score in scores)

@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from attack_rows import as_folder, known_to
+
 import fedballot as fb
 from fedballot.api.attacking import load_attack
-from fedballot.core.setting import names_of
-from fedballot.methods.registry import get_method
-from fedballot.settings.layers import parse_assignments
 from fedballot.studies.attacks.poisoning import Mean, Poisoned
 
 COMMON = (
@@ -71,14 +70,12 @@ def lines() -> Iterator[Line]:
 
 def place(line: Line, out: Path) -> Path:
     """The row's folder."""
-    return out / "".join(sign if sign.isalnum() or sign in ".=-" else "_" for sign in line.name)
+    return out / as_folder(line.name)
 
 
 def do(line: Line, runs: int, out: Path) -> None:
     """Attack, unless that is done."""
-    folder, words = place(line, out), parse_assignments(f"{COMMON} {line.words}".split())
-    known = names_of(get_method(line.method).settings)
-    settings = {key: value for key, value in words.items() if key in known}
+    folder, settings = place(line, out), known_to(line.method, f"{COMMON} {line.words}")
     if not (folder / "attack.json").exists():
         fb.attack(line.method, adversary="active-client", out=folder, runs=runs, progress=False, **settings)
 
