@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=224, help="pixels a side to which images are enlarged")
     parser.add_argument("--layers", action="store_true", help="five layers, each scaled to norm 1")
     parser.add_argument("--flips", action="store_true", help="add what the network makes of each image's mirror image")
-    parser.add_argument("--images", type=int, default=0, help="of each split, to try it out; 0: all")
+    parser.add_argument("--images", type=int, default=0, help="of each split, evenly spaced; 0: all")
     asked = parser.parse_args()
     source, net = load("cifar10"), network(asked.size)
     if source.test is None:
@@ -108,11 +108,12 @@ def main() -> None:
     kept.mkdir(parents=True, exist_ok=True)
     arrays = {}
     for part, examples in (("train", source.train), ("test", source.test)):
-        images = examples.x[: asked.images or None]
-        x = read(kept, f"{asked.size}-{part}", images, asked.size, net, asked.layers)
+        every = max(1, len(examples.y) // asked.images) if asked.images else 1  # files may be sorted by class
+        images, name = examples.x[::every], f"{asked.size}-{part}" + (f"-every-{every}" if every > 1 else "")
+        x = read(kept, name, images, asked.size, net, asked.layers)
         if asked.flips:
-            x = x + read(kept, f"{asked.size}-{part}-mirrored", images[:, :, ::-1], asked.size, net, asked.layers)
-        arrays |= {f"x_{part}": x, f"y_{part}": examples.y[: len(images)]}
+            x = x + read(kept, f"{name}-mirrored", images[:, :, ::-1], asked.size, net, asked.layers)
+        arrays |= {f"x_{part}": x, f"y_{part}": examples.y[::every]}
     np.savez(asked.out, **arrays)
 
 

@@ -237,7 +237,7 @@ def submit(
     from fedballot.deploy import submit as submitting
     from fedballot.deploy.renewal import server_warnings
     from fedballot.deploy.running import stop_run
-    from fedballot.deploy.server import ServerFolder
+    from fedballot.deploy.server import open_server
     from fedballot.report.build import write_report
 
     if resume and (out is None or not (out / "run.json").exists()):
@@ -245,7 +245,7 @@ def submit(
     values = {"dataset": SITES, **parse_assignments(set_ or [])}
     resolved = resolve(method, values, preset, config, out, resume, deployed=True)
     folder = (out or new_folder(method)).absolute()
-    place = ServerFolder(server.absolute())
+    place = open_server(server)
     terminal.warn(*without_effect(resolved, values), *server_warnings(place))
     run = submitting.submit(
         place,

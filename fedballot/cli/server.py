@@ -61,11 +61,9 @@ def server_start(
     log: LogForm = "text",
 ) -> None:
     """Run the SuperLink until it is stopped."""
-    from fedballot.deploy.renewal import server_warnings
-    from fedballot.deploy.server import ServerFolder, start_server
+    from fedballot.deploy.server import start_server
 
-    terminal.warn(*server_warnings(ServerFolder(directory.absolute())))
-    raise typer.Exit(start_server(ServerFolder(directory.absolute()), fleet=fleet, log=log_form(log)))
+    raise typer.Exit(start_server(_folder(directory), fleet=fleet, log=log_form(log)))
 
 
 @server_app.command("renew")
@@ -77,9 +75,9 @@ def server_renew(
 ) -> None:
     """Make a new server certificate for the same names, or a new authority, before the old one ends."""
     from fedballot.deploy.renewal import renew_authority, renew_certificate
-    from fedballot.deploy.server import ServerFolder
+    from fedballot.deploy.server import open_server
 
-    server = ServerFolder(directory.absolute())
+    server = open_server(directory)
     if authority:
         ends = renew_authority(server)
         steps = (
@@ -210,10 +208,9 @@ def server_dashboard(
 ) -> None:
     """Show sites, runs and certificates in a browser, read-only; /metrics for Prometheus, /health, /status.json."""
     from fedballot.deploy.dashboard import server_app as pages
-    from fedballot.deploy.server import ServerFolder
+    from fedballot.deploy.server import open_server
 
-    server = ServerFolder(directory.absolute())
-    _ = server.control
+    server = open_server(directory)
     show(lambda place: pages(server, place), listen, password_file, cert, key)
 
 
@@ -242,9 +239,9 @@ def server_stop(directory: ServerDir, run: Annotated[str, typer.Argument(metavar
 
 def _folder(directory: Path) -> ServerFolder:
     from fedballot.deploy.renewal import server_warnings
-    from fedballot.deploy.server import ServerFolder
+    from fedballot.deploy.server import open_server
 
-    server = ServerFolder(directory.absolute())
+    server = open_server(directory)
     terminal.warn(*server_warnings(server))
     return server
 

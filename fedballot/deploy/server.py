@@ -80,6 +80,19 @@ class ServerFolder:
             raise SettingsError(f"{self.path}: no server's folder; run: fedballot server init {self.path}") from error
 
 
+def open_server(folder: Path) -> ServerFolder:
+    """The folder of a server, as commands are given it.
+
+    Raises
+    ------
+    SettingsError
+        If it was not made by `fedballot server init`; nothing is written into it then.
+    """
+    server = ServerFolder(folder.absolute())
+    _ = server.control
+    return server
+
+
 def init_server(
     folder: Path,
     hosts: tuple[str, ...],

@@ -51,6 +51,16 @@ def call(*words: str, capsys, monkeypatch) -> tuple[int, str, str]:
         (["data", "digits", "--out", "digits.gif"], ".png"),
         (["data", "digits", "--out", "nowhere/digits.png"], "folder that exists"),
         (["methods", "--settings", "pate"], "pate-fl"),
+        *(
+            (["server", *words], "none: no server's folder; run: fedballot server init")
+            for words in (
+                *([command, "none"] for command in ("start", "renew", "sites", "runs", "dashboard")),
+                ["add-site", "none", "site0", "site0.pub"],
+                ["remove-site", "none", "site0"],
+                ["stop", "none", "1"],
+            )
+        ),
+        (["submit", "pate-fl", "--server", "none"], "none: no server's folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
