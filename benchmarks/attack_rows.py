@@ -2,6 +2,8 @@
 
     python benchmarks/attack_rows.py --data digits --seeds 1 2 3 --runs 64 --out runs/leakage
     FEDBALLOT_DATA=DIR python benchmarks/attack_rows.py --data fashion --rows fedkd fedavg --seeds 1 --out runs/leakage
+    FEDBALLOT_DATA=DIR python benchmarks/cifar_features.py cifar10-lite2.npz --images 5000
+    python benchmarks/attack_rows.py --data cifar --seeds 1 2 3 --runs 32 --out runs/leakage
 
 Every row is a `fedballot attack` and a `fedballot run` at the same settings and seed; what is in --out is not done
 again. Prints Markdown of all that is there; --print only that.
@@ -27,6 +29,7 @@ from fedballot.studies.attacks.membership import Leak
 DATA = {
     "digits": "dataset=digits clients=5 private_size=500 public_size=400 test_size=300",
     "fashion": "dataset=fashion-mnist clients=5 private_size=1000 public_size=1000 test_size=1000",
+    "cifar": "dataset=cifar10-lite2.npz clients=5 private_size=1000 public_size=1000 test_size=1000",
 }
 TRAINING = (
     "client_models=logistic-regression server_model=logistic-regression server_epochs=10 pretrain_epochs=0 "

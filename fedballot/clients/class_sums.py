@@ -41,9 +41,11 @@ def class_axes(settings: ClassSumSettings, data: FederatedData, public: PublicFe
     most = min(len(public.features) - 1, public.features.shape[1])
     if settings.with_landmarks:
         return fit_embedding(public.features, min(AXES, most))
+    if settings.dimension:
+        return fit_embedding(public.features, settings.dimension)
     records = settings.records or max(1.0, (data.records or 0) / settings.clients)
     multiplier = 0.0 if math.isinf(settings.epsilon) else gaussian.sigma(1.0, settings.epsilon, settings.delta)
-    wanted = settings.dimension or planned_dimension(records, settings.clients, len(data.classes), multiplier)
+    wanted = planned_dimension(records, settings.clients, len(data.classes), multiplier)
     return fit_embedding(public.features, min(wanted, most))
 
 

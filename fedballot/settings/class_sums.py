@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
@@ -38,8 +38,11 @@ class ClassSumSettings(ServerTraining, FrozenSettings, PrivacyTarget):
         "logistic-regression",
         help="learner that the server trains on the frozen features",
     )
+    embedding: Literal["landmarks", "pca"] = setting(
+        "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca")
+    )
     dimension: int = setting(
-        0, "coordinates of the space of class sums; 0: 512 landmarks, or fewer", low=0, site_limit=(0, 4096)
+        0, "coordinates of that space; 0: 512 landmarks, or fewer, if any", low=0, site_limit=(0, 4096)
     )
     records: int = setting(
         0,
@@ -56,7 +59,7 @@ class ClassSumSettings(ServerTraining, FrozenSettings, PrivacyTarget):
     @property
     def with_landmarks(self) -> bool:
         """Whether the server sends landmarks, for class sums."""
-        return True
+        return not self.logistic and self.embedding == "landmarks"
 
     @property
     def landmarks(self) -> int:
@@ -69,6 +72,12 @@ class FedauxfdpSumSettings(ClassSumSettings, SummedSettings):
     """Settings of FedAUXfdp with one noise for all clients."""
 
     epsilon: float = again(PrivacyTarget, "epsilon", 0.5, help="privacy target of the sum over clients")
+    dimension: int = again(
+        ClassSumSettings,
+        "dimension",
+        0,
+        help="coordinates of that space; 0: 512 landmarks, or fewer; principal components must be named",
+    )
     records: int = again(
         ClassSumSettings,
         "records",
@@ -78,11 +87,21 @@ class FedauxfdpSumSettings(ClassSumSettings, SummedSettings):
 
     def check(self) -> None:
         super().check()
+        if not self.with_landmarks and not self.dimension:
+            raise SettingsError(
+                "dimension=0, but with embedding=pca it is the number of principal components: set it to less than the "
+                "public records, and to at most the width of the frozen features"
+            )
         if self.dataset == SITES and not self.records:
             raise SettingsError(
                 "records=0, but sites keep their numbers to themselves, and sums need a largest number: set records to "
                 "the most that a site holds"
             )
+
+    @property
+    def coordinates(self) -> int:
+        """Of an embedded record: landmarks, or principal components."""
+        return self.landmarks if self.with_landmarks else self.dimension
 
     def composition(self, facts: Facts) -> Composition:
         noisy = shared_mechanism(self, facts.classes)
@@ -122,8 +141,8 @@ def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
         settings.epsilon,
         settings.delta,
         classes=classes,
-        features=settings.landmarks,
-        signed=False,
+        features=settings.coordinates,
+        signed=not settings.with_landmarks,
         min_clients=settings.min_clients,
         colluders=settings.colluders,
     )
@@ -133,7 +152,7 @@ def sums_form(settings: FedauxfdpSumSettings, data: FederatedData) -> Form:
     """Form of a client's integers (C, 1 + d), from public numbers."""
     classes = len(data.classes)
     noisy = shared_mechanism(settings, classes)
-    return Form((classes, 1 + settings.landmarks), noisy.largest(most_records(settings, data)))
+    return Form((classes, 1 + settings.coordinates), noisy.largest(most_records(settings, data)))
 
 
 def most_records(settings: FedauxfdpSumSettings, data: FederatedData) -> int:

@@ -46,9 +46,7 @@ class FedauxfdpSettings(ScoreTarget, FeddSettings, ClassSumSettings):
     lam: float = again(HeadSettings, "lam", 0.01, read_if=LOGISTIC)
     mechanism: Literal["tight", "paper"] = again(HeadSettings, "mechanism", "tight", read_if=LOGISTIC)
     share: Literal["heads", "predictions"] = again(FeddSettings, "share", "heads", read_if=LOGISTIC)
-    embedding: Literal["landmarks", "pca"] = setting(
-        "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca"), read_if=SUMS
-    )
+    embedding: Literal["landmarks", "pca"] = again(ClassSumSettings, "embedding", "landmarks", read_if=SUMS)
     dimension: int = again(
         ClassSumSettings,
         "dimension",
@@ -90,10 +88,6 @@ class FedauxfdpSettings(ScoreTarget, FeddSettings, ClassSumSettings):
     @property
     def with_scores(self) -> bool:
         return self.logistic
-
-    @property
-    def with_landmarks(self) -> bool:
-        return not self.logistic and self.embedding == "landmarks"
 
     @property
     def score_target(self) -> float:

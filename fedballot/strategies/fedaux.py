@@ -215,7 +215,7 @@ class SumsStrategy(FrozenStrategy[A], Generic[A]):
 
     def request(self, server_round: int) -> Arrays:
         """The extractor's weights as far as the server has trained them, and the landmarks of the class sums."""
-        landmarks = self.embedding.landmarks if self.settings.with_landmarks else None
+        landmarks = None if self.settings.logistic else self.embedding.landmarks  # what cannot be fitted ends it here
         return [*super().request(server_round), *([] if landmarks is None else [landmarks])]
 
     @cached_property

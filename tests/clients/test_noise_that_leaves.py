@@ -177,6 +177,13 @@ CASES = {
         steps_by_class,
         (np.random.default_rng(2).normal(size=(12, FEATURES)).astype(np.float32),),
     ),
+    "shares of class sums of either sign": Case(
+        "fedauxfdp-sum",
+        {"extractor": "none", "epsilon": 4.0, "embedding": "pca", "dimension": 6, "records": 25},
+        lambda s: {"sums": math.sqrt(shared_mechanism(s, CLASSES).mechanism.share_variance)},
+        steps_by_class,
+        (),
+    ),
     "counts": Case("poll", POLL, share_of_counts, lambda s, part, exact: exact, NEAR_OR_FAR),
     "shares of counts": Case(
         "poll", {**POLL, "unit": "client"}, share_of_counts, lambda s, part, exact: exact, NEAR_OR_FAR

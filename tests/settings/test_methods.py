@@ -33,7 +33,7 @@ def test_the_nearest_declaration_of_a_setting_counts(method, field):
         ("dp-fedsgd", "weights domain_adaptation"),  # whose loss has no gradient of a single record
         ("fedaux", "server_model epsilon share"),  # models have no noise
         ("fedaux-f", "epsilon share"),  # a class head may be any model, so it has no noise and is not told
-        ("fedauxfdp-sum", "head embedding precision share lam mechanism score_epsilon weighting evaluate_clients"),
+        ("fedauxfdp-sum", "head precision share lam mechanism score_epsilon weighting evaluate_clients"),
         ("fedavg-p", "server_model client_models weighting"),
         ("standalone", "server_model evaluate_clients epsilon"),
         ("centralized", "client_models epochs"),

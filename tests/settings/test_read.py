@@ -47,7 +47,7 @@ FURTHER: dict[str, tuple[dict[str, Any], ...]] = {
     "fedkd": ({"distill_loss": "kl"}, TRIMMED | {"weights": "equal"}),
     "fedkd-dp": (SECURE, {"distill_loss": "kl"}),
     "fedauxfdp": ({"head": "logistic"}, {"embedding": "pca"}),
-    "fedauxfdp-sum": (SECURE,),
+    "fedauxfdp-sum": (SECURE, {"embedding": "pca", "dimension": 6}),
     "poll": (SECURE,),
     **dict.fromkeys(("fedavg", "fedprox", "fedavgm"), (TORCH | TRIMMED,)),
 }

@@ -52,7 +52,7 @@ def test_what_cannot_be_counted_on_makes_the_shares_larger():
         for changed in ({}, {"min_clients": 3}, {"colluders": 1})
     )
     assert missing == pytest.approx(4 / 3 * plain, rel=0.02) and colluding == pytest.approx(4 / 3 * plain, rel=0.02)
-    own = sums_mechanism(of(), 10, of().landmarks).mechanism.share_variance
+    own = sums_mechanism(of(), 10, of().coordinates).mechanism.share_variance
     assert own == pytest.approx(4 * plain, rel=0.02)
 
 
@@ -74,7 +74,23 @@ def test_the_server_learns_from_the_sum(secure, tmp_path):
     assert kinds == ["open", *(masked if secure else masked[1:])]
     assert ledger.spent() == pytest.approx(told[0]["epsilon"])
     kept = read_arrays(next((tmp_path / "run" / "clients" / "00000" / "ledger" / "releases").glob("*.npz")))["sums"]
-    assert kept.shape == (10, 1 + settings.landmarks) and np.issubdtype(kept.dtype, np.integer)
+    assert kept.shape == (10, 1 + settings.coordinates) and np.issubdtype(kept.dtype, np.integer)
+
+
+def test_the_sum_may_be_told_in_principal_components(tmp_path):
+    settings = of(epsilon=4.0, embedding="pca", dimension=24, secure_aggregation=True)
+    result = run_here("fedauxfdp-sum", settings, tmp_path / "run")
+    assert result["metrics"]["server_accuracy"] > 0.7
+    assert result["guarantees"][0]["epsilon"] == pytest.approx(4.0, rel=1e-2)
+    noisy = shared_mechanism(settings, 10)
+    assert noisy.signed and noisy.features == 24 and noisy.share == 0.5
+    data = federated_data(settings)
+    one, server = client("fedauxfdp-sum", settings, tmp_path / "a", 0, data), strategy("fedauxfdp-sum", settings)
+    config = {"request": "run/1", "round": 1, "fingerprint": data.public_fingerprint}
+    assert one.form() == server.form and one.form().shape == (10, 25)
+    assert one.exact(one.question(server.request(1), config))["sums"][0].min() < 0  # of either sign
+    with pytest.raises(SettingsError, match=r"dimension=100 needs more than 100 public records, and as many features"):
+        _ = strategy("fedauxfdp-sum", replace(settings, dimension=100)).embedding
 
 
 @pytest.mark.parametrize(
@@ -82,6 +98,7 @@ def test_the_server_learns_from_the_sum(secure, tmp_path):
     [
         ({"epsilon": "inf"}, "epsilon"),
         ({"colluders": 4}, "no honest client"),
+        ({"embedding": "pca", "dimension": 0}, "dimension=0, but with embedding=pca"),
         ({"dataset": "sites", "public_dataset": "digits", "private_size": 0}, "set records"),
     ],
 )

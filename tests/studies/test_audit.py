@@ -97,6 +97,14 @@ def test_what_lies_within_the_bound_is_no_fault(tmp_path) -> None:
     assert found["variance"][1] > 0.05 and found["two worlds"][1] > 0.1
 
 
+@pytest.mark.parametrize("name", ["fedauxfdp", "fedauxfdp-sum"])
+def test_class_sums_on_principal_components_hide_as_much(name, tmp_path) -> None:
+    """With coordinates of either sign the counts take half of a record's norm."""
+    release, audit = next((one, audit) for one, audit in audits_of(name) if audit.release == "class sums")
+    found = findings(name, replace(release, choice={"embedding": "pca"}), audit, tmp_path)
+    assert all(passed for passed, _ in found.values()) and {"variance", "two worlds"} <= set(found), found
+
+
 # faults
 
 

@@ -24,6 +24,7 @@ from fedballot.studies.audits.worlds import (
     spread,
 )
 from fedballot.wire.codec import Integers
+from fedballot.wire.messages import Arrays
 
 CANARIES = 200
 
@@ -42,7 +43,7 @@ def shared_sums(desk: Desk, part: str, claim: float) -> list[Finding]:
 
 def _class_sums(desk: Desk, part: str, claim: float, clients: int) -> list[Finding]:
     """Each record's label is one of two of its own: 2 j or 2 j + 1 for record j."""
-    summed, width, landmarks, public = clients > 1, 4, 3, 60
+    summed, width, coordinates, public = clients > 1, 4, 3, 60
     classes = 2 * (CANARIES + clients)  # the others' records have classes of their own
     settings = desk.settings(
         clients=clients,
@@ -50,28 +51,32 @@ def _class_sums(desk: Desk, part: str, claim: float, clients: int) -> list[Findi
         colluders=COLLUDERS,
         public_size=public,
         extractor="none",
-        dimension=landmarks,
+        dimension=coordinates,
         records=CANARIES,
         epsilon=claim,
     )
     pool, x = spread(public, width, 1), spread(CANARIES, width, 2)
-    points = spread(landmarks, width, 3)
-    z = nearness(fit_embedding(pool, width).transform(x), points).astype(np.float64)
+    asked: Arrays = []
+    if settings.with_landmarks:
+        asked = [spread(coordinates, width, 3)]
+        z = nearness(fit_embedding(pool, width).transform(x), asked[0])
+    else:
+        z = fit_embedding(pool, coordinates).transform(x)
 
     def world(side: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         return x, 2 * np.arange(CANARIES) + side
 
     others = [(x[:1], [2 * (CANARIES + client_id)]) for client_id in range(1, clients)]
-    noisy = desk.mechanism(settings, made_up([world(0), *others], pool, classes), [points], part).noisy
-    own = np.hstack([np.ones((CANARIES, 1)), z]) * noisy.scale  # what a record adds to its class
+    noisy = desk.mechanism(settings, made_up([world(0), *others], pool, classes), asked, part).noisy
+    own = np.hstack([np.ones((CANARIES, 1)), z.astype(np.float64)]) * noisy.scale  # what a record adds to its class
     own /= np.linalg.norm(own, axis=1, keepdims=True)
-    vector, shape = noisy.mechanism, (classes, 1 + landmarks)
+    vector, shape = noisy.mechanism, (classes, 1 + coordinates)
 
     def scores(side: int) -> Floats:
         """One release: how far each record's pair of classes leans to the second of them; 1 apart between the sides."""
         total, data = np.zeros(shape), made_up([world(side), *others], pool, classes)
         for client_id in range(vector.min_clients - vector.colluders):
-            answer = desk.ask(settings, data, [points], client_id)
+            answer = desk.ask(settings, data, asked, client_id)
             if summed:
                 total += noisy.read(Integers(shape).read(answer).astype(np.int64)) * noisy.scale
             else:
