@@ -254,3 +254,9 @@ def test_a_model_of_the_site_s_own_is_not_imported_before_it_is_used(tmp_path: P
     path = tmp_path / "site" / "site.toml"
     path.write_text(path.read_text().replace('model = "random-forest"', 'model = "planted:forest(depth=3)"'))
     assert not [name for name in node.app_modules(read_site(path)) if "planted" in name or "learner" in name]
+
+
+def test_the_process_over_a_site_imports_neither_flower_nor_a_model_s_library() -> None:
+    code = "import sys, fedballot.deploy.node; print({'flwr', 'grpc', 'sklearn', 'torch'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
