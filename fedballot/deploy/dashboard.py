@@ -25,7 +25,7 @@ from fedballot.deploy.status import ServerStatus, SiteStatus, server_status, sit
 from fedballot.report.html import render_page
 
 REFRESH_S = 10
-FRESH_S = 5.0  # for how long an answer of Flower's server serves: each costs it a second of processor time
+FRESH_S = 5.0  # for how long an answer of Flower's server serves: each takes some processor time
 SHORTEST_PASSWORD = 12
 TONES = {
     "online": "good",

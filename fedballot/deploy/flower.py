@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
+import threading
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from fedballot.core.errors import RunError
+from fedballot.deploy.questions import Questions
 
 COMMAND_TIMEOUT_S = 60.0
 CONNECTION = "fedballot"  # name of the server in Flower's configuration file
@@ -61,24 +62,33 @@ def ask(home: Path, *arguments: str) -> dict[str, Any]:
     RunError
         With Flower's own words, if it fails, says nothing for a minute, or answers something else.
     """
-    line = [command("flwr"), *arguments, CONNECTION, "--format", "json"]
+    line = [*arguments, CONNECTION, "--format", "json"]
     try:
-        done = subprocess.run(
-            line,
-            env=environment(home),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired as error:
+        done = _questions(home).ask(line, COMMAND_TIMEOUT_S)
+    except TimeoutError as error:
         raise RunError(f"`flwr {' '.join(arguments)}`: no answer from the server in {COMMAND_TIMEOUT_S:g} s") from error
-    words = " ".join((done.stdout + " " + done.stderr).split())
+    except EOFError as error:
+        words = " ".join(str(error).split())[-600:] or "it was killed"
+        raise RunError(f"`flwr {' '.join(arguments)}` failed: {words}") from error
+    words = " ".join((done.out + " " + done.error).split())
     try:
-        answer = json.loads(done.stdout[done.stdout.index("{") :])
+        answer = json.loads(done.out[done.out.index("{") :])
     except ValueError as error:
         raise RunError(f"`flwr {' '.join(arguments)}` failed: {words[-600:]}") from error
     if not isinstance(answer, dict) or not answer.get("success", True):
         reason = answer.get("error-message", words[-600:]) if isinstance(answer, dict) else words[-600:]
         raise RunError(f"`flwr {arguments[0]}` failed: {' '.join(str(reason).split())}")
     return answer
+
+
+_asked: dict[tuple[int, Path], Questions] = {}
+_one_at_a_time = threading.Lock()
+
+
+def _questions(home: Path) -> Questions:
+    """The process that asks for this home; a forked child of ours has its own."""
+    with _one_at_a_time:
+        found = _asked.get((os.getpid(), home))
+        if found is None or not found.lives:
+            found = _asked[os.getpid(), home] = Questions(environment(home))
+        return found

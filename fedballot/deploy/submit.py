@@ -24,7 +24,7 @@ from fedballot.runs.run_config import settings_text
 from fedballot.settings.parts import CommonSettings, server_models
 
 LOOK_S = 0.2  # between looks at the run's folder
-ASK_S = 10.0  # between questions to the server, each of which takes a second of processor time
+ASK_S = 10.0  # between questions to the server, each of which takes it some processor time
 SILENCES = 3  # unanswered questions in a row after which the server counts as gone
 
 

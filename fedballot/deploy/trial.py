@@ -29,6 +29,7 @@ METHOD = "fedauxfdp-sum"
 MODEL = "logistic-regression"
 PUBLIC, TEST = 500, 300  # records of scikit-learn's digits that are public, the second for testing
 PATIENCE_S = 120.0
+LOOK_S = 2.0  # between questions to the server, while processes that import need the machine
 METHODS = ("fedauxfdp-sum", "private-knn-fl", "poll")
 RUN = {
     "epsilon": "1",
@@ -246,7 +247,7 @@ def _wait(trial: Trial, holds: Callable[[], bool], who: str) -> None:
         trial.require_alive()
         if time.monotonic() > deadline:
             raise RunError(f"{who} did not answer in {PATIENCE_S:g} s; the logs are in {trial.folder}")
-        time.sleep(0.5)
+        time.sleep(LOOK_S)
 
 
 def _apart() -> None:

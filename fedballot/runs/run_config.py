@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-
-from flwr.common import Context
+from typing import TYPE_CHECKING
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import Settings
@@ -15,6 +14,9 @@ from fedballot.methods.registry import get_method, settings_types
 from fedballot.privacy.ledger.heads import FILE
 from fedballot.settings.layers import parse_assignments, resolve
 from fedballot.settings.parts import CommonSettings
+
+if TYPE_CHECKING:
+    from flwr.common import Context  # a second of importing, in the process over each site's
 
 # an empty text means "not set"; `heads` is for `fedballot submit`, whose server keeps one file for all of its runs
 # and so are `requester` and `purpose`, which sites show to their people

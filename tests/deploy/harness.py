@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from fedballot.core.errors import RunError
 from fedballot.core.progress import Silent
 from fedballot.core.setting import build
 from fedballot.datasets.fingerprint import fingerprint
 from fedballot.datasets.own import SITES
 from fedballot.deploy.addresses import free_port
 from fedballot.deploy.flower import one_port
-from fedballot.deploy.members import add_site
+from fedballot.deploy.members import add_site, site_list
 from fedballot.deploy.server import init_server
 from fedballot.deploy.submit import Submitted, follow, submit
 from fedballot.deploy.template import fill_in, init_site
@@ -132,13 +133,16 @@ class Processes:
                     os.kill(int(entry.name), signal.SIGKILL)
 
 
-def wait_until(what: str, holds: Any, seconds: float = 60.0) -> float:
-    """Wait until something holds; returns for how long, fails after the limit, which is an idle machine's."""
+def wait_until(what: str, holds: Any, seconds: float = 60.0, pause: float = 0.1) -> float:
+    """Wait until something holds; returns for how long, fails after the limit, which is an idle machine's.
+
+    Between looks is a pause: what starts processes needs seconds of a processor each time.
+    """
     began, limit = time.monotonic(), BUSY * seconds
     while not holds():
         if time.monotonic() - began > limit:
             pytest.fail(f"{what}: not within {limit:g} s")
-        time.sleep(0.1)
+        time.sleep(pause)
     return time.monotonic() - began
 
 
@@ -205,6 +209,12 @@ class Federation:
 
     def add_site(self, name: str) -> None:
         add_site(self.server, name, self.folder / name / "site.key.pub")
+
+    def statuses(self) -> dict[str, str]:
+        """By site, as the server tells them; none where it does not answer."""
+        with contextlib.suppress(RunError):
+            return {site.name: site.status for site in site_list(self.server)}
+        return {}
 
     def start_site(self, number: int, *, wait: bool = True) -> float:
         """Start a site's SuperNode; returns the seconds until it is connected."""

