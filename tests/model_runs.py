@@ -48,7 +48,8 @@ def in_a_fresh_process(code: str, *words: object) -> Any:
     return json.loads(done.stdout)
 
 
-def cli(*words: object) -> "subprocess.CompletedProcess[str]":
+def in_a_new_process(*words: object) -> "subprocess.CompletedProcess[str]":
+    """``fedballot WORDS``, in a Python that has seen nothing of this one."""
     return subprocess.run(
         [sys.executable, "-m", "fedballot.cli", *map(str, words)],
         capture_output=True,

@@ -88,6 +88,16 @@ def run(
     return Result.read(folder)
 
 
+def run_unseen(method: str, folder: Path, settings: Mapping[str, Any]) -> Result:
+    """As :func:`run`, silently, in a folder that nobody will look into: a page takes longer than a small run."""
+    values = as_settings(settings)
+    resolved = resolve(method, values, out=folder)
+    for words in without_effect(resolved, values):
+        warnings.warn(words, stacklevel=3)
+    carry_out(method, resolved, folder, resume=False, progress=listener(False), page=False)
+    return Result.read(folder)
+
+
 def _checked(callbacks: Any) -> Sequence[Callback]:
     """Callbacks as they were given; SettingsError where one is none, since a run would only drop it."""
     if not isinstance(callbacks, list | tuple):
@@ -159,10 +169,16 @@ def carry_out(
     workers: Workers | None = None,
     callbacks: Callbacks | None = None,
     preset: str | None = None,
+    page: bool = True,
 ) -> dict[str, Any]:
-    """Simulate a run and write its page, also where it fails; see `simulate`."""
-    from fedballot.report.build import write_report
+    """Simulate a run and write its page (unless nobody will see it), also where it fails; see `simulate`."""
     from fedballot.sim import simulate
+
+    def write_page() -> None:
+        if page:
+            from fedballot.report.build import write_report
+
+            write_report(folder)
 
     try:
         result = simulate(
@@ -178,11 +194,11 @@ def carry_out(
     except (RunError, KeyboardInterrupt) as error:
         if (folder / "result.json").exists():  # else it failed before it began
             if isinstance(error, RunError):
-                write_report(folder)
+                write_page()
             if callbacks is not None:
                 callbacks.run_failed(folder, load_result(folder))
         raise
-    write_report(folder)
+    write_page()
     if callbacks is not None:
         callbacks.run_ended(folder, result)
     return result

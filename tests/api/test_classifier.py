@@ -36,7 +36,7 @@ def test_clients_with_their_own_records_teach_a_server_of_public_ones(tmp_path: 
     assert model.score(X[1300:], WORDS[1300:]) > 0.7 and set(model.predict(X)) <= set(WORDS)
     assert model.guarantee_.unit == "record" and model.guarantee_.epsilon <= 8
     assert model.result_.values["data"]["client_sizes"] == [300, 400, 200]
-    assert fb.load(tmp_path / "run").accuracy == model.result_.accuracy
+    assert fb.load(tmp_path / "run").accuracy == model.result_.accuracy and (tmp_path / "run" / "report.html").exists()
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X[:99]), model.predict(X[:99]))
 

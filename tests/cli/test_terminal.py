@@ -14,24 +14,15 @@ from typer.main import get_command
 
 from fedballot.cli.main import app
 from fedballot.methods.registry import all_methods
+from tests.command import fedballot
 
 COMMANDS = sorted(get_command(app).commands)  # type: ignore[attr-defined]
 
 
-def fedballot(*words: str, width: int = 80, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "fedballot", *words],
-        capture_output=True,
-        cwd=cwd,
-        timeout=300,
-        env=os.environ | {"COLUMNS": str(width), "PYTHONIOENCODING": "utf-8", **env},
-    )
-
-
 def printed(*words: str, width: int = 80) -> str:
     done = fedballot(*words, width=width)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode()
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def leaves(command: object, *words: str) -> list[tuple[str, ...]]:
@@ -76,7 +67,12 @@ def test_tables_fit_and_cut_no_name(width: int) -> None:
 
 
 def test_a_terminal_of_latin_letters_gets_a_question_mark_not_a_traceback() -> None:
-    done = fedballot("budget", "pate-fl", PYTHONIOENCODING="latin-1", PYTHONUTF8="0")
+    done = subprocess.run(
+        [sys.executable, "-m", "fedballot", "budget", "pate-fl"],
+        capture_output=True,
+        timeout=300,
+        env=os.environ | {"COLUMNS": "80", "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"},
+    )
     assert done.returncode == 0 and b"Traceback" not in done.stderr
     assert b"? for one whole client" in done.stdout
 
@@ -84,8 +80,8 @@ def test_a_terminal_of_latin_letters_gets_a_question_mark_not_a_traceback() -> N
 def test_files_of_the_user_s_stay_and_ours_are_written_anew(tmp_path: Path) -> None:
     mine = tmp_path / "digits.png"
     mine.write_bytes(b"\x89PNG holiday")
-    done = fedballot("data", "digits", cwd=tmp_path)
-    assert done.returncode == 2 and b"none of fedballot's files" in done.stderr
+    done = fedballot("data", "digits", width=80, cwd=tmp_path)
+    assert done.returncode == 2 and "none of fedballot's files" in done.stderr
     assert mine.read_bytes() == b"\x89PNG holiday"
     for name in ("a.png", "a.svg", "a.pdf"):
         for _ in range(2):
@@ -96,5 +92,5 @@ def test_files_of_the_user_s_stay_and_ours_are_written_anew(tmp_path: Path) -> N
 
 def test_a_wrong_name_gets_one_suggestion() -> None:
     for words in (("rum",), ("run", "pate-f"), ("run", "pate-fl", "--set", "epsilom=1"), ("data", "mnits")):
-        done = fedballot(*words)
-        assert done.returncode == 2 and done.stderr.decode().lower().count("did you mean") == 1, done.stderr
+        done = fedballot(*words, width=80)
+        assert done.returncode == 2 and done.stderr.lower().count("did you mean") == 1, done.stderr

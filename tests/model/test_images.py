@@ -11,7 +11,8 @@ from PIL import Image
 from fedballot.core.errors import DataError
 from fedballot.model import load
 from fedballot.model.export import export
-from tests.model_runs import VOTES, cli, run
+from tests.command import fedballot
+from tests.model_runs import VOTES, run
 
 SIZES = {"private_size": 50, "public_size": 20, "test_size": 20, "server_model": "random-forest"}
 
@@ -38,7 +39,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines_of(*words: object) -> list[list[str]]:
-    done = cli("predict", *words)
+    done = fedballot("predict", *words)
     assert done.returncode == 0, done.stderr
     return list(csv.reader(io.StringIO(done.stdout)))
 

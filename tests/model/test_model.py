@@ -18,7 +18,8 @@ from fedballot.model import load
 from fedballot.model.export import export
 from fedballot.runs.engine import federated_data
 from fedballot.runs.results import load_result
-from tests.model_runs import VOTES, cli, in_a_fresh_process, resolved, run
+from tests.command import fedballot
+from tests.model_runs import VOTES, in_a_fresh_process, resolved, run
 
 WORDS = np.array(["red, dry", "white", 'the "third"'])
 COLUMNS = [name.replace("/", " or ") for name in load_wine().feature_names]
@@ -91,18 +92,18 @@ def test_columns_are_taken_by_name_in_any_order_and_others_left_out(wine, tmp_pa
 
 def test_predict_writes_words_and_probabilities_and_never_over_a_file(wine, tmp_path):
     path, out = written(tmp_path / "new.csv", X[:5], COLUMNS), tmp_path / "said.csv"
-    first = cli("predict", wine, path)
+    first = fedballot("predict", wine, path)
     assert first.returncode == 0, first.stderr
     lines = list(csv.reader(io.StringIO(first.stdout)))
     model = load(wine)
     assert lines[0] == ["predicted", *model.classes] and len(lines) == 6
     assert [line[0] for line in lines[1:]] == model.predict(X[:5]).tolist()
     np.testing.assert_allclose(np.array([line[1:] for line in lines[1:]], float), model.predict_proba(X[:5]), atol=1e-5)
-    assert cli("predict", wine, path, "--out", out).returncode == 0 and out.read_text() == first.stdout
+    assert fedballot("predict", wine, path, "--out", out).returncode == 0 and out.read_text() == first.stdout
     out.write_text("mine")
-    again = cli("predict", wine, path, "--out", out)
+    again = fedballot("predict", wine, path, "--out", out)
     assert again.returncode == 2 and "is there already" in again.stderr and out.read_text() == "mine"
-    assert cli("predict", wine, path, "--out", out, "--force").returncode == 0 and out.read_text() == first.stdout
+    assert fedballot("predict", wine, path, "--out", out, "--force").returncode == 0 and out.read_text() == first.stdout
 
 
 def test_parquet_and_npz(wine, tmp_path):
@@ -209,7 +210,7 @@ def test_a_folder_that_is_not_there_is_not_made(wine, tmp_path):
     out = tmp_path / "no such" / "p.csv"
     (tmp_path / "records.csv").write_text("1,2\n")
     for words in (("predict", wine, tmp_path / "records.csv"), ("export", wine)):
-        done = cli(*words, "--out", out)
+        done = fedballot(*words, "--out", out)
         told = " ".join(done.stderr.split())
         assert done.returncode == 2 and f"make it with: mkdir -p '{out.parent}'" in told, done.stderr
     assert not out.parent.exists()
@@ -225,7 +226,7 @@ def test_what_cannot_be_exported_says_why_and_what_there_is_is_kept(wine, digits
     assert not (tmp_path / "model").exists() and (tmp_path / "model.md").read_text() == "mine"
     export(wine, "skops", tmp_path / "model", force=True)
     assert "# model" in (tmp_path / "model.md").read_text()
-    wrong = cli("export", wine, "--format", "pickle", "--out", tmp_path / "x")
+    wrong = fedballot("export", wine, "--format", "pickle", "--out", tmp_path / "x")
     assert wrong.returncode == 2 and "allowed are skops, torch, onnx" in wrong.stderr
 
 
@@ -345,11 +346,12 @@ def test_a_table_of_words_dates_and_gaps_is_read_as_in_the_run_wherever_the_mode
     assert (load(folder).predict(load(folder).read(new)) == [row["label"] for row in rows]).mean() > 0.8
     (tmp_path / "at").rename(tmp_path / "moved")  # neither run nor table are where they were
     code = (
-        "import json, sys; from fedballot.model import load; m = load(sys.argv[1]);"
-        "print(json.dumps([m.predict_proba(m.read(__import__('pathlib').Path(sys.argv[2]))).tolist(), m.columns]))"
+        "import json, sys; from pathlib import Path; from fedballot.model import load;"
+        "new, *models = map(Path, sys.argv[1:]); models = [*map(load, models)];"
+        "print(json.dumps([[m.predict_proba(m.read(new)).tolist(), m.columns] for m in models]))"
     )
-    for where in (tmp_path / "moved" / "run", out):
-        said, columns = in_a_fresh_process(code, where, new)
+    places = (tmp_path / "moved" / "run", out)
+    for where, (said, columns) in zip(places, in_a_fresh_process(code, new, *places), strict=True):
         np.testing.assert_allclose(said, expected, atol=1e-6)
         assert tuple(columns) == MIXED
         np.testing.assert_allclose(load(where).predict_proba(pd.read_csv(new)), expected, atol=1e-6)

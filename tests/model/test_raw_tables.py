@@ -3,7 +3,9 @@
 import csv
 import io
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,8 @@ from fedballot.model.export import export
 from fedballot.runs.engine import federated_data
 from fedballot.runs.results import load_result
 from fedballot.settings.parts import CommonSettings
-from tests.model_runs import VOTES, cli, resolved, run
+from tests.command import fedballot
+from tests.model_runs import VOTES, in_a_new_process, resolved, run
 
 SIZES = {"private_size": 300, "public_size": 150, "test_size": 100}
 
@@ -49,8 +52,8 @@ def moved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return folder / "elsewhere", "skops" if request.param == "random-forest" else "torch", data
 
 
-def said(*words: object) -> tuple[list[str], np.ndarray]:
-    done = cli("predict", *words)
+def said(command: Callable[..., CompletedProcess[str]], *words: object) -> tuple[list[str], np.ndarray]:
+    done = command("predict", *words)
     assert done.returncode == 0, done.stderr
     lines = list(csv.reader(io.StringIO(done.stdout)))[1:]
     return [line[0] for line in lines], np.array([line[1:] for line in lines], dtype=float)
@@ -61,7 +64,7 @@ def test_a_fresh_process_predicts_a_raw_file_as_the_run_did(moved, tmp_path):
     frame = patients()
     shuffled = frame.drop(columns="label").assign(patient=range(len(frame)))
     shuffled[np.random.default_rng(0).permutation(shuffled.columns)].to_csv(tmp_path / "new.csv", index=False)
-    words, p = said(folder, tmp_path / "new.csv")
+    words, p = said(in_a_new_process, folder, tmp_path / "new.csv")
     # the run's test records are among those of the file, to the last bit, and its accuracy is theirs
     model = load(folder)
     cells = model.read(tmp_path / "new.csv")
@@ -70,7 +73,7 @@ def test_a_fresh_process_predicts_a_raw_file_as_the_run_did(moved, tmp_path):
     right = np.array(words)[rows] == frame["label"].to_numpy()[rows]
     assert right.mean() == load_result(folder)["metrics"]["server_accuracy"]
     export(folder, form, tmp_path / "model")
-    words_of_file, p_of_file = said(tmp_path / "model", tmp_path / "new.csv")
+    words_of_file, p_of_file = said(fedballot, tmp_path / "model", tmp_path / "new.csv")
     assert words_of_file == words
     np.testing.assert_array_equal(p_of_file, p)
 
@@ -104,7 +107,7 @@ def test_what_does_not_fit_is_named(moved, tmp_path, change, message):
 
 def test_missing_columns_are_named(moved, tmp_path):
     patients(40).drop(columns=["age", "seen"]).to_csv(tmp_path / "new.csv", index=False)
-    done = cli("predict", moved[0], tmp_path / "new.csv")
+    done = fedballot("predict", moved[0], tmp_path / "new.csv")
     assert done.returncode == 2 and "no column 'age' nor 'seen'" in done.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from fedballot.core.setting import build
 from fedballot.methods.registry import all_methods
 from fedballot.settings.weights import FedavgSettings
 from fedballot.studies.frontier import best_of, draw_trials, explore
+from tests.command import fedballot
 from tests.conftest import fitting
 from tests.strategies.test_fedmd import run as run_here
 
@@ -78,8 +78,7 @@ def test_the_search_has_a_seed_of_its_own(tmp_path):
 
 def _frontier(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     words = [part for key, value in DIGITS.items() for part in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "fedballot.cli", "frontier", "--out", str(out), *words, *more]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    return fedballot("frontier", "--out", out, *words, *more)
 
 
 def test_what_cannot_work_is_told_before_the_first_run(tmp_path):

@@ -23,6 +23,7 @@ from fedballot.core.folders import held
 from fedballot.report.sweep_plot import sweep_figure
 from fedballot.settings.fedmd import NfdpSettings
 from fedballot.studies.sweep import Point, grid, is_done, rows, values_of
+from tests.command import fedballot
 
 FIXED = {
     "dataset": "digits",
@@ -81,8 +82,7 @@ def test_a_value_that_cannot_work_is_told_before_the_first_run(tmp_path):
 
 def _sweep(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     words = [part for key, value in FIXED.items() for part in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "fedballot.cli", "sweep", "fedmd-nfdp", "--out", str(out), *words, *more]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    return fedballot("sweep", "fedmd-nfdp", "--out", out, *words, *more)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 MECHANISMS = "tests/privacy/mechanisms"
-MUTANTS = ("tests/privacy/mutants/test_mutants.py", "tests/privacy/mutants/test_mutants_of_clients.py")
+MUTANTS = "tests/privacy/mutants/test_mutants.py"
 
 METHOD_TESTS: Mapping[str, tuple[str, ...]] = {
     "pate-fl": (f"{MECHANISMS}/test_votes.py", "tests/clients/test_pate.py"),
@@ -26,7 +26,7 @@ METHOD_TESTS: Mapping[str, tuple[str, ...]] = {
 
 WORDS = ("tests/privacy/test_guarantee.py", "docs/privacy.md#an-ε-alone-means-nothing")
 PERSONS = (f"{MECHANISMS}/test_persons.py", "docs/privacy.md#versions-of-the-data-and-persons")
-LEAVES = ("tests/clients/test_noise_that_leaves.py", "tests/clients/test_charging.py", *MUTANTS)
+LEAVES = ("tests/clients/test_noise_that_leaves.py", "tests/clients/test_charging.py", MUTANTS)
 ACCOUNTING = (
     "tests/privacy/accounting/test_accounting.py",
     "tests/privacy/accounting/test_gaussian.py",

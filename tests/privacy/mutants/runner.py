@@ -1,54 +1,25 @@
-"""Mutation testing: change one line of the source in memory, and see the named tests fail.
+"""Mutation testing: change one line of the source in memory, and see the named tests fail; serving.py says how.
 
-A worker has the third-party packages imported, but nothing of fedballot. For each mutant it forks; in the fork, an
-import hook compiles the changed source of one module, and pytest runs the killers. No file on disk is touched.
 `python -m tests.privacy.mutants.runner` prints the table of all mutants.
 """
 
 from __future__ import annotations
 
 import ast
-import gc
-import importlib
 import json
 import os
-import select
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import Self
 
-ROOT = Path(__file__).parents[3]
-WARM = (
-    "PIL.Image",
-    "cryptography.hazmat.primitives.asymmetric.x25519",
-    "cryptography.x509",
-    "dp_accounting.pld.pld_privacy_accountant",
-    "dp_accounting.rdp",
-    "flwr.client",
-    "flwr.common",
-    "flwr.server",
-    "hypothesis",
-    "mpmath",
-    "pytest",
-    "scipy.optimize",
-    "scipy.sparse.linalg",
-    "scipy.stats",
-    "sklearn.datasets",
-    "sklearn.linear_model",
-    "sklearn.neural_network",
-    "typer",
-)
-UNUSED = ("cacheprovider", "junitxml", "pastebin", "faulthandler", "unraisableexception", "threadexception")
+from tests.privacy.mutants.serving import ROOT, is_case
+
 PATIENCE = 120.0  # seconds for one mutant, hundreds of times what it needs: more is an endless loop
 
 
@@ -70,8 +41,6 @@ class Mutant:
         The fault in words.
     killers : tuple of str
         Test ids inside of tests/, each of which must fail by an assertion; without brackets, one of its cases.
-    torch : bool
-        Whether the killers need torch, so that it is imported before the fork.
     """
 
     file: str
@@ -80,7 +49,6 @@ class Mutant:
     change: str
     breaks: str
     killers: tuple[str, ...]
-    torch: bool = False
 
     def __str__(self) -> str:
         return f"{self.file.removesuffix('.py')} {self.within}: {self.breaks}".replace(" : ", ": ")
@@ -136,20 +104,17 @@ class Outcome:
         """Why the mutant is not killed as it must be; empty if it is."""
         if self.other:
             return "not an assertion: " + "; ".join(f"{name}: {text}" for name, text in self.other.items())
-        missed = [k for k in mutant.killers if not any(_is_case(name, k) for name in self.asserted)]
+        missed = [k for k in mutant.killers if not any(is_case(name, k) for name in self.asserted)]
         return f"lived, these passed: {', '.join(missed)}" if missed else ""
 
 
-def _is_case(name: str, killer: str) -> bool:
-    return name.removeprefix("tests/").startswith(killer) and name.removeprefix("tests/")[len(killer) :][:1] in "["
-
-
 class Worker:
-    """A warm process that forks for each mutant; close it, or use it in a `with`."""
+    """A warm process that forks for each of these mutants, or others that are alike; use it in a `with`."""
 
-    def __init__(self, *, torch: bool = False) -> None:
+    def __init__(self, mutants: Sequence[Mutant]) -> None:
+        files = sorted({killer.partition("::")[0] for mutant in mutants for killer in mutant.killers})
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.privacy.mutants.runner", "serve", *WARM, *(["torch"] if torch else [])],
+            [sys.executable, "-m", "tests.privacy.mutants.serving", *files],
             cwd=ROOT,
             env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")} | {"OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
@@ -183,208 +148,41 @@ class Worker:
         self.close()
 
 
-class Workers:
-    """One worker without torch and one with it, each started when it is first asked for; use it in a `with`."""
-
-    def __init__(self) -> None:
-        self._started: dict[bool, Worker] = {}
-
-    def __getitem__(self, torch: bool) -> Worker:
-        if torch not in self._started:
-            self._started[torch] = Worker(torch=torch)
-        return self._started[torch]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for worker in self._started.values():
-            worker.close()
-
-
-def check_killers(workers: Workers, mutants: Sequence[Mutant]) -> None:
+def check_killers(worker: Worker, mutants: Sequence[Mutant]) -> None:
     """Fail unless all killers pass on the true source."""
-    for torch in sorted({mutant.torch for mutant in mutants}):
-        killers = sorted({killer for mutant in mutants if mutant.torch == torch for killer in mutant.killers})
-        outcome = workers[torch].run(None, killers, patience=300)
-        assert (outcome.asserted, outcome.other) == ({}, {}) and len(outcome.passed) >= len(killers)
-
-
-def _serve(warm: Sequence[str]) -> None:
-    from _pytest.config import builtin_plugins
-
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what else is printed must not look like an answer
-    for name in (*warm, *(f"_pytest.{plugin}" for plugin in builtin_plugins)):
-        importlib.import_module(name)
-    if "torch" in warm:
-        importlib.import_module("skops.io")
-    else:  # it would import torch with all that may be an estimator
-        sys.modules["torch"] = None  # type: ignore[assignment]
-        importlib.import_module("skops.io")
-        del sys.modules["torch"]
-    assert not any(name.partition(".")[0] == "fedballot" for name in sys.modules)
-    gc.freeze()  # forks need not look through what is imported
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # plugins of other packages take longer than the tests
-    with tempfile.TemporaryDirectory() as compiled:  # true modules and tests are compiled once, wherever this runs
-        sys.pycache_prefix, sys.dont_write_bytecode = compiled, False
-        for line in sys.stdin:
-            request = json.loads(line)
-            began = time.monotonic()
-            answer = _in_a_fork(request)
-            answers.write(json.dumps({**answer, "seconds": time.monotonic() - began}) + "\n")
-            answers.flush()
-
-
-def _in_a_fork(request: dict[str, Any]) -> dict[str, Any]:
-    reads, writes = os.pipe()
-    with tempfile.TemporaryFile() as printed:
-        child = os.fork()
-        if child == 0:
-            os.setsid()
-            os.close(reads)
-            for stream in (1, 2):
-                os.dup2(printed.fileno(), stream)
-            try:
-                os.write(writes, json.dumps(_tests(request)).encode())
-            finally:
-                os._exit(0)
-        os.close(writes)
-        content, deadline = b"", time.monotonic() + request["patience"]
-        while select.select([reads], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            block = os.read(reads, 1 << 16)
-            if not block:
-                break
-            content += block
-        os.close(reads)
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        if content:
-            answer: dict[str, Any] = json.loads(content)
-            return answer
-        printed.seek(0)
-        tail = printed.read().decode(errors="replace")[-2000:]
-        return {"passed": [], "asserted": {}, "other": {"all": f"no answer within {request['patience']} s: {tail}"}}
-
-
-def _tests(request: dict[str, Any]) -> dict[str, Any]:
-    """Run pytest in this process, with the changed module if there is one."""
-    import hypothesis
-    import pytest
-
-    hypothesis.settings.register_profile(
-        "mutants", derandomize=True, database=None, phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate]
-    )
-    hypothesis.settings.load_profile("mutants")  # the same examples every time, none made smaller
-    seen = _Seen()
-    hook = _Hook(request["file"], request["source"]) if request["file"] else None
-    if hook:
-        sys.meta_path.insert(0, hook)
-    gc.disable()  # nothing here lives long
-    options = ["-o", "addopts=--import-mode=importlib", "-q", "--tb=no"]
-    options += [word for plugin in UNUSED for word in ("-p", f"no:{plugin}")]
-    code = pytest.main([*options, *(f"tests/{killer}" for killer in request["killers"])], plugins=[seen])
-    if code not in (0, 1):
-        seen.other.setdefault("all", f"pytest ended with {code!r}")
-    if hook and not hook.used:
-        seen.other.setdefault("all", "the changed module is not imported by these tests")
-    return {"passed": seen.passed, "asserted": seen.asserted, "other": seen.other}
-
-
-class _Seen:
-    """A pytest plugin that sorts what happened."""
-
-    def __init__(self) -> None:
-        self.passed: list[str] = []
-        self.asserted: dict[str, str] = {}
-        self.other: dict[str, str] = {}
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.when == "call" and report.passed:
-            self.passed.append(report.nodeid)
-        if report.skipped:
-            self.other[report.nodeid] = "skipped"
-
-    def pytest_exception_interact(self, call: Any, report: Any) -> None:
-        error = call.excinfo.value
-        words = f"{type(error).__name__}: {error}"[:500]
-        right = getattr(report, "when", None) == "call" and _is_assertion(error)
-        (self.asserted if right else self.other)[report.nodeid] = words
-
-
-def _is_assertion(error: BaseException) -> bool:
-    import pytest
-
-    if isinstance(error, BaseExceptionGroup):
-        return all(_is_assertion(part) for part in error.exceptions)
-    return isinstance(error, AssertionError | pytest.fail.Exception)
-
-
-class _Hook(MetaPathFinder):
-    """Finds one file's module with another source."""
-
-    def __init__(self, file: str, source: str) -> None:
-        self._file, self._source, self.used = file, source, False
-        self._name = ".".join(Path(file).relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
-        if name != self._name:
-            return None
-        spec = PathFinder.find_spec(name, path)
-        if spec is None or spec.origin != self._file:
-            raise RuntimeError(f"{name}: found {spec and spec.origin}, not {self._file}")
-        spec.loader = _Loader(name, self._file, self._source)
-        self.used = True
-        return spec
-
-
-class _Loader(SourceFileLoader):
-    def __init__(self, name: str, file: str, source: str) -> None:
-        super().__init__(name, file)
-        self._source = source
-
-    def get_code(self, fullname: str) -> Any:
-        return compile(self._source, self.path, "exec", dont_inherit=True)
+    killers = sorted({killer for mutant in mutants for killer in mutant.killers})
+    outcome = worker.run(None, killers, patience=300)
+    assert (outcome.asserted, outcome.other) == ({}, {}) and len(outcome.passed) >= len(killers)
 
 
 def _print_table() -> int:
-    """Run all mutants on two workers of each kind; 1 if one lived."""
+    """Run all mutants on two workers; 1 if one lived."""
     from tests.privacy.mutants import table, table_clients
 
     mutants = (*table.MUTANTS, *table_clients.MUTANTS)
     began, lived = time.monotonic(), 0
-    for torch in (False, True):
-        chosen = [mutant for mutant in mutants if mutant.torch == torch]
-        if not chosen:
-            continue
-        free: SimpleQueue[Worker] = SimpleQueue()
-        workers = [Worker(torch=torch) for _ in range(2)]
-        for worker in workers:
+    free: SimpleQueue[Worker] = SimpleQueue()
+
+    def one(mutant: Mutant) -> tuple[Mutant, str, float]:
+        worker = free.get()
+        try:
+            outcome = worker.run(mutant, mutant.killers)
+            return mutant, outcome.survived(mutant), outcome.seconds
+        except ValueError as error:
+            return mutant, str(error), 0.0
+        finally:
             free.put(worker)
 
-        def one(mutant: Mutant, free: SimpleQueue[Worker] = free) -> tuple[Mutant, str, float]:
-            worker = free.get()
-            try:
-                outcome = worker.run(mutant, mutant.killers)
-                return mutant, outcome.survived(mutant), outcome.seconds
-            except ValueError as error:
-                return mutant, str(error), 0.0
-            finally:
-                free.put(worker)
-
-        with ThreadPoolExecutor(2) as threads:
-            for mutant, why, seconds in threads.map(one, chosen):
-                lived += bool(why)
-                killers = ", ".join(killer.removeprefix("privacy/") for killer in mutant.killers)
-                print(f"{'LIVED ' if why else 'killed'} {seconds:5.2f} s  {mutant}  <-  {why or killers}", flush=True)
-        for worker in workers:
-            worker.close()
+    with Worker(mutants) as first, Worker(mutants) as second, ThreadPoolExecutor(2) as threads:
+        free.put(first)
+        free.put(second)
+        for mutant, why, seconds in threads.map(one, mutants):
+            lived += bool(why)
+            killers = ", ".join(killer.removeprefix("privacy/") for killer in mutant.killers)
+            print(f"{'LIVED ' if why else 'killed'} {seconds:5.2f} s  {mutant}  <-  {why or killers}", flush=True)
     print(f"{len(mutants)} mutants, {lived} not killed as they must be, {time.monotonic() - began:.0f} s")
     return 1 if lived else 0
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["serve"]:
-        _serve(sys.argv[2:])
-    else:
-        sys.exit(_print_table())
+    sys.exit(_print_table())

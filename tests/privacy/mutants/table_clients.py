@@ -676,7 +676,6 @@ MUTANTS = (
         "lambda answer: steps.add(np.rint(answer.ballot / self.mechanism.grid).astype(np.int64)),",
         "differences are not clipped",
         (COHORTS + "test_no_client_moves_a_sum_by_more_than_its_clip",),
-        torch=True,
     ),
     Mutant(
         "strategies/weights_private.py",
@@ -686,7 +685,6 @@ MUTANTS = (
         "/ self.settings.divisor",
         "half the noise",
         (COHORTS + "test_the_sum_has_all_of_its_noise",),
-        torch=True,
     ),
     Mutant(
         "strategies/weights_private.py",
@@ -695,7 +693,6 @@ MUTANTS = (
         "return self.mechanism.noisy(steps.total, noise) / max(1, steps.count)",
         "divided by how many came",
         (COHORTS + "test_a_sum_is_divided_by_a_public_number_and_each_round_has_noise_of_its_own",),
-        torch=True,
     ),
     Mutant(
         "strategies/weights_private.py",
@@ -704,7 +701,6 @@ MUTANTS = (
         "noise = secret_noise(self.settings.noise_seed, 1, NOISE)",
         "one round's noise is used again",
         (COHORTS + "test_a_sum_is_divided_by_a_public_number_and_each_round_has_noise_of_its_own",),
-        torch=True,
     ),
     Mutant(
         "strategies/weights_private.py",
@@ -716,7 +712,6 @@ MUTANTS = (
             COHORTS + "test_each_client_is_asked_by_its_own_chance_and_each_round_anew",
             COHORTS + "test_a_fixed_cohort_has_its_size_in_every_round",
         ),
-        torch=True,
     ),
     Mutant(
         "strategies/weights_private.py",
@@ -725,7 +720,6 @@ MUTANTS = (
         "drawn = self.mechanism.cohort(secret_noise(settings.noise_seed, 1, COHORT))",
         "one cohort for all rounds",
         (COHORTS + "test_each_client_is_asked_by_its_own_chance_and_each_round_anew",),
-        torch=True,
     ),
     Mutant(
         "strategies/weights_private.py",
@@ -734,7 +728,6 @@ MUTANTS = (
         "drawn = self.mechanism.cohort(secret_noise(settings.seed, server_round, COHORT))",
         "a public seed draws the cohort",
         (COHORTS + "test_a_cohort_is_secret",),
-        torch=True,
     ),
     # ledger: names, answers, parts
     Mutant(

@@ -1,26 +1,35 @@
 """Every mutant is killed by the tests that are named for it, and these pass on the true source."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from tests.privacy.mutants import table_clients
-from tests.privacy.mutants.runner import Mutant, Workers, check_killers
-from tests.privacy.mutants.table import MUTANTS
+from tests.privacy.mutants import table, table_clients
+from tests.privacy.mutants.runner import Mutant, Worker, check_killers
+
+MUTANTS = (*table.MUTANTS, *table_clients.MUTANTS)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker(MUTANTS) as made:
+        yield made
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_killed(workers: Workers, mutant: Mutant) -> None:
-    assert not workers[mutant.torch].run(mutant, mutant.killers).survived(mutant)
+def test_killed(worker: Worker, mutant: Mutant) -> None:
+    assert not worker.run(mutant, mutant.killers).survived(mutant)
 
 
-def test_all_killers_pass_on_the_true_source(workers: Workers) -> None:
-    check_killers(workers, MUTANTS)
+def test_all_killers_pass_on_the_true_source(worker: Worker) -> None:
+    check_killers(worker, MUTANTS)
 
 
 def test_no_mutant_is_there_twice() -> None:
-    found = (*MUTANTS, *table_clients.MUTANTS)
-    assert len({(m.file, m.within, m.line, m.change) for m in found}) == len({str(m) for m in found}) == len(found)
+    assert (
+        len({(m.file, m.within, m.line, m.change) for m in MUTANTS}) == len({str(m) for m in MUTANTS}) == len(MUTANTS)
+    )
 
 
 HARMLESS = Mutant(
@@ -33,8 +42,8 @@ HARMLESS = Mutant(
 )
 
 
-def test_a_mutant_that_lives_is_seen(workers: Workers) -> None:
-    assert "lived" in workers[False].run(HARMLESS, HARMLESS.killers).survived(HARMLESS)
+def test_a_mutant_that_lives_is_seen(worker: Worker) -> None:
+    assert "lived" in worker.run(HARMLESS, HARMLESS.killers).survived(HARMLESS)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +55,10 @@ def test_a_mutant_that_lives_is_seen(workers: Workers) -> None:
     ],
 )
 def test_dying_of_anything_but_an_assertion_does_not_count(
-    workers: Workers, change: dict[str, object], says: str
+    worker: Worker, change: dict[str, object], says: str
 ) -> None:
     mutant = replace(HARMLESS, **change)  # type: ignore[arg-type]
-    assert says in workers[False].run(mutant, mutant.killers).survived(mutant)
+    assert says in worker.run(mutant, mutant.killers).survived(mutant)
 
 
 @pytest.mark.parametrize(
