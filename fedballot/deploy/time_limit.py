@@ -43,25 +43,30 @@ class time_limit:  # a context manager, named like contextlib's
     Raises
     ------
     TimeLimitError
-        In the block, and on leaving it where the time is over and the block has swallowed the error.
+        In the block, and on leaving it where the time is over and the block has swallowed or renamed the error.
     """
 
     def __init__(self, seconds: float, *, grace_s: float | None = None) -> None:
         self.seconds, self.grace_s = seconds, grace_s
 
     def __enter__(self) -> None:
-        self._over, self._began = False, time.monotonic()
+        self._over, self._began, self._outer_due = False, time.monotonic(), None
         self._due = self._began + self.seconds
         if self.grace_s is not None:
             # from a thread of C, which needs no lock of the interpreter; what it prints holds names of functions only
             faulthandler.dump_traceback_later(self.seconds + self.grace_s, exit=True)
         self._in_main = threading.current_thread() is threading.main_thread()
         if self._in_main:
-            self._outer = signal.signal(signal.SIGALRM, self._on_alarm)
-            left, self._outer_again = signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN_S)
-            self._outer_due = self._began + left if left else None
-            if left and left < self.seconds:  # a limit round this one comes first
-                signal.setitimer(signal.ITIMER_REAL, left, AGAIN_S)
+            self._outer, self._outer_again = signal.signal(signal.SIGALRM, self._on_alarm), 0.0
+            try:
+                left, self._outer_again = signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN_S)
+                self._outer_due = self._began + left if left else None
+                if left and left < self.seconds:  # a limit round this one comes first
+                    signal.setitimer(signal.ITIMER_REAL, left, AGAIN_S)
+            except BaseException:  # the time is over before the block begins, which nobody leaves then
+                self._over = True
+                self._disarm()
+                raise
         else:
             self._thread, self._lock, self._left = threading.get_ident(), threading.Lock(), threading.Event()
             threading.Thread(target=self._watch, name="time limit", daemon=True).start()
@@ -74,8 +79,9 @@ class time_limit:  # a context manager, named like contextlib's
         finally:
             self._over = True  # once more, should the error have come in between
             self._disarm()
-        if kind is None and time.monotonic() >= self._due:
-            raise TimeLimitError
+        renamed = kind is None or (issubclass(kind, Exception) and not issubclass(kind, TimeLimitError))
+        if renamed and time.monotonic() >= self._due:
+            raise TimeLimitError from error
 
     def _disarm(self) -> None:
         if self.grace_s is not None:

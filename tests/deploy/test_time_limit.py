@@ -174,3 +174,23 @@ def test_a_process_is_not_ended_after_the_block() -> None:
     with time_limit(0.2, grace_s=0.2):
         pass
     time.sleep(0.8)
+
+
+def test_an_error_that_stands_for_the_end_of_the_time_is_told_as_that() -> None:
+    """A library that wraps whatever is raised in it, as those that build learners do."""
+    with pytest.raises(TimeLimitError), time_limit(0.05):
+        try:
+            while True:
+                pass
+        except Exception as error:
+            raise ValueError("cannot be built") from error
+    with pytest.raises(ValueError, match="early"), time_limit(60):
+        raise ValueError("early")
+
+
+def test_a_time_that_is_over_at_once_leaves_no_alarm() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    for _ in range(50):
+        with pytest.raises(TimeLimitError), time_limit(1e-6):
+            time.sleep(0.01)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0) and signal.getsignal(signal.SIGALRM) == before

@@ -170,7 +170,8 @@ def test_a_process_that_ends_before_its_answer_ends_the_run_and_is_replaced_for_
     with pytest.raises(RunError, match=f"^worker [12] of 2 {words}"):
         for reply in coming:
             replies.append(reply)
-    assert {0, 1, 2} <= {*numbers(replies)} and all(isinstance(reply, Reply) for reply in replies)
+    # the other worker may still be at one of the four
+    assert len({0, 1, 2, 3} & {*numbers(replies)}) >= 3 and all(isinstance(reply, Reply) for reply in replies)
     assert numbers(list(workers.replies(job(tmp_path), requests(4), 60))) == [0, 1, 2, 3]
 
 
