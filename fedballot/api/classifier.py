@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from fedballot.api.experiment import run, run_unseen
+from fedballot.api.experiment import run
 from fedballot.api.objects import check_index, stored_arrays
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import names_of
@@ -154,12 +154,8 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             **(self.settings or {}),
         }
         with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
-            if self.out is None:
-                folder = Path(scratch) / "run"
-                self.result_ = run_unseen(self.method, folder, values)
-            else:
-                folder = Path(self.out)
-                self.result_ = run(self.method, out=folder, progress=False, **values)
+            folder = Path(scratch) / "run" if self.out is None else Path(self.out)
+            self.result_ = run(self.method, out=folder, progress=False, page=self.out is not None, **values)
             names = ("run.json", "result.json", "model.json", *parts_of(read_description(folder)))
             self._files = {name: (folder / name).read_bytes() for name in names}
         self._model = load_files(self._files)

@@ -33,6 +33,7 @@ def run(
     progress: bool | Progress = True,
     callbacks: Sequence[Callback] = (),
     track: str | Sequence[str] = "",
+    page: bool = True,
     **settings: Any,
 ) -> Result:
     """Run one experiment in a simulation on this machine.
@@ -53,6 +54,8 @@ def run(
         Told of the run's start, of each round and of its end. One that raises is dropped with a warning.
     track : str or sequence of str
         Trackers by name: ``csv``, ``tensorboard``, ``mlflow``, ``wandb``; several with commas, or as a list.
+    page : bool
+        Write the run's page, which takes longer than a small run; :meth:`Result.report` writes it later.
     **settings
         By the names that ``fedballot methods --settings METHOD`` lists. ``dataset`` and ``public_dataset`` may be a
         pandas data frame or a pair ``(x, y)``; a list of them is one for each client. Models may be classifiers
@@ -84,17 +87,8 @@ def run(
     resolved = resolve(method, values, preset, None if config is None else Path(config), folder, resume)
     for words in without_effect(resolved, values):
         warnings.warn(words, stacklevel=2)
-    carry_out(method, resolved, folder, resume=taken_up, progress=listener(progress), callbacks=told, preset=preset)
-    return Result.read(folder)
-
-
-def run_unseen(method: str, folder: Path, settings: Mapping[str, Any]) -> Result:
-    """As :func:`run`, silently, in a folder that nobody will look into: a page takes longer than a small run."""
-    values = as_settings(settings)
-    resolved = resolve(method, values, out=folder)
-    for words in without_effect(resolved, values):
-        warnings.warn(words, stacklevel=3)
-    carry_out(method, resolved, folder, resume=False, progress=listener(False), page=False)
+    watcher = listener(progress)
+    carry_out(method, resolved, folder, resume=taken_up, progress=watcher, callbacks=told, preset=preset, page=page)
     return Result.read(folder)
 
 

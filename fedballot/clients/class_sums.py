@@ -75,7 +75,7 @@ class SumsClient(FrozenClient[A], Generic[A]):
         axes = class_axes(settings, self.workspace.data, public)
         if not settings.with_landmarks:
             return axes
-        shape = (settings.landmarks, axes.axes.shape[1])
+        shape = (settings.coordinates, axes.axes.shape[1])
         if landmarks is None or landmarks.shape != shape or np.abs(landmarks).max() > FARTHEST:
             raise Refusal("request", f"a request must hold {shape[0]} landmarks in {shape[1]} components")
         return replace(axes, landmarks=landmarks)

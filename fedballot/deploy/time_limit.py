@@ -79,8 +79,8 @@ class time_limit:  # a context manager, named like contextlib's
         finally:
             self._over = True  # once more, should the error have come in between
             self._disarm()
-        renamed = kind is None or (issubclass(kind, Exception) and not issubclass(kind, TimeLimitError))
-        if renamed and time.monotonic() >= self._due:
+        hidden = kind is None or (issubclass(kind, Exception) and not issubclass(kind, TimeLimitError))
+        if hidden and time.monotonic() >= self._due:
             raise TimeLimitError from error
 
     def _disarm(self) -> None:

@@ -62,8 +62,8 @@ class ClassSumSettings(ServerTraining, FrozenSettings, PrivacyTarget):
         return not self.logistic and self.embedding == "landmarks"
 
     @property
-    def landmarks(self) -> int:
-        """How many."""
+    def coordinates(self) -> int:
+        """Landmarks, or the principal components that `dimension` names."""
         return self.dimension or min(LANDMARKS, max(2, self.public_size // PER_LANDMARK))
 
 
@@ -97,11 +97,6 @@ class FedauxfdpSumSettings(ClassSumSettings, SummedSettings):
                 "records=0, but sites keep their numbers to themselves, and sums need a largest number: set records to "
                 "the most that a site holds"
             )
-
-    @property
-    def coordinates(self) -> int:
-        """Of an embedded record: landmarks, or principal components."""
-        return self.landmarks if self.with_landmarks else self.dimension
 
     def composition(self, facts: Facts) -> Composition:
         noisy = shared_mechanism(self, facts.classes)

@@ -210,7 +210,7 @@ class SumsStrategy(FrozenStrategy[A], Generic[A]):
         axes = class_axes(self.settings, self.data, self.public)
         if not self.settings.with_landmarks:
             return axes
-        found = fit_landmarks(axes, self.public.features, self.settings.landmarks, self.settings.seed)
+        found = fit_landmarks(axes, self.public.features, self.settings.coordinates, self.settings.seed)
         return replace(axes, landmarks=found)
 
     def request(self, server_round: int) -> Arrays:

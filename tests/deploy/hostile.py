@@ -230,7 +230,7 @@ def arrays_of(question: Question, settings: Any) -> list[np.ndarray]:
         if not landmarked:
             return []
         axes = min(AXES, POOL_AXES)
-        return [np.full((settings.landmarks, axes), 0.5 if question.arrays == "asked" else -0.5, dtype=np.float32)]
+        return [np.full((settings.coordinates, axes), 0.5 if question.arrays == "asked" else -0.5, dtype=np.float32)]
     return [rows]
 
 
