@@ -57,6 +57,7 @@ check: .venv/test
 	$(BIN)/ruff check fedballot tests benchmarks
 	$(BIN)/ruff format --check fedballot tests benchmarks
 	$(BIN)/mypy
+	$(BIN)/python -m tests.privacy.mutants.runner --lines
 
 .venv/pip: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedballot needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

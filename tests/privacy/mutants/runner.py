@@ -1,6 +1,7 @@
 """Mutation testing: change one line of the source in memory, and see the named tests fail; serving.py says how.
 
-`python -m tests.privacy.mutants.runner` prints the table of all mutants.
+`python -m tests.privacy.mutants.runner` prints the table of all mutants; with `--lines` it only looks whether their
+lines are still in the source, which `make check` does.
 """
 
 from __future__ import annotations
@@ -155,11 +156,20 @@ def check_killers(worker: Worker, mutants: Sequence[Mutant]) -> None:
     assert (outcome.asserted, outcome.other) == ({}, {}) and len(outcome.passed) >= len(killers)
 
 
-def _print_table() -> int:
-    """Run all mutants on two workers; 1 if one lived."""
-    from tests.privacy.mutants import table, table_clients
+def _check_lines(mutants: Sequence[Mutant]) -> int:
+    """Print each mutant whose line is not in the source any more; 1 if there is one."""
+    gone = 0
+    for mutant in mutants:
+        try:
+            mutant.source()
+        except ValueError as error:
+            print(error)
+            gone = 1
+    return gone
 
-    mutants = (*table.MUTANTS, *table_clients.MUTANTS)
+
+def _print_table(mutants: Sequence[Mutant]) -> int:
+    """Run all mutants on two workers; 1 if one lived."""
     began, lived = time.monotonic(), 0
     free: SimpleQueue[Worker] = SimpleQueue()
 
@@ -185,4 +195,7 @@ def _print_table() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_print_table())
+    from tests.privacy.mutants import table, table_clients
+
+    all_mutants = (*table.MUTANTS, *table_clients.MUTANTS)
+    sys.exit(_check_lines(all_mutants) if sys.argv[1:] == ["--lines"] else _print_table(all_mutants))
