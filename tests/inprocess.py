@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from flwr.client import NumPyClient
 from flwr.common import Context, FitIns, FitRes, RecordDict
 from flwr.server.client_proxy import ClientProxy
 
+from fedballot.cli.runner import outcome
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import get_method
 from fedballot.runs import workers
@@ -19,6 +21,8 @@ from fedballot.runs.engine import check_learners, make_client, make_server, open
 from fedballot.runs.local import run_rounds
 from fedballot.runs.worker import Job
 from fedballot.settings.parts import CommonSettings, server_models
+from fedballot.studies.runner import request_of
+from fedballot.studies.sweep import Point, Shared
 
 
 class Counting(Silent):
@@ -77,3 +81,23 @@ def context_of(number: int) -> Context:
     """What Flower tells the virtual client of a number."""
     node: dict[str, Any] = {"partition-id": number}
     return Context(run_id=1, node_id=1, node_config=node, state=RecordDict(), run_config={})
+
+
+class RunnerHere:
+    """As :class:`fedballot.studies.runner.Runner`, for its place in ``fedballot.studies.sweep``, without a process.
+
+    Another process imports for seconds; tests/studies keeps real ones.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, point: Point, shared: Shared) -> str:
+        with workers.Workers(1) as own:
+            return outcome(json.loads(json.dumps(request_of(point, shared))), own)
+
+    def stop(self) -> None:
+        pass

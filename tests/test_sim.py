@@ -33,7 +33,9 @@ from fedballot.runs.flower_api import flower_api
 from fedballot.runs.run_config import client_number
 from fedballot.settings.voting import PateSettings
 from fedballot.sim import LogFile, simulate
+from tests.command import fedballot
 from tests.conftest import SMALL, small_settings
+from tests.held import HOLD, hold
 from tests.inprocess import Counting, run_here
 
 pytestmark = pytest.mark.slow
@@ -162,7 +164,7 @@ def test_broken_clients_are_counted_and_the_run_goes_on(tmp_path):
         server_app=api.server_app(lambda context: side),
         client_app=api.client_app(partial(_broken_client, settings, out / "clients")),
         num_supernodes=12,
-        backend_config={"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
+        backend_config={"init_args": {"num_cpus": 1}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
     )
     result = side.recorder.result
     assert result["status"] == "done"
@@ -190,17 +192,32 @@ def test_too_many_broken_clients_are_a_clear_error(tmp_path):
     assert "min_clients" in result["error"]
 
 
-SLOW = {**SMALL, "clients": 16, "client_models": "random-forest", "epsilon": "40"}
+SLOW = {**SMALL, "clients": 16, "client_models": "tests.held:make", "epsilon": "40"}
+
+
+@pytest.fixture
+def held(tmp_path, monkeypatch):
+    """While this file is there, runs beside it wait once two clients have answered."""
+    path = tmp_path / "hold"
+    hold(path)
+    monkeypatch.setenv(HOLD, str(path))
+    return path
 
 
 def command(out: Path, **values: str) -> list[str]:
     words = [part for key, value in {**SLOW, **values}.items() for part in ("--set", f"{key}={value}")]
-    return [sys.executable, "-m", "fedballot.cli", "run", "pate-fl", "--out", str(out), "--quiet", *words]
+    return ["run", "pate-fl", "--out", str(out), "--quiet", *words]
 
 
 def started(out: Path, **values: str) -> subprocess.Popen[str]:
     """A run whose second client has just answered."""
-    process = subprocess.Popen(command(out, **values), start_new_session=True, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedballot.cli", *command(out, **values)],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     deadline = time.monotonic() + 240
     while len(list((out / "clients").glob("*/ledger/releases/*.npz"))) < 2:
         assert process.poll() is None, "the run ended before it could be stopped"
@@ -209,7 +226,14 @@ def started(out: Path, **values: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_run_that_is_told_to_end_says_so_and_goes_on_later(tmp_path):
+def resume(out: Path, held: Path) -> None:
+    """Take the run up, in this process."""
+    held.unlink()
+    ended = fedballot(*command(out), "--resume")
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_run_that_is_told_to_end_says_so_and_goes_on_later(tmp_path, held):
     out = tmp_path / "r"
     process = started(out)
     process.terminate()
@@ -219,15 +243,15 @@ def test_a_run_that_is_told_to_end_says_so_and_goes_on_later(tmp_path):
     assert "--resume" in words and "--resume" in result["error"]
     answered = {path: path.read_bytes() for path in out.glob("clients/*/ledger/releases/*.npz")}
     assert 2 <= len(answered) < 16
-    subprocess.run([*command(out), "--resume"], check=True, timeout=180)
+    resume(out, held)
     assert json.loads((out / "result.json").read_text())["status"] == "done"
     assert all(path.read_bytes() == content for path, content in answered.items())
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc for the processes of a run")
-def test_a_run_whose_ray_dies_ends(tmp_path):
+def test_a_run_whose_ray_dies_ends(tmp_path, held):
     out = tmp_path / "r"
-    process = started(out, engine="ray")
+    process = started(out, engine="ray", workers="1")
     table = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(maxsplit=2) for line in table.splitlines()]
     (raylet,) = (int(pid) for pid, parent, name in rows if int(parent) == process.pid and name == "raylet")
@@ -238,7 +262,7 @@ def test_a_run_whose_ray_dies_ends(tmp_path):
     assert json.loads((out / "result.json").read_text())["status"] == "failed"
 
 
-def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
+def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path, held):
     out = tmp_path / "r"
     process = started(out)
     os.killpg(process.pid, signal.SIGKILL)
@@ -247,7 +271,7 @@ def test_a_killed_run_is_readable_and_resumes_without_retraining(tmp_path):
     kept = {path: path.read_bytes() for path in out.glob("clients/*/ledger/releases/*.npz")}
     models = {path: path.stat().st_mtime_ns for path in out.glob("clients/*/model")}
     assert 2 <= len(kept) < 16
-    subprocess.run([*command(out), "--resume"], check=True, timeout=180)
+    resume(out, held)
     assert json.loads((out / "result.json").read_text())["status"] == "done"
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in models.items())

@@ -16,10 +16,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from multiprocessing import connection
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fedballot.core import meeting
 from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -83,7 +86,6 @@ def answers(job: Job, requests: Sequence[Request]) -> list[Reply | str]:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One thread for BLAS, OpenMP and torch: workers share the cores, and sums have one order."""
-    from threadpoolctl import threadpool_limits
 
     def torch_threads(count: int) -> int:
         torch = sys.modules.get("torch")
@@ -93,12 +95,20 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(count)
         return before
 
-    with threadpool_limits(1):
+    with _pools(len(sys.modules)).limit(limits=1):
         before = torch_threads(1)
         try:
             yield
         finally:
             torch_threads(before)
+
+
+@lru_cache(maxsize=1)
+def _pools(modules: int) -> ThreadpoolController:
+    """The thread pools of what so many modules have loaded: to look for them takes as long as a small client."""
+    import threadpoolctl  # the process that starts workers has no use for it
+
+    return threadpoolctl.ThreadpoolController()
 
 
 def work(requests: connection.Connection, environment: Mapping[str, str]) -> None:

@@ -6,13 +6,25 @@ import json
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from fedballot.studies.sweep import Point, Shared
 
 DONE = "done"
 STOP_S = 30.0  # how long a run may take to say in its folder that it was stopped
+
+
+def request_of(point: Point, shared: Shared) -> dict[str, Any]:
+    """What the process is told of a run: plain values, for JSON."""
+    return {
+        "method": shared.method,
+        "preset": shared.preset,
+        "config": None if shared.config is None else str(shared.config),
+        "values": {**shared.values, **point.values},
+        "out": str(point.folder),
+        "track": shared.track,
+    }
 
 
 class Runner:
@@ -45,16 +57,8 @@ class Runner:
                 encoding="utf-8",
             )
         assert self._process.stdin is not None and self._process.stdout is not None
-        request = {
-            "method": shared.method,
-            "preset": shared.preset,
-            "config": None if shared.config is None else str(shared.config),
-            "values": {**shared.values, **point.values},
-            "out": str(point.folder),
-            "track": shared.track,
-        }
         try:
-            print(json.dumps(request), file=self._process.stdin, flush=True)
+            print(json.dumps(request_of(point, shared)), file=self._process.stdin, flush=True)
             answer = self._process.stdout.readline()
         except BrokenPipeError:
             answer = ""

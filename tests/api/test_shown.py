@@ -15,6 +15,7 @@ import fedballot as fb
 from fedballot.studies.frontier import Spot
 from fedballot.studies.sweep import Row
 from tests.conftest import QUICK_RUN
+from tests.inprocess import RunnerHere
 
 
 def pictures(html: str) -> list[Image.Image]:
@@ -24,6 +25,7 @@ def pictures(html: str) -> list[Image.Image]:
 
 def test_runs_comparisons_and_sweeps_show_a_table_and_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fedballot.studies.sweep.Runner", RunnerHere)
     sweep = fb.sweep("pate-fl", epsilon=[4, 8], **QUICK_RUN)  # in a folder of its own, as a run without `out`
     assert sweep.folder.parent == Path("sweeps") and (sweep.folder / "sweep.html").exists()
     result = sweep.results[0]

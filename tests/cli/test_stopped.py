@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_first import write_table
+from tests.held import HOLD, hold
 
 FEDBALLOT = [sys.executable, "-m", "fedballot"]
 FOREST = "client_models=random-forest(n_estimators=60)"
@@ -98,12 +99,16 @@ def test_the_process_that_forks_workers_says_nothing_while_it_imports(tmp_path):
 
 
 @pytest.mark.slow
-def test_try_says_how_the_run_under_way_goes_on(tmp_path):
+def test_try_says_how_the_run_under_way_goes_on(tmp_path, monkeypatch):
+    held = tmp_path / "hold"
+    hold(held)
+    monkeypatch.setenv(HOLD, str(held))
+    models = ("client_models=tests.held:make", "server_model=logistic-regression")
+    words = [word for one in models for word in ("--set", one)]
     write_table(tmp_path / "cancer.csv", "label")
     begun = tmp_path / "of mine" / "pate-fl" / "run.json"
-    said = interrupted(
-        [*FEDBALLOT, "try", "cancer.csv", "--set", FOREST, "--out", "of mine"], tmp_path, begun, "pate-fl"
-    )
+    said = interrupted([*FEDBALLOT, "try", "cancer.csv", *words, "--out", "of mine"], tmp_path, begun, "pate-fl")
+    held.unlink()
     command = shlex.split(said.rpartition("go on with: fedballot ")[2])
     assert command[:2] == ["run", "pate-fl"] and command[-1] == "--resume"
     assert start([*FEDBALLOT, *command], tmp_path).wait(120) == 0

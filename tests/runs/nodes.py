@@ -56,15 +56,15 @@ class Nodes:
 
     def start(self, number: int, *, mounted: tuple[Path, Path] | None = None, **environment: str) -> None:
         """Start a node and wait for it; ``mounted``: a folder, and which one it is there."""
-        where = (
-            ["--head", f"--port={PORT}", f"--temp-dir={self._folder}"] if number == 0 else [f"--address={self.address}"]
-        )
+        head = ["--head", f"--port={PORT}", f"--temp-dir={self._folder}", "--include-dashboard=false"]
+        where = head if number == 0 else [f"--address={self.address}"]
         first = 27000 + 100 * number
         options = [
             *where,
             f"--node-ip-address={self.place(number)}",
             *(f"--min-worker-port={first}", f"--max-worker-port={first + 99}"),
             *("--num-cpus=1", "--object-store-memory=100000000", "--disable-usage-stats", "--block"),
+            "--include-log-monitor=false",  # two seconds of a processor, for words that nobody reads
         ]
         command = [str(Path(sys.executable).with_name("ray")), "start", *options]
         if mounted:

@@ -24,11 +24,12 @@ from fedballot.privacy.ledger.reconcile import charges
 from fedballot.settings.voting import PateSettings
 from fedballot.sim import simulate
 from tests.conftest import SMALL, small_settings
+from tests.held import HOLD, hold
 from tests.runs.nodes import ROOT, Nodes, nodes
 
 pytestmark = pytest.mark.slow
 
-SLOW = {**SMALL, "dataset": "usps", "clients": 10, "client_models": "random-forest", "epsilon": 40, "workers": 0}
+SLOW = {**SMALL, "dataset": "usps", "clients": 10, "client_models": "tests.held:make", "epsilon": 40, "workers": 0}
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +43,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def cluster(data: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file for which runs beside it wait."""
+    return tmp_path_factory.mktemp("held") / "hold"
+
+
+@pytest.fixture(scope="module")
+def cluster(data: list[Path], held: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     cache = tmp_path_factory.mktemp("cache")
-    own = {"FEDBALLOT_CACHE": str(cache), "FEDBALLOT_DATA": str(data[0])}
+    own = {"FEDBALLOT_CACHE": str(cache), "FEDBALLOT_DATA": str(data[0]), HOLD: str(held)}
     with tempfile.TemporaryDirectory(prefix="fb") as folder, nodes(Path(folder), **own) as started:  # short for sockets
         yield started
 
@@ -84,10 +91,11 @@ def wait_for(count: int, out: Path, process: subprocess.Popen[str]) -> None:
 
 
 def test_a_run_is_stopped_goes_on_loses_a_node_gets_another_and_has_the_bits_of_one_machine(
-    cluster: Nodes, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Nodes, data: list[Path], held: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.start(1, FEDBALLOT_DATA=str(data[1]))
-    out = tmp_path / "cluster"
+    out = held.parent / "cluster"
+    hold(held)
     words = command(cluster, out, noise_seed=5, ray_address="")
 
     process = cluster.driver(*words, RAY_ADDRESS=cluster.address)
@@ -100,6 +108,7 @@ def test_a_run_is_stopped_goes_on_loses_a_node_gets_another_and_has_the_bits_of_
     before = stamps(out)
     assert 2 <= len(before) < 8
 
+    hold(held, len(before) + 1)
     process = cluster.driver(*words, "--resume", RAY_ADDRESS=cluster.address)
     wait_for(len(before) + 1, out, process)
     for number in (0, 1):
@@ -108,6 +117,7 @@ def test_a_run_is_stopped_goes_on_loses_a_node_gets_another_and_has_the_bits_of_
     before = stamps(out)
     cluster.kill(1)
     cluster.start(1, FEDBALLOT_DATA=str(data[1]))
+    held.unlink()
     until(lambda: cluster.runs(1, "ray::answer"))
     cluster.signal(0, signal.SIGCONT, "ray::")
     said = process.communicate(timeout=240)[0]
@@ -122,6 +132,7 @@ def test_a_run_is_stopped_goes_on_loses_a_node_gets_another_and_has_the_bits_of_
     assert (result["timing"]["engine"], result["timing"]["workers"]) == ("ray", 2)
 
     monkeypatch.setenv("FEDBALLOT_DATA", str(data[0]))
+    monkeypatch.setenv(HOLD, str(held))
     monkeypatch.setenv("FEDBALLOT_CACHE", cluster.environment["FEDBALLOT_CACHE"])
     here = small_settings(PateSettings, SLOW, {"noise_seed": 5, "workers": 1, "engine": "local"})
     alone = simulate("pate-fl", here, tmp_path / "here", resume=False, progress=Silent())

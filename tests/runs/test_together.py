@@ -27,16 +27,27 @@ def ran(method: str, out: Path, **values: Any) -> dict[str, Any]:
     return simulate(method, settings, out, resume=False, progress=Silent())
 
 
+VOTES = {**MODELS, "epsilon": 40, "noise_seed": 3, "batch_size": 10}  # of few records teachers take smaller batches
+
+
+@pytest.fixture(scope="module")
+def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A run whose clients train each for itself; how many workers there are changes no bit of it."""
+    out = tmp_path_factory.mktemp("runs") / "alone"
+    return out, ran("pate-fl", out, workers=1, **VOTES)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
-def test_teachers_that_train_together_vote_as_alone_and_each_is_charged_once(tmp_path: Path, workers: int) -> None:
-    values = {**MODELS, "epsilon": 40, "noise_seed": 3, "batch_size": 10}  # of few records teachers take smaller ones
-    alone = ran("pate-fl", tmp_path / "alone", workers=workers, **values)
-    together = ran("pate-fl", tmp_path / "together", workers=workers, clients_per_worker=8, **values)
+def test_teachers_that_train_together_vote_as_alone_and_each_is_charged_once(
+    one_by_one: tuple[Path, dict[str, Any]], tmp_path: Path, workers: int
+) -> None:
+    out, alone = one_by_one
+    together = ran("pate-fl", tmp_path / "together", workers=workers, clients_per_worker=8, **VOTES)
     assert together["clients"] == alone["clients"] == {**alone["clients"], "answered": 8, "rejected": {}}
     assert together["guarantees"] == alone["guarantees"]
     assert [len(charges(Ledger(path))) for path in tmp_path.glob("together/clients/*/ledger")] == [1] * 8
     for number in range(8):
-        ours, theirs = (tmp_path / run / "clients" / f"{number:05d}" for run in ("together", "alone"))
+        ours, theirs = (run / "clients" / f"{number:05d}" for run in (tmp_path / "together", out))
         (release,), (expected,) = (list(path.glob("ledger/releases/*.npz")) for path in (ours, theirs))
         mine, other = read_arrays(release)["votes"], read_arrays(expected)["votes"]
         assert np.mean(np.any(mine != other, axis=1)) < 0.05  # a tie of logits that rounding breaks

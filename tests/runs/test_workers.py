@@ -12,12 +12,14 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedballot.core.errors import RunError
-from fedballot.runs.worker import Job, one_thread
+from fedballot.runs.worker import Job, _pools, one_thread
 from fedballot.runs.workers import Workers, replies_here
 from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
 
@@ -220,6 +222,23 @@ def test_the_threads_of_this_process_are_its_own_again() -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_pools_of_threads_are_looked_for_again_where_modules_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counts() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info()]
+
+    with threadpool_limits(2):
+        before = counts()
+        with one_thread():
+            looked = _pools.cache_info().misses
+        for more in (0, 1):
+            if more:
+                monkeypatch.setitem(sys.modules, "came_later", ModuleType("came_later"))
+            with one_thread():
+                assert set(counts()) == {1}
+            assert counts() == before
+            assert _pools.cache_info().misses == looked + more
 
 
 SCRIPT = """
