@@ -206,8 +206,8 @@ class ScikitLearner(WithoutWeights):
             raise SettingsError(
                 f"learner {self.name!r} cannot be stored safely: {type(error).__name__}: {error}"
             ) from error
-        foreign = sorted(set(skops_io.get_untrusted_types(data=content)) - set(self._trusted(content)))
-        if foreign:
+        strange = skops_io.get_untrusted_types(data=content)
+        if foreign := sorted(set(strange) - set(self._trusted(strange))):
             raise SettingsError(f"learner {self.name!r} cannot be stored safely: it holds {', '.join(foreign)}")
         return content
 
@@ -220,7 +220,7 @@ class ScikitLearner(WithoutWeights):
         from fedballot.core import skops_io
 
         try:
-            state = skops_io.loads(content, trusted=self._trusted(content))
+            state = skops_io.loads(content, trusted=self._trusted(skops_io.get_untrusted_types(data=content)))
         except Exception as error:  # skops raises whatever zip, JSON or numpy raise
             raise DataError(
                 f"{path}: not a skops file, a damaged one, or one with untrusted types ({error})"
@@ -243,11 +243,8 @@ class ScikitLearner(WithoutWeights):
         encoded = "seen" in state
         return Fitted(estimator, state["seen"] if encoded else estimator.classes_, encoded)
 
-    def _trusted(self, content: bytes) -> list[str]:
+    def _trusted(self, strange: list[str]) -> list[str]:
         """Types that may be loaded: of an estimator of another package its own as well, for that runs here anyway."""
-        from fedballot.core import skops_io
-
-        strange = skops_io.get_untrusted_types(data=content)
         families = (*_TRUSTED_FAMILIES, *(f"{home}." for home in self._homes))
         return [*_TRUSTED, *(name for name in strange if name.startswith(families))]
 
