@@ -38,7 +38,7 @@ def with_token(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Have the app run in a child of the warm process; where there is none, become the app, which MODULE is."""
+    """Have the app run in a child of the warm process; where there is none, or it dies, become the app: MODULE."""
     folder, module, *arguments = sys.argv[1:]
     try:
         link = connected(folder)

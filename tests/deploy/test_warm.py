@@ -38,7 +38,7 @@ def run(arguments):
         raise ValueError("no")
     sys.exit(int(arguments[0]))
 
-serve(Path(sys.argv[1]), ["json", "no_such_module"], run)
+serve(Path(sys.argv[1]), ["json", "no_such_module", *sys.argv[2:]], run)
 """
 
 
@@ -100,6 +100,43 @@ def test_messages_at_the_same_time_do_not_wait_for_each_other(warm: Path) -> Non
     waiting.wait(30)
 
 
+# says that it is imported, and is not done before a file is there
+SLOW = """
+import sys, time
+from pathlib import Path
+print("importing", flush=True)
+while not Path(__file__).with_name("ends").exists():
+    if Path(__file__).with_name("dies").exists():
+        sys.exit(1)
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("end", ["ends", "dies"])
+def test_an_app_that_comes_while_modules_are_imported_waits_for_them(
+    tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_module.py").write_text(SLOW)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    process = subprocess.Popen(
+        [sys.executable, "-c", APP, str(tmp_path), "slow_module"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"importing\n"
+    coming = subprocess.Popen(line(tmp_path, "--help", module="json.tool"), stdout=subprocess.PIPE, text=True)
+    with pytest.raises(subprocess.TimeoutExpired):
+        coming.wait(0.5)
+    (tmp_path / end).touch()
+    try:
+        words, _ = coming.communicate(timeout=120)
+        if end == "dies":
+            assert coming.returncode == 0 and "usage: " in words and process.wait(30) == 1
+        else:
+            assert words.split()[1] == str(process.pid)
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_only_the_owner_gets_in_and_nonsense_changes_nothing(warm: Path) -> None:
     assert stat.S_IMODE((warm / handover.SOCKET).stat().st_mode) == 0o600
     for nonsense in (b"", b"\0\0\0\2{}", b"\0\0\0\1", b"\xff\xff\xff\xff"):
@@ -147,6 +184,7 @@ def test_flower_s_app_runs_warm_and_without_the_warm_process_cold(
 ) -> None:
     process = start(tmp_path, "-m", app_module.__name__, "--warm", str(tmp_path), *modules)
     try:
+        app(tmp_path, "--help", module=app_module.__name__)  # waits for the imports
         began = time.monotonic()
         warm = app(tmp_path, "--help", module=app_module.__name__)
         took = time.monotonic() - began
