@@ -13,10 +13,11 @@ from fedballot.settings import layers
 from fedballot.settings.parts import CommonSettings
 from fedballot.sim import simulate
 
+FOREST = "random-forest(n_estimators=20)"  # a student is fitted eleven times in a pass, 100 trees each
 VOTES = {
     "clients": 4,
     "min_clients": 4,
-    "client_models": "random-forest,logistic-regression",
+    "client_models": f"{FOREST},logistic-regression",
     "abstain": False,
     "vote_fraction": 1.0,
     "epsilon": 100.0,

@@ -23,12 +23,20 @@ SLOW = ("shufflenet-v2", "mobilenet-v2", "resnet8", "resnet8-gn", "gradient-boos
 SEEDLESS = ("knn", "logistic-regression", "xgboost", "lightgbm")  # nothing in them is drawn, by default
 FAST = [name for name in NAMES if name not in SLOW]
 
+# fewer trees than by default: what is asked here holds for as many as there are
+TREES = {
+    "random-forest": "n_estimators=30",
+    "gradient-boosting": "max_iter=10",
+    "xgboost": "n_estimators=20",
+    "lightgbm": "n_estimators=20",
+    "catboost": "iterations=20",
+}
 PAIR = [name for name in ("cnn-small", "random-forest") if name in NAMES]
 
 
 def make(name, **changes):
     settings = {"n_classes": 10, "input_shape": (16, 16), "seed": 1, "epochs": 1, "batch_size": 32, "lr": 5e-3}
-    return make_learner(name, **settings | changes)
+    return make_learner(f"{name}({TREES[name]})" if name in TREES else name, **settings | changes)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,7 +71,7 @@ def test_another_seed_gives_another_model(name):
 
 @pytest.mark.parametrize("name", FAST)
 def test_learns_digits(name):
-    learner = make(name, epochs=15).fit(IMAGES[:500], Y[:500])
+    learner = make(name, epochs=8).fit(IMAGES[:500], Y[:500])
     assert (learner.predict_logits(IMAGES[500:1000]).argmax(1) == Y[500:1000]).mean() > 0.85
 
 
@@ -90,7 +98,7 @@ def test_no_epochs_still_answers(name):
 def test_two_classes(name):
     binary = Y < 2
     x, y = IMAGES[binary], Y[binary]
-    learner = make(name, n_classes=2, epochs=20).fit(x[:80], y[:80])
+    learner = make(name, n_classes=2, epochs=10).fit(x[:80], y[:80])
     assert learner.predict_logits(x).shape == (len(x), 2)
     assert (learner.predict_logits(x[80:]).argmax(1) == y[80:]).mean() > 0.9
 
@@ -98,7 +106,7 @@ def test_two_classes(name):
 @pytest.mark.parametrize("name", FAST)
 def test_abstains_on_what_it_has_never_seen(name):
     low = Y < 5
-    learner = make(name, epochs=20).fit(IMAGES[low][:250], Y[low][:250], objective=Abstain(IMAGES[900:]))
+    learner = make(name, epochs=10).fit(IMAGES[low][:250], Y[low][:250], objective=Abstain(IMAGES[900:]))
     abstains = learner.predict_logits(IMAGES[500:900]).argmax(1) == 10
     seen = low[500:900]
     assert abstains[~seen].mean() > abstains[seen].mean() + 0.3
@@ -108,7 +116,7 @@ def test_abstains_on_what_it_has_never_seen(name):
 def test_distills_soft_labels(name):
     targets = np.full((500, 10), 0.02, dtype=np.float32)
     targets[np.arange(500), Y[:500]] = 0.82
-    learner = make(name, epochs=15, role="student").distill(IMAGES[:500], targets)
+    learner = make(name, epochs=8, role="student").distill(IMAGES[:500], targets)
     logits = learner.predict_logits(IMAGES[500:1000])
     assert (logits.argmax(1) == Y[500:1000]).mean() > 0.85
 
@@ -117,7 +125,7 @@ def test_distills_soft_labels(name):
 def test_weights_of_zero_silence_wrong_targets(name):
     wrong = np.arange(400) % 2 == 0
     targets = np.eye(10, dtype=np.float32)[np.where(wrong, (Y[:400] + 1) % 10, Y[:400])]
-    learner = make(name, epochs=15).distill(IMAGES[:400], targets, weights=(~wrong).astype(np.float32))
+    learner = make(name, epochs=8).distill(IMAGES[:400], targets, weights=(~wrong).astype(np.float32))
     assert (learner.predict_logits(IMAGES[500:1000]).argmax(1) == Y[500:1000]).mean() > 0.8
 
 
@@ -190,7 +198,7 @@ def test_refuses_wrong_targets_and_confidence(name):
 @pytest.mark.parametrize("name", ["mlp-torch", "logistic-regression"] if HAS_TORCH else ["logistic-regression"])
 def test_feature_vectors(name):
     x = DIGITS.data[ORDER].astype(np.float32) / 16
-    learner = make(name, input_shape=(64,), epochs=15).fit(x[:500], Y[:500])
+    learner = make(name, input_shape=(64,), epochs=8).fit(x[:500], Y[:500])
     assert (learner.predict_logits(x[500:]).argmax(1) == Y[500:]).mean() > 0.85
     broken = x[:5].copy()
     broken[3, 2] = np.nan

@@ -284,7 +284,7 @@ def test_networks_of_other_packages_take_grey_and_colour_images(name: str, colou
     bright = np.arange(97) % 2  # 97 = 6 * 16 + 1: a batch of one, at which batch norm stops
     grey = IMAGES[:97] // 3 + 100 * bright[:, None, None].astype(np.uint8)
     x = grey[..., None].repeat(3, axis=3) if colour else grey
-    settings = {"input_shape": x.shape[1:], "epochs": 5, "batch_size": 16}
+    settings = {"input_shape": x.shape[1:], "epochs": 3, "batch_size": 16}
     assert get_learner(name).needs_torch
     try_learner(name, x, n_classes=2)
     one = make(name, **settings).fit(x, bright)

@@ -19,7 +19,7 @@ from fedballot.runs.engine import federated_data
 from fedballot.runs.results import load_result
 from fedballot.settings.parts import CommonSettings
 from tests.command import fedballot
-from tests.model_runs import VOTES, in_a_new_process, resolved, run
+from tests.model_runs import FOREST, VOTES, in_a_new_process, resolved, run
 
 SIZES = {"private_size": 300, "public_size": 150, "test_size": 100}
 
@@ -35,7 +35,7 @@ def patients(n: int = 600) -> pd.DataFrame:
     return frame.assign(weight=rng.normal(70, 9, n), label=np.where(risk > 1.0, "ill", "well"))
 
 
-@pytest.fixture(scope="module", params=["random-forest", "mlp-torch"])
+@pytest.fixture(scope="module", params=[FOREST, "mlp-torch"])
 def moved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Any]:
     """A run's folder in another place than it was made in, without the file that it learned from."""
     if request.param == "mlp-torch":
@@ -49,7 +49,7 @@ def moved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     data = federated_data(settings)
     (folder / "table.csv").unlink()
     shutil.move(folder / "run", folder / "elsewhere")
-    return folder / "elsewhere", "skops" if request.param == "random-forest" else "torch", data
+    return folder / "elsewhere", "skops" if request.param == FOREST else "torch", data
 
 
 def said(command: Callable[..., CompletedProcess[str]], *words: object) -> tuple[list[str], np.ndarray]:
@@ -139,7 +139,7 @@ def test_images_that_a_table_names(tmp_path):
         lines.append(f"img/{number}.png,{('dark', 'bright')[number % 2]}")
     (tmp_path / "table.csv").write_text("\n".join(["file,label", *lines]))
     sizes = {"private_size": 50, "public_size": 20, "test_size": 20, "image_size": 5, "epsilon": "inf"}
-    folder = run(tmp_path / "run", **VOTES | sizes, server_model="random-forest", dataset=str(tmp_path / "table.csv"))
+    folder = run(tmp_path / "run", **VOTES | sizes, server_model=FOREST, dataset=str(tmp_path / "table.csv"))
     model = load(folder)
     assert model.shape == (5, 5) and model.columns == ()
     (tmp_path / "new.csv").write_text("file\n" + "\n".join(line.partition(",")[0] for line in lines[:40]))

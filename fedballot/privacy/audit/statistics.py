@@ -86,9 +86,9 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
             f"correct = {correct}, guesses = {guesses}, canaries = {canaries}: "
             "needs 0 <= correct <= guesses <= canaries, and a canary."
         )
-    law = stats.binom(guesses, 1 / (1 + math.exp(-epsilon)))
-    by_chance = float(law.sf(correct - 1))
-    just_below = np.cumsum(law.pmf(np.arange(correct - 1, -1, -1)))
+    law = (guesses, 1 / (1 + math.exp(-epsilon)))  # a frozen distribution takes longer to make than to ask
+    by_chance = float(stats.binom.sf(correct - 1, *law))
+    just_below = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), *law))
     worst = float(np.max(just_below / np.arange(1, correct + 1), initial=0.0))
     return min(1.0, by_chance + 2 * canaries * delta * worst)
 

@@ -6,6 +6,7 @@ integer arithmetic decides an outcome, so no probability is rounded; the running
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ _GRAIN = 20_000_000  # variance p/q: while q (sigma + 2)^2 stays below this, 64-
 _LARGEST_SIGMA = float(1 << 30)
 
 
+@lru_cache(maxsize=1024)  # asked for at each release, and solved for before
 def representable_variance(sigma: float) -> Fraction:
     """Return the smallest variance >= sigma^2 with a small power of two as denominator, fit for `discrete_gaussian`.
 

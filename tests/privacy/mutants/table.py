@@ -201,8 +201,8 @@ MUTANTS = (
     ),
     Mutant(
         "privacy/accounting/costs/gaussian.py",
-        "IntegerCost.epsilon",
-        "if self.unit_shifts:",
+        "_integer_epsilon",
+        "if cost.unit_shifts:",
         "if True:",
         "any shift counts as 1 in each coordinate",
         (
@@ -723,8 +723,8 @@ MUTANTS = (
     Mutant(
         "privacy/noise/randomness.py",
         "seeded_noise",
-        "return NoiseSource(False, lambda count: generator.integers(0, 2**64, size=count, dtype=np.uint64))",
-        "return NoiseSource(True, lambda count: generator.integers(0, 2**64, size=count, dtype=np.uint64))",
+        "return NoiseSource(False, generator.bit_generator.random_raw)",
+        "return NoiseSource(True, generator.bit_generator.random_raw)",
         "seeded noise is called private",
         (NOISE + "test_sources",),
     ),
@@ -746,8 +746,8 @@ MUTANTS = (
     ),
     Mutant(
         "privacy/noise/randomness.py",
-        "uniform_below",
-        "complete = word - value <= np.uint64(0) - b",
+        "_below",
+        "complete = word - value <= np.uint64(0) - bound",
         "complete = word >= value",
         "the incomplete block is kept",
         (NOISE + "test_uniform_below_rejects_the_incomplete_block",),

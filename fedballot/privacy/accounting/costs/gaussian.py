@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from fedballot.privacy.accounting import discrete, gaussian
@@ -125,9 +126,7 @@ class IntegerCost(NearGaussian):
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon of this release alone."""
-        if self.unit_shifts:
-            return discrete.epsilon_unit_shifts(delta, self.coordinates, self.share_sigma, self.shares)
-        return discrete.epsilon_integer_shifts(delta, self.sensitivity, self.coordinates, self.share_sigma, self.shares)
+        return _integer_epsilon(self, delta)
 
     @property
     def alike(self) -> tuple[float, int, bool]:
@@ -150,3 +149,10 @@ class IntegerCost(NearGaussian):
     def words(self) -> str:
         """See :meth:`Cost.words`."""
         return "integer Gaussian noise" + (f" of {self.shares} shares" if self.shares > 1 else "")
+
+
+@lru_cache(maxsize=4096)  # a plan, each client's ledger and every page ask the same
+def _integer_epsilon(cost: IntegerCost, delta: float) -> float:
+    if cost.unit_shifts:
+        return discrete.epsilon_unit_shifts(delta, cost.coordinates, cost.share_sigma, cost.shares)
+    return discrete.epsilon_integer_shifts(delta, cost.sensitivity, cost.coordinates, cost.share_sigma, cost.shares)
