@@ -121,7 +121,6 @@ def world(tmp_path: Path) -> World:
         "private_size": 300,
         "public_size": 60,
         "server_epochs": 1,
-        "server_model": "knn",  # what is learnt from the sum is not the question here
         "epsilon": 40,
     }
     return World(small_settings(PateSettings, changes, {"secure_aggregation": True}), tmp_path)
