@@ -112,16 +112,30 @@ def cifar() -> Iterator[Line]:
     The search is at seed 0: the tables "cifar-knn" and "cifar-dp"; its best are the lines of "cifar".
     """
     images = ("dataset=cifar10-lite2.npz", "delta=1e-4")
-    for chain in ("none", "none+pca"):
+    for chain in ("none", "none+pca", "l2+pca"):
         for k in (10, 20, 40, 80):
             changes = (f"extractor={chain}", f"graph_features={chain}", "server_features=standardise", f"k={k}")
             yield Line("cifar-knn", f"{chain}, k={k}", "private-knn-fl", MNIST, (*images, "epsilon=1", *changes))
-    for chain, clips in (("", (0.3, 1, 3)), ("l2", (0.3, 1)), ("l2+pca+standardise", (0.3, 1))):
-        for (rounds, rate), clip, lr in product(((1, 0.1), (5, 0.1), (5, 1)), clips, (0.5, 2)):
+    searched: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
+        ("", (0.3, 1, 3), (0.5, 2)),
+        ("l2", (0.3, 1), (0.5, 2)),
+        ("l2+pca+standardise", (0.3, 1), (0.5, 2, 8)),
+    )
+    for chain, clips, rates in searched:
+        for (rounds, rate), clip, lr in product(((1, 0.1), (5, 0.1), (5, 1)), clips, rates):
             changes = (f"rounds={rounds}", f"rate={rate}", f"clip={clip}", f"lr={lr}", "epochs=2")
             name = f"{chain}{chain and ', '}rounds={rounds}, rate={rate}, clip={clip}, lr={lr}"
             line = (*images, "epsilon=1", *changes, "client_models=linear-torch")
             yield Line("cifar-dp", name, "dp-fedsgd", MNIST, line, features=chain)
+    chain = "none+pca"
+    best = (f"extractor={chain}", f"graph_features={chain}", "server_features=standardise", "k=40")
+    head = ("client_models=linear-torch", "rounds=5", "rate=0.1", "clip=0.3", "lr=8", "epochs=2")
+    for epsilon in (0.5, 1, 4):
+        level = (*images, f"epsilon={epsilon}")
+        yield Line("cifar", f"private-knn-fl, ε={epsilon:g}", "private-knn-fl", MNIST, (*level, *best))
+        features = "l2+pca+standardise"
+        yield Line("cifar", f"dp-fedsgd, ε={epsilon:g}", "dp-fedsgd", MNIST, (*level, *head), features=features)
+    yield Line("cifar", "private-knn-fl, no noise", "private-knn-fl", MNIST, (*images, "epsilon=inf", *best))
     for method in ("centralized", "standalone"):
         yield Line("cifar", method, method, MNIST, images[:1])
 
