@@ -163,10 +163,8 @@ def _own_randomness() -> None:
 
 def serve(folder: Path, modules: list[str], run: Run) -> None:
     """Import the modules that are there, and fork apps until the process is ended; apps wait for the imports."""
-    try:
-        warm = Warm(
-            folder, run
-        )  # before the imports: an app that comes while they last would do them all a second time
+    try:  # before the imports: an app that comes while they last would do them all a second time
+        warm = Warm(folder, run)
     except OSError as error:  # a file system without sockets
         sys.exit(f"fedballot: no warm process, so each app imports for itself: {error}")
     for name in modules:
