@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -112,30 +113,32 @@ def cifar() -> Iterator[Line]:
     The search is at seed 0: the tables "cifar-knn" and "cifar-dp"; its best are the lines of "cifar".
     """
     images = ("dataset=cifar10-lite2.npz", "delta=1e-4")
-    for chain in ("none", "none+pca", "l2+pca"):
-        for k in (10, 20, 40, 80):
-            changes = (f"extractor={chain}", f"graph_features={chain}", "server_features=standardise", f"k={k}")
-            yield Line("cifar-knn", f"{chain}, k={k}", "private-knn-fl", MNIST, (*images, "epsilon=1", *changes))
+    components = "l2+pca+standardise"
+
+    def neighbours(table: str, name: str, chain: str, k: int, epsilon: float) -> Line:
+        changes = (f"extractor={chain}", f"graph_features={chain}", "server_features=standardise", f"k={k}")
+        return Line(table, name, "private-knn-fl", MNIST, (*images, f"epsilon={epsilon}", *changes))
+
+    def head(table: str, name: str, chain: str, words: str, epsilon: float) -> Line:
+        changes = (f"epsilon={epsilon}", *words.split(", "), "epochs=2", "client_models=linear-torch")
+        return Line(table, name, "dp-fedsgd", MNIST, (*images, *changes), features=chain)
+
+    for chain, k in product(("none", "none+pca", "l2+pca"), (10, 20, 40, 80)):
+        yield neighbours("cifar-knn", f"{chain}, k={k}", chain, k, 1)
     searched: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
         ("", (0.3, 1, 3), (0.5, 2)),
         ("l2", (0.3, 1), (0.5, 2)),
-        ("l2+pca+standardise", (0.3, 1), (0.5, 2, 8)),
+        (components, (0.3, 1), (0.5, 2, 8)),
     )
     for chain, clips, rates in searched:
         for (rounds, rate), clip, lr in product(((1, 0.1), (5, 0.1), (5, 1)), clips, rates):
-            changes = (f"rounds={rounds}", f"rate={rate}", f"clip={clip}", f"lr={lr}", "epochs=2")
-            name = f"{chain}{chain and ', '}rounds={rounds}, rate={rate}, clip={clip}, lr={lr}"
-            line = (*images, "epsilon=1", *changes, "client_models=linear-torch")
-            yield Line("cifar-dp", name, "dp-fedsgd", MNIST, line, features=chain)
-    chain = "none+pca"
-    best = (f"extractor={chain}", f"graph_features={chain}", "server_features=standardise", "k=40")
-    head = ("client_models=linear-torch", "rounds=5", "rate=0.1", "clip=0.3", "lr=8", "epochs=2")
+            words = f"rounds={rounds}, rate={rate}, clip={clip}, lr={lr}"
+            yield head("cifar-dp", f"{chain}{chain and ', '}{words}", chain, words, 1)
+    best = "rounds=5, rate=0.1, clip=0.3, lr=8"
     for epsilon in (0.5, 1, 4):
-        level = (*images, f"epsilon={epsilon}")
-        yield Line("cifar", f"private-knn-fl, ε={epsilon:g}", "private-knn-fl", MNIST, (*level, *best))
-        features = "l2+pca+standardise"
-        yield Line("cifar", f"dp-fedsgd, ε={epsilon:g}", "dp-fedsgd", MNIST, (*level, *head), features=features)
-    yield Line("cifar", "private-knn-fl, no noise", "private-knn-fl", MNIST, (*images, "epsilon=inf", *best))
+        yield neighbours("cifar", f"private-knn-fl, ε={epsilon:g}", "none+pca", 40, epsilon)
+        yield head("cifar", f"dp-fedsgd, ε={epsilon:g}", components, best, epsilon)
+    yield neighbours("cifar", "private-knn-fl, no noise", "none+pca", 40, math.inf)
     for method in ("centralized", "standalone"):
         yield Line("cifar", method, method, MNIST, images[:1])
 

@@ -6,15 +6,12 @@ privacy" (2018), Theorem 8.
 """
 
 import math
-from functools import lru_cache
-from types import ModuleType
 
 import numpy as np
 
 from fedballot.core.errors import SettingsError
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-_SQRT_2, _SQRT_HALF_PI = math.sqrt(2), math.sqrt(math.pi / 2)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
@@ -185,17 +182,11 @@ def _improved(log_alpha_minus_1: float, rho: float, delta: float) -> float:
     return alpha * rho + math.log(gap / alpha) - (math.log(alpha) + math.log(delta)) / gap
 
 
-@lru_cache(maxsize=1)  # an import statement in each of a thousand calls takes as long as the calls
-def _special() -> ModuleType:
-    from scipy import special
-
-    module: ModuleType = special
-    return module
-
-
 def _mills(t: float) -> float:
     """Return P(Z > t) / density(t) of a standard normal."""
-    return _SQRT_HALF_PI * float(_special().erfcx(t / _SQRT_2))
+    from scipy.special import erfcx
+
+    return math.sqrt(math.pi / 2) * float(erfcx(t / math.sqrt(2)))
 
 
 def _mills_slope(t: float) -> float:
