@@ -1,19 +1,25 @@
-# `make demo` runs the main job, `make test` the whole suite; both make .venv first and are safe to repeat.
+# `make demo` runs the main job, `make test` the tests; both make .venv first and are safe to repeat.
 PYTHON ?= python3
 BIN := .venv/bin
 FEDBALLOT := $(BIN)/fedballot
 # without compiled modules every process compiles all that it imports: half the time of a short run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test docs docs-release mutants test-faults test-schedules test-flwr-1.42 benchmark check clean
+.PHONY: demo test test-slow docs docs-release mutants test-faults test-schedules test-flwr-1.42 benchmark check clean
 
 demo: .venv/demo
 	rm -rf runs/demo
 	$(FEDBALLOT) run pate-fl --preset demo --out runs/demo
 
-# two workers, each with processes of one thread
+# What two cores do in eight minutes: all tests but slow ones, and of those one of each kind (Ray, `flwr run`, sites over
+# gRPC, Compose where FEDBALLOT_DOCKER=1). Two workers, each with processes of one thread.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 test: .venv/test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+	$(PYTEST) -m "not slow or smoke"
+
+# the other slow ones: federations, clusters, kills, sweeps, hostile servers; twenty minutes
+test-slow: .venv/test
+	$(PYTEST) -m "slow and not smoke"
 
 # the documentation site, in site/; a link that leads nowhere fails it
 docs: .venv-docs/site

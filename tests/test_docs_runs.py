@@ -44,6 +44,7 @@ def run(words: list[str], folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.smoke
 def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     (code,) = python_of("README.md")
     printed = run(["-c", code], tmp_path)

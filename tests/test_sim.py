@@ -59,6 +59,7 @@ def run(tmp_path_factory):
     return out, settings, simulate("pate-fl", settings, out, resume=False, progress=progress), progress
 
 
+@pytest.mark.smoke
 def test_a_run_writes_a_whole_result(run):
     out, settings, result, progress = run
     assert result == json.loads((out / "result.json").read_text())
@@ -81,12 +82,14 @@ def test_a_run_writes_a_whole_result(run):
     assert (out / "server-model-0").exists()
 
 
+@pytest.mark.smoke
 def test_the_accuracy_is_far_above_chance(run):
     # noise of 5.7 on at most 8 votes: .6 to .9 seen, chance is .1
     assert run[2]["metrics"]["server_accuracy"] > 0.45
     assert run[2]["metrics"]["label_accuracy"] > 0.45
 
 
+@pytest.mark.smoke
 def test_the_release_holds_the_tally(run):
     out, _, result, _ = run
     release = read_arrays(out / "release.npz")
@@ -98,6 +101,7 @@ def test_the_release_holds_the_tally(run):
     assert accuracy == pytest.approx(result["metrics"]["label_accuracy"])
 
 
+@pytest.mark.smoke
 def test_guarantees_name_unit_view_and_trust(run):
     found = run[2]["guarantees"]
     headline = found[0]
@@ -110,6 +114,7 @@ def test_guarantees_name_unit_view_and_trust(run):
     assert all(guarantee["sentence"] for guarantee in found)
 
 
+@pytest.mark.smoke
 def test_resuming_a_finished_run_changes_no_release(run):
     out, settings, result, _ = run
     before = {path: path.read_bytes() for path in (out / "clients").rglob("releases/*.npz")}

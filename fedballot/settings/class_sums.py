@@ -16,8 +16,8 @@ from fedballot.datasets.own import SITES
 from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.privacy.mechanisms.class_sums import ClassSums
 from fedballot.privacy.mechanisms.parts import SharedSums
-from fedballot.settings.heads import FrozenSettings
-from fedballot.settings.parts import PrivacyTarget, ServerTraining
+from fedballot.settings.heads import FrozenStudent
+from fedballot.settings.parts import PrivacyTarget
 from fedballot.settings.summed import SummedSettings
 from fedballot.wire.secagg import Form
 
@@ -29,15 +29,9 @@ PER_LANDMARK = 10  # least public records for a landmark
 
 
 @dataclass(frozen=True)
-class ClassSumSettings(ServerTraining, FrozenSettings, PrivacyTarget):
+class ClassSumSettings(FrozenStudent, PrivacyTarget):
     """Of methods whose clients send class counts and sums of embedded features."""
 
-    server_model: str = again(
-        ServerTraining,
-        "server_model",
-        "logistic-regression",
-        help="learner that the server trains on the frozen features",
-    )
     embedding: Literal["landmarks", "pca"] = setting(
         "landmarks", "space of the class sums, fitted on the public pool", site_limit=("landmarks", "pca")
     )

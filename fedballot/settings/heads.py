@@ -154,15 +154,32 @@ class PrivateHeadSettings(ClassHeadSettings, PrivacyTarget):
 
 
 @dataclass(frozen=True)
-class DistilledHeadSettings(ServerTraining, ClassHeadSettings):
-    """Of methods whose server distils the predictions of the clients' heads on the public records."""
+class FrozenStudent(ServerTraining, FrozenSettings):
+    """Of methods whose server distils soft labels that come of frozen features."""
 
     server_model: str = again(
-        ServerTraining,
-        "server_model",
-        "logistic-regression",
-        help="learner that the server trains on the frozen features",
+        ServerTraining, "server_model", "logistic-regression", help="learner that the server trains on soft labels"
     )
+    student_reads: Literal["features", "records"] = setting(
+        "features",
+        "what the server's model reads: the frozen features, or the records themselves, as a network for images does "
+        "(server_model=cnn-small)",
+        reads="server",
+    )
+    students: int = setting(
+        1,
+        "models that the server trains one after the other, each but the first on what the one before says of the "
+        "public records; their average is the result",
+        low=1,
+        high=10,
+        reads="server",
+    )
+
+
+@dataclass(frozen=True)
+class DistilledHeadSettings(ClassHeadSettings, FrozenStudent):
+    """Of methods whose server distils the predictions of the clients' heads on the public records."""
+
     weighting: Literal["probabilities", "logits"] = setting(
         "probabilities", "what of the heads is averaged", reads="server"
     )

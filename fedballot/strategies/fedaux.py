@@ -17,6 +17,7 @@ from scipy.special import softmax
 from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.private_heads import head_codec
+from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import share_right
@@ -24,16 +25,18 @@ from fedballot.datasets.embedding import Embedding, Space, fit_embedding, fit_la
 from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.aggregation import VectorMean, WeightedMean
 from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
+from fedballot.distillation.students import probabilities
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
-from fedballot.settings.heads import DistilledHeadSettings, FrozenSettings, PrivateHeadSettings
+from fedballot.settings.heads import DistilledHeadSettings, FrozenSettings, FrozenStudent, PrivateHeadSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.folds import Fold
 from fedballot.strategies.one_shot import Kept, Learned, OneShotStrategy, measured
 
 H = TypeVar("H", bound=FrozenSettings)
+S = TypeVar("S", bound=FrozenStudent)
 D = TypeVar("D", bound=DistilledHeadSettings)
 A = TypeVar("A", bound=ClassSumSettings)
 Floats = npt.NDArray[np.float64]
@@ -89,25 +92,47 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
             negatives=len(self.public.auxiliary),
         )
 
+
+class DistillingStrategy(FrozenStrategy[S], Generic[S]):
+    """Soft labels of public records, from whatever came back, and students that learn them."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        if self.settings.student_reads == "records":
+            self.new_student(self.data.public_x.shape[1:])  # one that cannot work fails before clients are asked
+            return
+        try:
+            self.new_student((STUDENT_FEATURES,))
+        except SettingsError as error:
+            raise SettingsError(f"{error}. With student_reads=records it reads the records themselves") from error
+
     @cached_property
     def space(self) -> Space:
         """What the student sees of frozen features: their principal components."""
         most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
         return Space.plain(fit_embedding(self.public.features, most))
 
+    def seen(self, records: npt.NDArray[np.generic], features: npt.NDArray[np.float32]) -> npt.NDArray[np.generic]:
+        """What a student reads of records (n, ...) with these frozen features."""
+        return records if self.settings.student_reads == "records" else self.space.transform(features)
+
     def distill(self, soft: Floats) -> Learned:
-        """A student of soft labels (Q, C) on what `space` makes of the frozen features."""
+        """Students of soft labels (Q, C), each after the first of those of the one before, and their average."""
         rows = self.public.distil
         labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
-        inputs = self.space.transform(self.public.features[rows])
-        self.progress.start("server: student", 1)
-        student = self.new_student(inputs.shape[1:], 0).distill(inputs, soft.astype(np.float32))
-        self.progress.advance(1)
-        scores = student.predict_logits(self.space.transform(self.test_features()))
+        inputs = self.seen(np.asarray(self.data.public_x[rows]), self.public.features[rows])
+        test = self.seen(np.asarray(self.data.test_x), self.test_features())
+        taught, students = soft, []
+        self.progress.start("server: student", self.settings.students)
+        for number in range(self.settings.students):
+            students.append(self.new_student(inputs.shape[1:], number).distill(inputs, taught.astype(np.float32)))
+            taught = probabilities(students[-1:], inputs)
+            self.progress.advance(1)
+        scores = probabilities(students, test)
         right = {"label_accuracy": share_right(labels, truth)}
         return Learned(
             scores,
-            models=[student],
+            models=students,
             release={
                 "query_indices": rows,
                 "soft_labels": soft.astype(np.float32),
@@ -120,9 +145,9 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
         )
 
     def save(self, folder: RunFolder) -> None:
-        """As always, and beside the student what it takes a record's features for."""
+        """As always, and beside a student of features what it takes a record's features for."""
         super().save(folder)
-        if self.learned is not None and self.learned.models:
+        if self.learned is not None and self.learned.models and self.settings.student_reads == "features":
             network = self.public.extractor.network
             write_arrays(folder.space, {**self.space.arrays(), **({} if network is None else {"network": network})})
 
@@ -145,7 +170,7 @@ class HeadAverageStrategy(FrozenStrategy[PrivateHeadSettings]):
         return Learned(scores, release=kept, round_metrics=accuracy_of(self.data, scores))
 
 
-class EnsembleStrategy(FrozenStrategy[D], Generic[D]):
+class EnsembleStrategy(DistillingStrategy[D], Generic[D]):
     """FedD+P and FedAUX: soft labels of the public records from all heads, and a student that learns them."""
 
     @property
@@ -201,7 +226,7 @@ class FedauxFStrategy(EnsembleStrategy[FedauxFSettings]):
     """FedAUX with a frozen extractor: private scores weigh predictions that have no noise."""
 
 
-class SumsStrategy(FrozenStrategy[A], Generic[A]):
+class SumsStrategy(DistillingStrategy[A], Generic[A]):
     """Certainty-weighted distillation from class sums."""
 
     @cached_property

@@ -15,7 +15,7 @@ DOCKER = Path(__file__).parents[2] / "docker"
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("FEDBALLOT_DOCKER"), reason="builds an image: set FEDBALLOT_DOCKER=1")
-@pytest.mark.parametrize("file", ["compose.yml", "compose.tls.yml"])
+@pytest.mark.parametrize("file", [pytest.param("compose.yml", marks=pytest.mark.smoke), "compose.tls.yml"])
 def test_compose_ends_with_a_result(tmp_path, file, record_property):
     out = tmp_path / "out"
     out.mkdir()

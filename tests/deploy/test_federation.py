@@ -34,6 +34,7 @@ def finished(federation, before):
     return done
 
 
+@pytest.mark.smoke
 def test_three_kinds_of_models_teach_the_server(federation, finished):
     result = federation.result("first")
     assert json.loads(finished.stdout) == result
@@ -45,6 +46,7 @@ def test_three_kinds_of_models_teach_the_server(federation, finished):
     print("FIGURES", result["metrics"]["server_accuracy"], result["timing"])
 
 
+@pytest.mark.smoke
 def test_every_site_has_charged_its_own_ledger(federation, before, finished):
     assert federation.all_charges() == [count + 1 for count in before]
     for number in range(3):
@@ -60,6 +62,7 @@ def test_a_refusal_is_told_on_both_sides(federation, finished):
     assert federation.result("alone")["status"] == "failed"
 
 
+@pytest.mark.smoke
 def test_logs_hold_no_keys(federation, finished):
     logs = "".join(federation.processes.log(name).read_text() for name in ("server", "site0", "site1", "site2"))
     for path in (federation.server.key, *(federation.site(number) / "site.key" for number in range(3))):
@@ -121,6 +124,7 @@ def refused(federation, name: str, *options: str, port: int) -> None:
     assert says(log, "Exit Code: 305") and not says(log, "SuperNode ID")
 
 
+@pytest.mark.smoke
 def test_a_key_that_was_not_added_is_refused(federation):
     place = federation.new_site("stranger", 0, "mlp")
     log = federation.processes.log("stranger")

@@ -271,6 +271,20 @@ def test_a_student_of_frozen_features_says_of_records_what_the_run_measured(tmp_
         export(folder, "skops", tmp_path / "model.skops")
 
 
+def test_a_student_of_the_images_themselves_needs_no_features_and_fits_in_a_file(tmp_path):
+    small = {"dataset": "digits", "private_size": 600, "public_size": 300, "test_size": 200, "clients": 3}
+    told = {"epsilon": 50.0, "student_reads": "records", "server_model": "logistic-regression"}
+    for students in (1, 2):
+        folder = run(tmp_path / f"{students}", "fedauxfdp-sum", **small, **told, students=students)
+        assert sorted(file.name for file in folder.glob("server-*")) == [f"server-model-{n}" for n in range(students)]
+        data = federated_data(resolved("fedauxfdp-sum", **small, **told))
+        right = (load(folder).predict(data.test_x) == np.array(data.classes)[data.test_y]).mean()
+        assert right == load_result(folder)["metrics"]["server_accuracy"] > 0.8
+        export(folder, "skops", tmp_path / f"{students}.skops")
+        probabilities = load(folder).predict_proba(data.test_x[:9])
+        assert np.array_equal(load(tmp_path / f"{students}.skops").predict_proba(data.test_x[:9]), probabilities)
+
+
 def test_shared_weights_and_pooled_models_predict_too(tmp_path):
     pytest.importorskip("torch")
     small = {"dataset": "digits", "private_size": 600, "public_size": 100, "test_size": 200, "clients": 3}

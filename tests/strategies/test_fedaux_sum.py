@@ -10,6 +10,7 @@ import pytest
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.setting import build
+from fedballot.distillation.students import probabilities
 from fedballot.privacy.audit.statistics import variance_p_value
 from fedballot.privacy.ledger import Ledger
 from fedballot.privacy.mechanisms.class_sums import ClassSums, class_sums
@@ -93,10 +94,27 @@ def test_the_sum_may_be_told_in_principal_components(tmp_path):
         _ = strategy("fedauxfdp-sum", replace(settings, dimension=100)).embedding
 
 
+def test_each_student_of_the_images_after_the_first_learns_what_the_one_before_says():
+    told = {"student_reads": "records", "server_model": "mlp-torch", "server_lr": 1e-2, "students": 2}
+    settings = of(**told)
+    data = federated_data(settings)
+    one = strategy("fedauxfdp-sum", replace(settings, students=1))
+    two = strategy("fedauxfdp-sum", settings)
+    soft = np.eye(10)[data.public_y[one.public.distil]] * 0.55 + 0.045
+    first, both = one.distill(soft), two.distill(soft)
+    x = data.public_x[one.public.distil]
+    assert np.array_equal(both.models[0].predict_logits(x), first.models[0].predict_logits(x))
+    second = two.new_student(x.shape[1:], 1).distill(x, probabilities(first.models, x).astype(np.float32))
+    assert np.array_equal(both.models[1].predict_logits(x), second.predict_logits(x))
+    assert np.allclose(both.scores, probabilities([first.models[0], second], data.test_x))
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
         ({"epsilon": "inf"}, "epsilon"),
+        ({"students": 0}, "students"),
+        ({"student_reads": "images"}, "student_reads"),
         ({"colluders": 4}, "no honest client"),
         ({"embedding": "pca", "dimension": 0}, "dimension=0, but with embedding=pca"),
         ({"dataset": "sites", "public_dataset": "digits", "private_size": 0}, "set records"),
