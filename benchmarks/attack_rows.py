@@ -2,7 +2,7 @@
 
     python benchmarks/attack_rows.py --data digits --seeds 1 2 3 --runs 64 --out runs/leakage
     FEDBALLOT_DATA=DIR python benchmarks/attack_rows.py --data fashion --rows fedkd fedavg --seeds 1 --out runs/leakage
-    FEDBALLOT_DATA=DIR python benchmarks/cifar_features.py cifar10-lite2.npz --images 5000
+    FEDBALLOT_DATA=DIR python benchmarks/image_features.py cifar10-lite2.npz --images 5000
     python benchmarks/attack_rows.py --data cifar --seeds 1 2 3 --runs 32 --out runs/leakage
 
 Every row is a `fedballot attack` and a `fedballot run` at the same settings and seed; what is in --out is not done

