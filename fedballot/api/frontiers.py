@@ -223,9 +223,9 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
         total = sum(asked.seeds + (len(trials) if len(trials) > 1 else 0) for trials in drawn)
         watch = Watch(progress, total, jobs)
 
-        def run(name: str, points: Sequence[Point]) -> None:
+        def run(name: str, points: Sequence[Point]) -> dict[Path, str]:
             shared = sweep.Shared(name, asked.preset, asked.config, fixed[name], track)
-            sweep.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
+            return sweep.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
 
         spots: list[Spot] = []
         with held(folder, "frontier"):

@@ -160,10 +160,12 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
             progress.advance()
         watch = Watch(progress, len(points), jobs)
         with held(folder, "sweep"):  # whose tables another process would write without the runs that are at work
-            grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
+            failures = grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
             name = shared.preset or (shared.config.stem if shared.config else "")
             title = f"{shared.method} {name}".strip()
-            found = Sweep(folder, tuple(grids.rows(points)), tuple(points), title, _command(shared, points, folder))
+            found = Sweep(
+                folder, tuple(grids.rows(points, failures)), tuple(points), title, _command(shared, points, folder)
+            )
             found.write()
     finally:
         progress.stop()

@@ -18,7 +18,7 @@ from fedballot.studies import sweep
 from fedballot.studies.sweep import Point, Row
 
 Values = Mapping[str, str]
-Run = Callable[[str, Sequence[Point]], None]  # method, points: run those that are not done
+Run = Callable[[str, Sequence[Point]], Mapping[Path, str]]  # runs points of a method that are not done; who failed, why
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def draw_trials(space: Mapping[str, Sequence[str]], count: int, seed: int) -> li
     return [{}, *(points[index] for index in order[: count - 1])]
 
 
-def best_of(tried: Sequence[tuple[Values, float | None]]) -> Values:
-    """The values of the most accurate trial, of equals the first.
+def best_of(tried: Sequence[tuple[Values, float | None]], failures: Sequence[str] = ()) -> Values:
+    """The values of the most accurate trial, of equals the first; ``failures`` say why trials failed.
 
     Raises
     ------
@@ -55,7 +55,8 @@ def best_of(tried: Sequence[tuple[Values, float | None]]) -> Values:
     """
     known = [(accuracy, values) for values, accuracy in tried if accuracy is not None]
     if not known:
-        raise SettingsError("every trial of the search failed; the runs' folders say why")
+        first = failures[0] if failures else "the runs' folders say why"
+        raise SettingsError(f"every trial of the search failed: {first}")
     return max(known, key=lambda pair: pair[0])[1]
 
 
@@ -82,12 +83,13 @@ def explore(
     """
     aim = {} if epsilon is None else {"epsilon": epsilon}
     tried: list[tuple[Values, float | None]] = []
+    failures: Mapping[Path, str] = {}
     if len(trials) > 1:
         points = [point(folder, {**aim, **values, sweep.SEED: str(seeds[0])}) for values in trials]
-        run(method, points)
+        failures = run(method, points)
         tried = [(values, sweep.rows([one])[0].accuracy) for values, one in zip(trials, points, strict=True)]
-    chosen = best_of(tried) if tried else trials[0]
+    chosen = best_of(tried, [*failures.values()]) if tried else trials[0]
     points = [point(folder, {**aim, **chosen, sweep.SEED: str(seed)}) for seed in seeds[1:]]
-    run(method, points)
+    failures = run(method, points)
     asked = math.inf if epsilon is None else float(epsilon)
-    return Spot(method, asked if math.isfinite(asked) else None, chosen, tuple(tried), sweep.rows(points)[0])
+    return Spot(method, asked if math.isfinite(asked) else None, chosen, tuple(tried), sweep.rows(points, failures)[0])

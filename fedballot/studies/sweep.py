@@ -26,7 +26,7 @@ from fedballot.privacy.words import meaning
 from fedballot.runs.results import load_result
 from fedballot.settings.layers import parse_assignments
 from fedballot.settings.parts import CommonSettings
-from fedballot.studies.runner import Runner
+from fedballot.studies.runner import DONE, Runner
 
 SEED = "seed"
 WAS_DONE = "was done"
@@ -130,7 +130,7 @@ def run_all(
     jobs: int,
     report: Callable[[Point, str], None],
     begin: Callable[[Point], None] = lambda point: None,
-) -> None:
+) -> dict[Path, str]:
     """Run every point that is not done, ``jobs`` at a time; a run that was begun is taken up.
 
     Parameters
@@ -140,6 +140,11 @@ def run_all(
     begin
         Called with each point whose run begins.
 
+    Returns
+    -------
+    dict
+        Why runs failed, by folder: one that failed early has none.
+
     Raises
     ------
     KeyboardInterrupt
@@ -147,6 +152,7 @@ def run_all(
     """
     waiting = deque(points)
     runners: list[Runner] = []
+    failures: dict[Path, str] = {}
 
     def work() -> None:
         with Runner() as runner:
@@ -156,7 +162,10 @@ def run_all(
                     report(point, WAS_DONE)
                     continue
                 begin(point)
-                report(point, runner.run(point, shared))
+                said = runner.run(point, shared)
+                if not said.startswith(DONE):
+                    failures[point.folder] = said
+                report(point, said)
 
     with stoppable(), ThreadPoolExecutor(jobs) as pool:
         try:
@@ -167,6 +176,7 @@ def run_all(
             for runner in runners:
                 runner.stop()
             raise
+    return failures
 
 
 def _next(waiting: deque[Point]) -> Point | None:
@@ -175,21 +185,22 @@ def _next(waiting: deque[Point]) -> Point | None:
     return None
 
 
-def rows(points: Sequence[Point]) -> list[Row]:
-    """One row for each cell of the grid, in its order."""
+def rows(points: Sequence[Point], failures: Mapping[Path, str] | None = None) -> list[Row]:
+    """One row for each cell of the grid, in its order; ``failures`` of runs that may have left no folder."""
     cells: dict[tuple[tuple[str, str], ...], list[Point]] = {}
     for point in points:
         cells.setdefault(point.cell, []).append(point)
-    return [_row(dict(cell), members) for cell, members in cells.items()]
+    return [_row(dict(cell), members, failures or {}) for cell, members in cells.items()]
 
 
-def _row(values: Mapping[str, str], points: Sequence[Point]) -> Row:
+def _row(values: Mapping[str, str], points: Sequence[Point], failures: Mapping[Path, str]) -> Row:
     results, failed = [], []
     for point in points:
         try:
             result = load_result(point.folder)
         except DataError as error:
-            failed.append(str(error))
+            why = failures.get(point.folder)
+            failed.append(f"{point.folder.name}: {why}" if why else str(error))
             continue
         if result["status"] == "done":
             results.append(result)

@@ -45,6 +45,8 @@ def test_the_best_trial_is_the_first_of_equals_and_failures_do_not_count():
     assert best_of([({"a": "1"}, 0.5), ({"a": "2"}, 0.7), ({"a": "3"}, 0.7), ({"a": "4"}, None)]) == {"a": "2"}
     with pytest.raises(SettingsError, match="every trial"):
         best_of([({}, None)])
+    with pytest.raises(SettingsError, match=r"every trial of the search failed: digits\.npz: no such file"):
+        best_of([({}, None)], ["digits.npz: no such file"])
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,7 @@ def test_the_search_has_a_seed_of_its_own(tmp_path):
             accuracy = 0.9 if point.values.get("clip") == "2" else 0.5
             metrics = {"server_accuracy": accuracy + 0.01 * int(point.values["seed"])}
             write_json(point.folder / "result.json", {**real, "metrics": metrics})
+        return {}
 
     spot = explore("dp-fedavg", "2", [{}, {"clip": "2"}], [5, 6, 7], tmp_path, run)
     assert asked[:2] == [{"epsilon": "2", "seed": "5"}, {"epsilon": "2", "clip": "2", "seed": "5"}]

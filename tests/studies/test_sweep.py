@@ -152,6 +152,13 @@ def test_runs_of_other_settings_are_not_taken_for_those_of_this_sweep(swept):
     assert "replacement" in ended.stderr
 
 
+def test_runs_that_end_before_they_have_a_folder_say_why_at_the_end(tmp_path):
+    done = fedballot("sweep", "standalone", "--set", "dataset=gone.npz", "--set", "seed=0,1", "--out", tmp_path / "s")
+    assert done.returncode == 1
+    last = " ".join(done.stderr.split("2 of 2 runs failed")[1].split())
+    assert "gone.npz" in last and "is not a folder" not in done.stderr
+
+
 @pytest.mark.slow
 def test_a_failed_run_is_named_and_the_others_count(swept, tmp_path):
     out = tmp_path / "s"
