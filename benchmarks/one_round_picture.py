@@ -10,7 +10,7 @@ from fedballot.core.files import write_atomic
 from fedballot.studies.rows import stored_rows
 
 PICTURE = Path(__file__).parents[1] / "docs" / "img" / "one-round.png"
-SETS = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+SETS = {"mnist": "MNIST", "fashion-lite2": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 
 
 def main() -> None:

@@ -245,8 +245,11 @@ class SumsStrategy(DistillingStrategy[A], Generic[A]):
 
     @cached_property
     def space(self) -> Space:
-        """With landmarks, how near each of them is, in which the soft labels are linear; centred, variances near 1."""
-        if not self.settings.with_landmarks:
+        """That of the sums, in which the soft labels are linear, centred, with variances near 1.
+
+        But for components that FedAUXfdp has planned by the noise, which may be few: a student sees more of them.
+        """
+        if self.settings.logistic or not (self.settings.with_landmarks or self.settings.dimension):
             return super().space
         centre = self.embedding.transform(self.public.features).mean(axis=0)
         return Space(self.embedding, centre, float(np.sqrt(self.embedding.dimension)))

@@ -90,6 +90,9 @@ def test_the_sum_may_be_told_in_principal_components(tmp_path):
     config = {"request": "run/1", "round": 1, "fingerprint": data.public_fingerprint}
     assert one.form() == server.form and one.form().shape == (10, 25)
     assert one.exact(one.question(server.request(1), config))["sums"][0].min() < 0  # of either sign
+    z = server.embedding.transform(server.public.features)  # soft labels are linear in these, and the student sees them
+    seen = server.space.transform(server.public.features)
+    assert np.allclose(seen, (z - z.mean(axis=0)) * np.sqrt(24), atol=1e-5)
     with pytest.raises(SettingsError, match=r"dimension=100 needs more than 100 public records, and as many features"):
         _ = strategy("fedauxfdp-sum", replace(settings, dimension=100)).embedding
 
