@@ -11,8 +11,8 @@ demo: .venv/demo
 	rm -rf runs/demo
 	$(FEDBALLOT) run pate-fl --preset demo --out runs/demo
 
-# What two cores do in eight minutes: all tests but slow ones, and of those one of each kind (Ray, `flwr run`, sites over
-# gRPC, Compose where FEDBALLOT_DOCKER=1). Two workers, each with processes of one thread.
+# What two cores do in eight minutes: all tests but slow ones, and of those one of each kind (Ray, sites over gRPC,
+# Compose where FEDBALLOT_DOCKER=1). Two workers, each with processes of one thread.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 test: .venv/test
 	$(PYTEST) -m "not slow or smoke"

@@ -74,7 +74,6 @@ def test_a_node_may_keep_its_state_elsewhere():
 
 
 @pytest.mark.slow
-@pytest.mark.smoke
 def test_flwr_run(tmp_path):
     out = tmp_path / "run"
     settings = {**SMALL, "epsilon": 40.0}

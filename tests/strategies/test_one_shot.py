@@ -42,8 +42,13 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDBALLOT_CACHE", str(tmp_path / "cache"))
 
 
-def breaks(*args: Any, **given: Any) -> Any:
-    raise MemoryError("the student")
+class Broken:
+    """A student that cannot be trained."""
+
+    def __init__(self, *args: Any, **given: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        raise MemoryError("the student")
 
 
 def never(context: Any) -> Any:
@@ -67,7 +72,7 @@ def test_a_run_that_dies_while_its_student_trains_goes_on_from_what_it_has_kept(
     method, given, kept = case
     settings, out = of(method, given), tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(OneShotStrategy, "new_student", breaks)
+        patch.setattr(OneShotStrategy, "new_student", Broken)
         with pytest.raises(RunError, match=r"MemoryError: the student. Their answers are kept: go on with --resume"):
             run_here(method, settings, out)
     assert read_json(out / "result.json")["status"] == "failed" and (out / "checkpoint.npz").exists()
@@ -94,7 +99,7 @@ def test_a_run_whose_server_model_fails_late_is_finished_with_another_one(
     settings, out = of("pate-fl", VOTES), tmp_path / "run"
     other = dataclasses.replace(settings, server_model="knn(n_neighbors=3)")
     with monkeypatch.context() as patch:
-        patch.setattr(OneShotStrategy, "new_student", breaks)
+        patch.setattr(OneShotStrategy, "new_student", Broken)
         with pytest.raises(RunError, match=r"\(logistic-regression\): MemoryError.* --set server_model=ANOTHER"):
             run_here("pate-fl", settings, out)
     checkpoint, charged = (out / "checkpoint.npz").read_bytes(), ledgers(out)
