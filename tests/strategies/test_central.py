@@ -25,7 +25,7 @@ from fedballot.settings.voting import PateSettings
 from fedballot.strategies.one_shot import OneShotStrategy
 from tests.conftest import SMALL
 from tests.inprocess import run_here
-from tests.strategies.test_one_shot import breaks, never
+from tests.strategies.test_one_shot import Broken, never
 
 QUERIES, CLIENTS, SIGMA = 120, 4, 5.0
 
@@ -109,7 +109,7 @@ def test_a_resumed_run_draws_no_second_noise(tmp_path: Path, monkeypatch: pytest
     """Two draws about the same votes would be two releases, of which one is paid for."""
     settings, out = of(), tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(OneShotStrategy, "new_student", breaks)
+        patch.setattr(OneShotStrategy, "new_student", Broken)
         with pytest.raises(RunError, match="MemoryError"):
             run_here(HERE, settings, out)
     drawn = noise(out)
