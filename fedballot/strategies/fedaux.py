@@ -125,8 +125,9 @@ class DistillingStrategy(FrozenStrategy[S], Generic[S]):
         taught, students = soft, []
         self.progress.start("server: student", self.settings.students)
         for number in range(self.settings.students):
+            if students:
+                taught = probabilities(students[-1:], inputs)
             students.append(self.new_student(inputs.shape[1:], number).distill(inputs, taught.astype(np.float32)))
-            taught = probabilities(students[-1:], inputs)
             self.progress.advance(1)
         scores = probabilities(students, test)
         right = {"label_accuracy": share_right(labels, truth)}
