@@ -26,6 +26,7 @@ from fedballot.datasets.federation import FederatedData
 from fedballot.distillation.aggregation import VectorMean, WeightedMean
 from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
 from fedballot.distillation.students import probabilities
+from fedballot.learners.base import Learner
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
@@ -122,7 +123,7 @@ class DistillingStrategy(FrozenStrategy[S], Generic[S]):
         labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
         inputs = self.seen(np.asarray(self.data.public_x[rows]), self.public.features[rows])
         test = self.seen(np.asarray(self.data.test_x), self.test_features())
-        taught, students = soft, []
+        taught, students = soft, list[Learner]()
         self.progress.start("server: student", self.settings.students)
         for number in range(self.settings.students):
             if students:
