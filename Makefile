@@ -17,7 +17,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 test: .venv/test
 	$(PYTEST) -m "not slow or smoke"
 
-# the other slow ones: federations, clusters, kills, sweeps, hostile servers; twenty minutes
+# the other slow ones: federations, clusters, kills, sweeps, hostile servers; ten to twenty minutes
 test-slow: .venv/test
 	$(PYTEST) -m "slow and not smoke"
 
