@@ -99,13 +99,11 @@ class DistillingStrategy(FrozenStrategy[S], Generic[S]):
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
-        if self.settings.student_reads == "records":
-            self.new_student(self.data.public_x.shape[1:])  # one that cannot work fails before clients are asked
-            return
-        try:
-            self.new_student((STUDENT_FEATURES,))
-        except SettingsError as error:
-            raise SettingsError(f"{error}. With student_reads=records it reads the records themselves") from error
+        if self.settings.student_reads == "features":  # those that read records have been tried on them
+            try:
+                self.new_student((STUDENT_FEATURES,))
+            except SettingsError as error:
+                raise SettingsError(f"{error}. With student_reads=records it reads the records themselves") from error
 
     @cached_property
     def space(self) -> Space:
@@ -113,16 +111,18 @@ class DistillingStrategy(FrozenStrategy[S], Generic[S]):
         most = min(STUDENT_FEATURES, self.public.features.shape[1], len(self.public.features) - 1)
         return Space.plain(fit_embedding(self.public.features, most))
 
-    def seen(self, records: npt.NDArray[np.generic], features: npt.NDArray[np.float32]) -> npt.NDArray[np.generic]:
-        """What a student reads of records (n, ...) with these frozen features."""
-        return records if self.settings.student_reads == "records" else self.space.transform(features)
+    def seen(self) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]:
+        """What a student reads of the records that are distilled on (Q, ...), and of the test records (n, ...)."""
+        rows = self.public.distil
+        if self.settings.student_reads == "records":
+            return np.asarray(self.data.public_x[rows]), np.asarray(self.data.test_x)
+        return self.space.transform(self.public.features[rows]), self.space.transform(self.test_features())
 
     def distill(self, soft: Floats) -> Learned:
         """Students of soft labels (Q, C), each after the first of those of the one before, and their average."""
         rows = self.public.distil
         labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
-        inputs = self.seen(np.asarray(self.data.public_x[rows]), self.public.features[rows])
-        test = self.seen(np.asarray(self.data.test_x), self.test_features())
+        inputs, test = self.seen()
         taught, students = soft, list[Learner]()
         self.progress.start("server: student", self.settings.students)
         for number in range(self.settings.students):

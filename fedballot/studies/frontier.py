@@ -83,12 +83,12 @@ def explore(
     """
     aim = {} if epsilon is None else {"epsilon": epsilon}
     tried: list[tuple[Values, float | None]] = []
-    failures: Mapping[Path, str] = {}
+    chosen = trials[0]
     if len(trials) > 1:
         points = [point(folder, {**aim, **values, sweep.SEED: str(seeds[0])}) for values in trials]
         failures = run(method, points)
         tried = [(values, sweep.rows([one])[0].accuracy) for values, one in zip(trials, points, strict=True)]
-    chosen = best_of(tried, [*failures.values()]) if tried else trials[0]
+        chosen = best_of(tried, [*failures.values()])
     points = [point(folder, {**aim, **chosen, sweep.SEED: str(seed)}) for seed in seeds[1:]]
     failures = run(method, points)
     asked = math.inf if epsilon is None else float(epsilon)
