@@ -48,7 +48,7 @@ def lines() -> Iterator[Line]:
     for size in (50, 100, 200, 400, 600):
         for method in ("fedavg", "dp-fedavg", "pate-fl"):
             yield Line("data", f"{method}, {size} records each", method, MNIST, (f"private_size={100 * size}",))
-    for clients in (50, 100, 200, 400, 800):
+    for clients in (10, 20, 50, 100, 200, 400, 800):
         for method in ("fedavg", "dp-fedavg", "pate-fl"):
             aim = () if method == "fedavg" else ("epsilon=5", "delta=1e-3")
             settings = (f"clients={clients}", f"min_clients={clients}", *aim)

@@ -26,6 +26,7 @@ from fedballot.learners.tryout import try_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.runs.recorder import Recorder
+from fedballot.runs.worker import usual_torch_threads
 from fedballot.settings.parts import CommonSettings, server_models
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.one_shot import OneShotStrategy
@@ -115,6 +116,7 @@ def prepare_worker(with_torch: bool) -> None:
     if with_torch and importlib.util.find_spec("torch") is not None:
         import torch
 
+        usual_torch_threads()  # what a server in this process goes back to
         torch.set_num_threads(1)
 
 

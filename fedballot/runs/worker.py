@@ -85,22 +85,35 @@ def answers(job: Job, requests: Sequence[Request]) -> list[Reply | str]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for BLAS, OpenMP and torch: workers share the cores, and sums have one order."""
+    """One thread for BLAS, OpenMP and torch: workers share the cores, and sums have one order.
 
-    def torch_threads(count: int) -> int:
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
-        before: int = torch.get_num_threads()
-        torch.set_num_threads(count)
-        return before
-
-    with _pools(len(sys.modules)).limit(limits=1):
-        before = torch_threads(1)
-        try:
+    Afterwards all have as many as before, so that what a server learns does not depend on who worked in its process.
+    """
+    # outside the limit of the pools, within which torch says that it has one
+    before = _set_torch_threads(1)
+    try:
+        with _pools(len(sys.modules)).limit(limits=1):
             yield
-        finally:
-            torch_threads(before)
+    finally:
+        _set_torch_threads(before)
+
+
+def _set_torch_threads(count: int | None) -> int | None:
+    """How many torch had; None: it is not loaded, or, as ``count``, as many as it takes by itself."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    before: int = torch.get_num_threads()
+    torch.set_num_threads(usual_torch_threads() if count is None else count)
+    return before
+
+
+@lru_cache(maxsize=1)
+def usual_torch_threads() -> int:
+    """As many as torch takes by itself; to be asked before anybody sets another number."""
+    import torch
+
+    return torch.get_num_threads()
 
 
 @lru_cache(maxsize=1)

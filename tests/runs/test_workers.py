@@ -19,7 +19,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedballot.core.errors import RunError
-from fedballot.runs.worker import Job, _pools, one_thread
+from fedballot.runs.worker import ONE_THREAD, Job, _pools, one_thread
 from fedballot.runs.workers import Workers, replies_here
 from fedballot.wire.messages import Arrays, Config, Reply, Request, Scalar, deserialise, serialise
 
@@ -222,6 +222,31 @@ def test_the_threads_of_this_process_are_its_own_again() -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("loaded", ["before", "by the first client"])
+def test_a_server_has_the_threads_of_mkl_too_after_clients_in_its_process(loaded: str) -> None:
+    pytest.importorskip("torch")
+    script = f"""
+        import sys
+        from fedballot.runs.engine import prepare_worker
+        from fedballot.runs.worker import one_thread
+        if {loaded!r} == "before":
+            import torch
+            torch.get_num_threads()
+        with one_thread():
+            prepare_worker(True)
+        import torch
+        print(torch.__config__.parallel_info())
+    """
+    fresh = "import torch; torch.get_num_threads(); print(torch.__config__.parallel_info())"
+    environment = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
+
+    def told(text: str) -> str:
+        command = [sys.executable, "-c", textwrap.dedent(text)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert told(script) == told(fresh)
 
 
 def test_pools_of_threads_are_looked_for_again_where_modules_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
