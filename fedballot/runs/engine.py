@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedballot.clients.base import BallotClient
 from fedballot.clients.workspace import Workspace
 from fedballot.core.errors import SettingsError
@@ -21,13 +23,16 @@ from fedballot.datasets.federation import FederatedData, build
 from fedballot.datasets.own import SITES
 from fedballot.datasets.spec import FederationSpec, WithoutLabels
 from fedballot.learners import steps
+from fedballot.learners.checks import Inputs
 from fedballot.learners.registry import get_learner
-from fedballot.learners.tryout import try_learner
+from fedballot.learners.seen import seen_through
+from fedballot.learners.tryout import MOST, try_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.runs.recorder import Recorder
 from fedballot.runs.worker import usual_torch_threads
-from fedballot.settings.parts import CommonSettings, server_models
+from fedballot.settings.heads import STUDENT_FEATURES, FrozenStudent
+from fedballot.settings.parts import ClientFeatures, CommonSettings, ServerFeatures, server_models
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.one_shot import OneShotStrategy
 
@@ -56,18 +61,36 @@ def needs_torch(settings: CommonSettings, names: Sequence[str]) -> bool:
 def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
     """Refuse learners that cannot be built, trained or stored, before anything starts; see `try_learner`.
 
+    Each is tried on what it will read: public records, or the features that the settings name in their place.
+
     Raises
     ------
     SettingsError
         Naming the learner and what is allowed.
     """
-    data = federated_data(settings)
+    data, device = federated_data(settings), resolve_device(settings, names)
     for name in dict.fromkeys(names):
+        at_server = name in server_models(settings)
+        x, mend = _read_by(settings, data, device, at_server=at_server)
         try:
-            try_learner(name, data.public_x, n_classes=len(data.classes), multi_label=data.multi_label)
+            try_learner(name, x, n_classes=len(data.classes), multi_label=data.multi_label)
         except SettingsError as error:
-            told = "server_model" if name in server_models(settings) else "client_models"
-            raise SettingsError(f"{told}={name}: {error}") from error
+            told = "server_model" if at_server else "client_models"
+            raise SettingsError(f"{told}={name}: {error}{mend}") from error
+
+
+def _read_by(settings: CommonSettings, data: FederatedData, device: str, *, at_server: bool) -> tuple[Inputs, str]:
+    """Public records as the server's or the clients' models see them, and what to change where one cannot read them."""
+    if at_server and isinstance(settings, FrozenStudent) and settings.student_reads == "features":
+        drawn = np.random.default_rng(0).standard_normal((MOST, STUDENT_FEATURES), dtype=np.float32)
+        return drawn, ". With student_reads=records it reads the records themselves"
+    if at_server and isinstance(settings, ServerFeatures) and settings.server_features:
+        _, seen = seen_through(settings.server_features, data, settings.components, device)
+        return seen.public_x, ". With server_features empty it reads the records themselves"
+    if not at_server and isinstance(settings, ClientFeatures) and settings.client_features:
+        _, seen = seen_through(settings.client_features, data, settings.components, device)
+        return seen.public_x, ". With client_features empty it reads the records themselves"
+    return data.public_x, ""
 
 
 def open_run(

@@ -153,6 +153,9 @@ class PrivateHeadSettings(ClassHeadSettings, PrivacyTarget):
         return self.epsilon
 
 
+STUDENT_FEATURES = 256  # principal components that a student of features sees, but where it sees what is summed
+
+
 @dataclass(frozen=True)
 class FrozenStudent(ServerTraining, FrozenSettings):
     """Of methods whose server distils soft labels that come of frozen features."""

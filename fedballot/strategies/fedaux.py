@@ -17,7 +17,6 @@ from scipy.special import softmax
 from fedballot.clients.class_sums import class_axes
 from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
 from fedballot.clients.private_heads import head_codec
-from fedballot.core.errors import SettingsError
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import share_right
@@ -31,7 +30,13 @@ from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
-from fedballot.settings.heads import DistilledHeadSettings, FrozenSettings, FrozenStudent, PrivateHeadSettings
+from fedballot.settings.heads import (
+    STUDENT_FEATURES,
+    DistilledHeadSettings,
+    FrozenSettings,
+    FrozenStudent,
+    PrivateHeadSettings,
+)
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.folds import Fold
 from fedballot.strategies.one_shot import Kept, Learned, OneShotStrategy, measured
@@ -42,7 +47,6 @@ D = TypeVar("D", bound=DistilledHeadSettings)
 A = TypeVar("A", bound=ClassSumSettings)
 Floats = npt.NDArray[np.float64]
 
-STUDENT_FEATURES = 256  # principal components that the student sees
 SCORE_FLOOR = 1e-3  # lowest certainty that counts: one that rounds to 0 everywhere would leave a record without a vote
 NOMINAL = 1000  # records for which costs are stated where clients keep their numbers: costs hardly depend on them
 
@@ -96,14 +100,6 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
 
 class DistillingStrategy(FrozenStrategy[S], Generic[S]):
     """Soft labels of public records, from whatever came back, and students that learn them."""
-
-    def __init__(self, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        if self.settings.student_reads == "features":  # those that read records have been tried on them
-            try:
-                self.new_student((STUDENT_FEATURES,))
-            except SettingsError as error:
-                raise SettingsError(f"{error}. With student_reads=records it reads the records themselves") from error
 
     @cached_property
     def space(self) -> Space:

@@ -19,7 +19,8 @@ from fedballot.core.seeds import Stream, generator
 from fedballot.distillation.propagation import argmax_labels
 from fedballot.distillation.students import probabilities, train_student
 from fedballot.learners.base import Learner
-from fedballot.learners.extractors import Extractor, make_extractor
+from fedballot.learners.extractors import make_extractor
+from fedballot.learners.seen import seen_through
 from fedballot.privacy.mechanisms.ballots import check_votes
 from fedballot.settings.voting import FULL_VOTES, VotingSettings, ballot_codec, ballot_form, mechanism
 from fedballot.strategies.base import Arrays
@@ -35,13 +36,13 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         settings, data = self.settings, self.data
-        made = partial(
-            make_extractor, input_shape=data.public_x.shape[1:], components=settings.components, device=self.device
+        shape = data.public_x.shape[1:]
+        self.graph = make_extractor(
+            settings.graph_features, input_shape=shape, components=settings.components, device=self.device
         )
-        self.graph = made(settings.graph_features)
-        self.view: Extractor | None = None
+        self.seen = data
         if settings.server_features:
-            self.view = made(settings.server_features).fit(data.public_x)
+            _, self.seen = seen_through(settings.server_features, data, settings.components, self.device)
         order = generator(settings.seed, Stream.QUERIES).permutation(settings.public_size)
         self.queries = np.sort(order[: settings.query_count])
 
@@ -65,7 +66,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
         """Label the pool from the tally (Q, C), and train the student (line 9)."""
         settings, data, queries = self.settings, self.data, self.queries
-        pool, test = (self.view.transform(x) if self.view else x for x in (data.public_x, data.test_x))
+        pool, test = self.seen.public_x, self.seen.test_x
         sigma, cast, off, warnings = self._turnout(total, arrived)
         students, labelled = train_student(
             partial(self._new_student, pool.shape[1:]),

@@ -320,9 +320,3 @@ def test_an_extractor_that_cannot_take_the_data_fails_before_clients_are_asked(t
     changed = {"dataset": str(path), "private_size": 100, "public_size": 100, "test_size": 50, "min_size": 1}
     with pytest.raises(SettingsError, match="takes images"):
         strategy("fedauxfdp", of("fedauxfdp", extractor="hog", **changed))
-
-
-def test_a_student_that_cannot_read_what_it_is_given_fails_before_clients_are_asked():
-    with pytest.raises(SettingsError, match=r"takes images.* With student_reads=records it reads the records"):
-        strategy("fedauxfdp", of("fedauxfdp", server_model="cnn-small"))
-    strategy("fedauxfdp", of("fedauxfdp", server_model="cnn-small", student_reads="records"))
