@@ -97,6 +97,22 @@ def lines() -> Iterator[Line]:
     for epsilon in (0.25, 0.5, 1, 2, 4):
         yield Line("mnist", f"private-knn-fl, ε={epsilon:g}", knn, MNIST, (f"epsilon={epsilon}",))
     yield Line("mnist", "private-knn-fl, no noise", knn, MNIST, ("epsilon=inf",))
+    heads = product(((1, 0.1), (5, 0.1), (5, 1)), (0.3, 1), (0.5, 2, 8))
+    for (rounds, rate), clip, lr in heads:  # "dp-least" and "dp-digits" are searched at seed 0
+        words = (
+            f"rounds={rounds}",
+            f"rate={rate}",
+            f"clip={clip}",
+            f"lr={lr}",
+            "epochs=2",
+            "client_models=linear-torch",
+        )
+        name = f"rounds={rounds}, rate={rate}, clip={clip}, lr={lr}"
+        for letter in paper:
+            office = (*target(letter, epsilon=0.5), "delta=1e-4", *words)
+            chain = f"{SHORT['pca']}+standardise"
+            yield Line(f"dp-least-{letter}", name, "dp-fedsgd", OFFICE, office, features=chain)
+        yield Line("dp-digits", name, "dp-fedsgd", MNIST, ("epsilon=0.25", "delta=1e-4", *words), features=DIGITS)
     for method in ("centralized", "standalone"):
         yield Line("mnist", method, method, MNIST, features=DIGITS)
     for chain in ("none", "pca", "deskew", "deskew+pca", "hog+pca", "deskew+hog", "deskew+hog+pca"):

@@ -40,7 +40,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A preset, the public features that the row has, and its record's delta."""
+    """A preset with settings, and the public features that the row has."""
 
     preset: str
     chain: str
@@ -58,7 +58,8 @@ def benchmark(name: str) -> Benchmark:
     """By name, or CIFAR-10's and Fashion-MNIST's by the file of an encoder's features."""
     if name in NAMED:
         return NAMED[name]
-    return Benchmark("selective-fashion" if "fashion" in Path(name).name else "selective-cifar10", "")
+    preset = "selective-fashion" if "fashion" in Path(name).name else "selective-cifar10"
+    return Benchmark(preset, "", (("dataset", name),))
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,10 @@ def trials(components: tuple[int, ...]) -> Iterator[Trial]:
 
 
 def settings_of(name: str, seed: int, **values: object) -> Any:
-    """DP-FedSGD's settings on the row's own records, whose data these are."""
-    dataset = {} if name in NAMED else {"dataset": name}
-    given = {key: str(value) for key, value in values.items()}
-    return layers.resolve(
-        METHOD, settings_types(), preset=benchmark(name).preset, values={**dataset, "seed": str(seed), **given}
-    )
+    """DP-FedSGD's settings on the row's own records."""
+    found = benchmark(name)
+    given = {key: str(value) for key, value in {"seed": seed, **values}.items()}
+    return layers.resolve(METHOD, settings_types(), preset=found.preset, values={**dict(found.settings), **given})
 
 
 @lru_cache(maxsize=2)
@@ -183,14 +182,15 @@ def through_product(name: str, trial: Trial, epsilon: float, seed: int, out: Pat
         return 100 * float(fb.load(folder).accuracy or 0)
     _, extractor = whole(name, seed, SIZE)
     source, arrays = load(settings_of(name, seed).dataset), {}
-    for part, examples in {"train": source.train, "test": source.test}.items():
-        if examples is not None:
-            arrays[f"x_{part}"] = extractor.transform(np.asarray(examples.x))[:, : trial.components].astype(np.float32)
-            arrays[f"y_{part}"] = examples.y
+    parts = {"": source.train} if source.test is None else {"_train": source.train, "_test": source.test}
+    for part, examples in parts.items():
+        arrays[f"x{part}"] = extractor.transform(np.asarray(examples.x))[:, : trial.components].astype(np.float32)
+        arrays[f"y{part}"] = examples.y
     out.mkdir(parents=True, exist_ok=True)
     file = out / f"{Path(name).stem}-{trial.components}-{seed}.npz"
     np.savez(file, **arrays)
-    words = words_of(name, trial, epsilon, seed) | {"dataset": str(file), "seed": seed, "engine": "local"}
+    words = dict(benchmark(name).settings) | words_of(name, trial, epsilon, seed)
+    words |= {"dataset": str(file), "encoder": "", "seed": seed, "engine": "local"}
     result = fb.run(METHOD, preset=benchmark(name).preset, out=folder, **words)
     return 100 * float(result.accuracy or 0)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -81,13 +82,37 @@ def limits(tally: Tally, truth: npt.NDArray[np.integer], sigma: float, draws: in
     return np.array([limit(sums + spread * one, sizes.astype(np.int64)) for one in noise])
 
 
-def one_draw(strategy: Any, tally: Tally, sigma: float, student: bool) -> dict[str, float]:
+def confident(
+    strategy: Any,
+    tally: Tally,
+    sigma: float,
+    share: float,
+    kept: float,
+    labelled: Callable[[Tally, Tally, float], float],
+) -> float:
+    """Share of the pool labelled right where a share of the budget pays for a noisy check of each largest count.
+
+    Only the share ``kept`` of the queries whose noisy count is largest is answered, with the rest of the budget: then a
+    client's votes on those alone count. Source: Confident-GNMax, Papernot et al. 2018, "Scalable private learning with
+    PATE", here with the threshold that keeps so many, and propagation as always.
+    """
+    rng, most = np.random.default_rng(), strategy.settings.max_votes
+    counts = tally.max(axis=1) + rng.normal(0, sigma / math.sqrt(share), len(tally))
+    rows = np.sort(np.argsort(-counts)[: round(kept * len(tally))])
+    left = sigma * math.sqrt(min(most, len(rows)) / most / (1 - share))
+    noisy = tally[rows] + np.rint(rng.normal(0, left, (len(rows), tally.shape[1]))).astype(np.int64)
+    return labelled(noisy, strategy.queries[rows], left)
+
+
+def one_draw(
+    strategy: Any, tally: Tally, sigma: float, student: bool, checks: Sequence[tuple[float, float]] = ()
+) -> dict[str, float]:
     """What the server makes of the tally under fresh noise: shares of labels that are right, the student's accuracy."""
     data, settings, queries = strategy.data, strategy.settings, strategy.queries
     noisy = tally + np.rint(np.random.default_rng().normal(0, sigma, tally.shape)).astype(np.int64)
     truth, features = np.asarray(data.public_y), strategy.graph.fit(data.public_x).transform(data.public_x)
 
-    def labelled() -> float:
+    def labelled(noisy: Tally, queries: Tally, sigma: float) -> float:
         known = students.label_pool(
             noisy,
             queries,
@@ -100,12 +125,14 @@ def one_draw(strategy: Any, tally: Tally, sigma: float, student: bool) -> dict[s
         return share_right(known.labels, truth[known.rows])
 
     with patch.object(students, "too_noisy", lambda tally, sigma: False):
-        found = {"propagated": labelled()}
-    found["labels"] = labelled()
+        found = {"propagated": labelled(noisy, queries, sigma)}
+    found["labels"] = labelled(noisy, queries, sigma)
     groups = np.eye(noisy.shape[1])[truth[queries]]
     sums = groups.T @ (noisy - noisy.mean(axis=0))
     found["limit"] = limit(sums, groups.sum(axis=0).astype(np.int64))
     found["argmax"] = share_right(noisy.argmax(axis=1), truth[queries])
+    for share, kept in checks:
+        found[f"check {share:g}, {kept:g} answered"] = confident(strategy, tally, sigma, share, kept, labelled)
     if student:
         learned = strategy.learn_from_sum(noisy, settings.clients)
         found["student labels"] = float(learned.metrics["label_accuracy"])
@@ -122,6 +149,12 @@ def told(rows: list[dict[str, float]], others: npt.NDArray[np.float64]) -> str:
     return " | ".join([*cells, f"{100 * others.mean():.1f}", f"{100 * (others == 1).mean():.0f} %"])
 
 
+def pair(word: str) -> tuple[float, float]:
+    """Two shares from ``0.1,0.5``."""
+    first, second = map(float, word.split(","))
+    return first, second
+
+
 def main() -> None:
     """Train, draw, label, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -130,6 +163,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--draws", type=int, default=20, help="of noise, for each seed and epsilon")
     parser.add_argument("--students", type=int, default=1, help="of these draws, how many train a student")
+    parser.add_argument(
+        "--check",
+        nargs="+",
+        type=pair,
+        default=[],
+        metavar="SHARE,KEPT",
+        help="confident-GNMax beside: the share of the budget for the check, and of the queries that are answered",
+    )
     parser.add_argument("--set", action="append", default=[], help="a setting of all rows")
     parser.add_argument("--out", type=Path, default=Path("runs/noise"))
     given = parser.parse_args()
@@ -150,7 +191,7 @@ def main() -> None:
             path = given.out / f"{given.preset}-{epsilon:g}-{seed}.json"
             rows: list[dict[str, float]] = json.loads(path.read_text()) if path.exists() else []
             for number in range(len(rows), given.draws):
-                rows.append(one_draw(strategy, tally, sigma, number < given.students))
+                rows.append(one_draw(strategy, tally, sigma, number < given.students, given.check))
                 write_json(path, rows)
             truth = np.asarray(data.public_y)[strategy.queries]
             others = limits(tally, truth, sigma, LIMITS)
@@ -160,6 +201,10 @@ def main() -> None:
             every[epsilon][1].extend(others)
     for epsilon, (rows, found) in every.items():
         print(f"| {epsilon:g} | all | | {told(rows, np.array(found))} |")
+    for epsilon, (rows, _) in every.items():
+        for key in (key for key in rows[0] if key.startswith("check")):
+            values = [100 * row[key] for row in rows]
+            print(f"epsilon = {epsilon:g}, {key}: {np.mean(values):.1f} ± {np.std(values):.1f} % of labels right")
 
 
 if __name__ == "__main__":

@@ -137,10 +137,25 @@ def test_a_row_of_votes_under_much_noise(tmp_path, monkeypatch):
     tally = noise.exact_tally(settings, data, strategy.queries, tmp_path)
     assert tally.shape == (300, 10) and 0 < tally.sum() <= 4 * settings.max_votes
     assert (noise.exact_tally(settings, data, strategy.queries, tmp_path) == tally).all()
-    found = noise.one_draw(strategy, tally, 0.1, student=True)
+    found = noise.one_draw(strategy, tally, 0.1, student=True, checks=[(0.1, 1.0), (0.5, 0.02)])
     assert found["limit"] == 1 and min(found[key] for key in ("propagated", "labels", "student")) > 0.7
+    assert found["check 0.1, 1 answered"] == pytest.approx(found["labels"], abs=0.05)
+    assert found["check 0.5, 0.02 answered"] < found["labels"]  # six queries do not label the pool
     truth = noise.np.asarray(data.public_y)[strategy.queries]
     assert (noise.limits(tally, truth, 0.1, 5) == 1).all()
     assert noise.limits(tally, truth, 1e4, 200).mean() < 0.5
     others = noise.limits(tally, truth, 0.1, 5)
     assert noise.told([found], others).endswith("100.0 | 100 %")
+
+
+def test_rivals_of_one_round_take_the_steps_of_the_product(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rivals = script("one_round_rivals", monkeypatch)
+    monkeypatch.setattr(rivals, "SIZE", 16)
+    words = {"dataset": "digits", "public_split": "test", "public_size": 300, "clients": 3, "classes_per_client": 4}
+    small = tuple((key, str(value)) for key, value in {**words, "test_size": 300}.items())
+    monkeypatch.setitem(rivals.NAMED, "digits", rivals.Benchmark("selective-mnist", "hog", small))
+    trial = rivals.Trial(components=16, rounds=5, rate=1.0, clip=1.0, lr=16.0)
+    mine = rivals.simulated("digits", trial, 1000.0, 0)
+    assert mine > 80
+    assert rivals.through_product("digits", trial, 1000.0, 0, tmp_path) == pytest.approx(mine, abs=2)
+    assert rivals.simulated("digits", trial, 0.1, 0) < 60
