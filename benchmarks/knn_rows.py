@@ -99,15 +99,8 @@ def lines() -> Iterator[Line]:
     yield Line("mnist", "private-knn-fl, no noise", knn, MNIST, ("epsilon=inf",))
     heads = product(((1, 0.1), (5, 0.1), (5, 1)), (0.3, 1), (0.5, 2, 8))
     for (rounds, rate), clip, lr in heads:  # "dp-least" and "dp-digits" are searched at seed 0
-        words = (
-            f"rounds={rounds}",
-            f"rate={rate}",
-            f"clip={clip}",
-            f"lr={lr}",
-            "epochs=2",
-            "client_models=linear-torch",
-        )
         name = f"rounds={rounds}, rate={rate}, clip={clip}, lr={lr}"
+        words = (*name.split(", "), "epochs=2", "client_models=linear-torch")
         for letter in paper:
             office = (*target(letter, epsilon=0.5), "delta=1e-4", *words)
             chain = f"{SHORT['pca']}+standardise"
