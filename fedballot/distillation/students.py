@@ -20,7 +20,7 @@ from fedballot.distillation.evenness import (
     unvoted,
     with_clear_votes,
 )
-from fedballot.distillation.field import even_labels, too_noisy, votes_on_each
+from fedballot.distillation.field import even_labels, reads_better, votes_on_each
 from fedballot.distillation.propagation import argmax_labels, neighbour_graph, spread_labels
 from fedballot.learners.base import Learner
 
@@ -67,9 +67,10 @@ def label_pool(
     """Labels from the histogram: by argmax for the queries, or propagated over the pool where features are given.
 
     Classes are evened out as far as the histogram bears it out; a class without any vote is given to no record, and a
-    region without any vote gets the class that has most. Where noise is several times the votes and nothing speaks
-    against even classes, they are held even (`even_labels`). Where clients did not abstain, which could have made a
-    class lose, a vote that noise does not explain stands: neighbours know less than they do.
+    region without any vote gets the class that has most. Where noise is as much as the votes or more, and nothing
+    speaks against even classes, they are held even (`even_labels`) if that reads the tally better. Where clients did
+    not abstain, which could have made a class lose, a vote that noise does not explain stands: neighbours know less
+    than they do.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def label_pool(
     empty = unvoted(graph, tally, queries)
     labels[empty], confidence[empty] = tally.sum(axis=0).argmax(), 0
     if degree == 1 and not corrected and not clearly_uneven(tally, labels, sigma):
-        if too_noisy(tally, sigma) and not empty.any():
+        if not empty.any() and reads_better(graph, tally, queries, sigma=sigma, alpha=spread):
             labels, confidence = even_labels(graph, votes, sigma=sigma, each=votes_on_each(tally))
         return PoolLabels(rows, voted[labels], confidence)
     return PoolLabels(rows, voted[labels], None, shares(voted[labels], classes).astype(np.float32))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from fedballot.distillation.field import even_labels, too_noisy, transition
+from fedballot.distillation.field import even_labels, reads_better, transition
 from fedballot.distillation.propagation import neighbour_graph, spread_labels
 from fedballot.distillation.students import label_pool
 
@@ -54,7 +54,23 @@ def test_real_digits_keep_their_class_where_propagation_gives_it_away():
     assert np.mean(right) > 0.92 > 0.87 > np.mean(before)
 
 
-@pytest.mark.parametrize(("sigma", "field"), [(1.0 * VOTES, False), (5.0 * VOTES, True)])
+@pytest.mark.parametrize(("ratio", "even", "better"), [(2.0, True, True), (1.5, False, False), (0.9, True, False)])
+def test_where_both_may_be_right_the_tally_decides(ratio, even, better):
+    """A pool of real digits whose classes are even, and one in which three of them are half as common."""
+    digits = load_digits()
+    rare = np.isin(digits.target, [2, 5, 8]) & (np.random.default_rng(0).random(len(digits.target)) < 0.55)
+    x, truth = (digits.data, digits.target) if even else (digits.data[~rare], digits.target[~rare])
+    graph, sigma = neighbour_graph(x / 16, 5), ratio * 30
+    votes = 22.5 * np.eye(10)[truth] + 0.75
+    tally = np.rint(votes + sigma * np.random.default_rng(1).standard_normal(votes.shape))
+    assert reads_better(graph, tally, np.arange(len(truth)), sigma=sigma, alpha=0.99) == better
+    if ratio > 1:
+        centred = tally - tally.mean(axis=0)
+        found = np.mean(even_labels(graph, centred, sigma=sigma, each=30)[0] == truth)
+        assert (found > np.mean(spread_labels(graph, centred, 0.99)[0] == truth)) == better
+
+
+@pytest.mark.parametrize(("sigma", "field"), [(0.5 * VOTES, False), (5.0 * VOTES, True)])
 def test_the_noise_decides_how_the_pool_is_labelled(sigma, field):
     features, _, votes = blobs()
     tally = np.rint(votes + sigma * np.random.default_rng(1).standard_normal(votes.shape)).astype(np.int64)
@@ -62,6 +78,7 @@ def test_the_noise_decides_how_the_pool_is_labelled(sigma, field):
     known = label_pool(tally, queries, features, pool_size=len(tally), neighbours=5, spread=0.99, sigma=sigma)
     centred = tally - tally.mean(axis=0)
     expected, _ = even_labels(neighbour_graph(features, 5), centred, sigma=sigma, each=tally.sum() / len(tally))
-    assert too_noisy(tally, sigma) == field
+    graph = neighbour_graph(features, 5)
+    assert reads_better(graph, tally.astype(float), queries, sigma=sigma, alpha=0.99) == field
     assert known.prior is None
     assert np.array_equal(known.labels, expected) == field
