@@ -26,7 +26,7 @@ from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
 from fedballot.runs import workers as processes
 from fedballot.runs.worker import Job
-from fedballot.settings.parts import CommonSettings, server_models
+from fedballot.settings.parts import CommonSettings
 
 if TYPE_CHECKING:
     from flwr.common import Context
@@ -118,7 +118,7 @@ def _simulated(
     from fedballot.runs.engine import check_learners, make_server, open_run, resolve_device
 
     models = method.trained_models(settings)
-    check_learners(settings, (*models, *server_models(settings)))
+    check_learners(settings, clients=True)
     device = resolve_device(settings, models)
     shares_gpu = device == "cuda" and settings.clients_per_worker == 1 and has_ray()
     on_ray = wants_ray or (settings.engine == "auto" and shares_gpu)

@@ -20,7 +20,7 @@ from fedballot.runs import workers
 from fedballot.runs.engine import check_learners, make_client, make_server, open_run
 from fedballot.runs.local import run_rounds
 from fedballot.runs.worker import Job
-from fedballot.settings.parts import CommonSettings, server_models
+from fedballot.settings.parts import CommonSettings
 from fedballot.studies.runner import request_of
 from fedballot.studies.sweep import Point, Shared
 
@@ -65,7 +65,7 @@ def run_here(
 ) -> dict[str, Any]:
     """As :func:`fedballot.sim.simulate`, without processes; ``client(context)`` stands in for the method's own."""
     method = get_method(method_name)
-    check_learners(settings, (*method.trained_models(settings), *server_models(settings)))
+    check_learners(settings, clients=True)
     folder = open_run(out, method, settings, resume=resume)
     side = make_server(method, settings, folder, workers=1, progress=Silent())
     make = partial(make_client, method_name, settings, folder.path / "clients")

@@ -10,7 +10,6 @@ from fedballot.runs.engine import ServerSide, check_learners, make_server, open_
 from fedballot.runs.flower_api import flower_api
 from fedballot.runs.follow import PROGRESS_FILE, FileProgress
 from fedballot.runs.run_config import from_run_config, heads_file
-from fedballot.settings.parts import server_models
 
 
 def server(context: Context) -> ServerSide:
@@ -20,7 +19,7 @@ def server(context: Context) -> ServerSide:
     folder = open_run(out, method, settings, resume=True, preset=preset)
     alone = ExitStack()
     alone.enter_context(folder.held())
-    check_learners(settings, server_models(settings))
+    check_learners(settings, clients=False)
     progress = FileProgress(folder.path / PROGRESS_FILE)
     side = make_server(method, settings, folder, workers=method.nodes(settings), progress=progress)
     side.strategy.ledger_heads = Heads(heads_file(context, out))

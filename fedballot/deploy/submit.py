@@ -21,7 +21,7 @@ from fedballot.methods.registry import get_method
 from fedballot.runs.engine import check_learners, open_run
 from fedballot.runs.follow import PROGRESS_FILE, Follower, size
 from fedballot.runs.run_config import settings_text
-from fedballot.settings.parts import CommonSettings, server_models
+from fedballot.settings.parts import CommonSettings
 
 LOOK_S = 0.2  # between looks at the run's folder
 ASK_S = 10.0  # between questions to the server, each of which takes it some processor time
@@ -90,7 +90,7 @@ def submit(
     """
     method = get_method(method_name)
     _ = server.control
-    check_learners(settings, server_models(settings))
+    check_learners(settings, clients=False)
     folder = open_run(out, method, settings, resume=resume, preset=preset)
     check_writable(out)
     with running.one_at_a_time(server):

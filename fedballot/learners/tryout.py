@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import tempfile
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from fedballot.core.errors import FedballotError, SettingsError
+from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
 from fedballot.learners.checks import Inputs
 from fedballot.learners.registry import LEARNERS, LearnerInfo, get_learner, make_learner
@@ -59,6 +61,35 @@ def try_learner(name: str, public_x: Inputs, *, n_classes: int, multi_label: boo
         else:
             _passed.add(key)
             return
+
+
+def try_as(setting: str, name: str, x: Inputs, data: FederatedData, *, instead: str = "") -> None:
+    """:func:`try_learner` on what it will read, naming the setting.
+
+    Parameters
+    ----------
+    x
+        Public records as it sees them.
+    data
+        Whose public records, classes and kind of labels it has.
+    instead
+        What to set for it to read the records themselves; told where it can.
+
+    Raises
+    ------
+    SettingsError
+        As `try_learner`.
+    """
+    of = partial(try_learner, n_classes=len(data.classes), multi_label=data.multi_label)
+    try:
+        of(name, x)
+    except SettingsError as error:
+        more = ""
+        if instead:
+            with suppress(SettingsError):
+                of(name, data.public_x)
+                more = f". With {instead} it reads the records themselves"
+        raise SettingsError(f"{setting}={name}: {error}{more}") from error
 
 
 def _surely_built(ours: LearnerInfo) -> bool:

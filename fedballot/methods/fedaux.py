@@ -38,7 +38,7 @@ FEDAVG_P = Method(
     source="FedAUXfdp, baseline FedAVG+P",
     settings=PrivateHeadSettings,
     client="fedballot.clients.private_heads:HeadClient",
-    strategy="fedballot.strategies.fedaux:HeadAverageStrategy",
+    strategy="fedballot.strategies.fedavg_p:HeadAverageStrategy",
 )
 
 FEDAUXFDP_SUM = Method(

@@ -26,13 +26,14 @@ from fedballot.learners import steps
 from fedballot.learners.checks import Inputs
 from fedballot.learners.registry import get_learner
 from fedballot.learners.seen import seen_through
-from fedballot.learners.tryout import MOST, try_learner
+from fedballot.learners.tryout import try_as
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.runs.recorder import Recorder
 from fedballot.runs.worker import usual_torch_threads
+from fedballot.settings.fedaux import FedauxFSettings
 from fedballot.settings.heads import STUDENT_FEATURES, FrozenStudent
-from fedballot.settings.parts import ClientFeatures, CommonSettings, ServerFeatures, server_models
+from fedballot.settings.parts import ClientFeatures, CommonSettings, ServerFeatures, client_models, server_models
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.one_shot import OneShotStrategy
 
@@ -58,39 +59,53 @@ def needs_torch(settings: CommonSettings, names: Sequence[str]) -> bool:
     )
 
 
-def check_learners(settings: CommonSettings, names: Sequence[str]) -> None:
+def check_learners(settings: CommonSettings, *, clients: bool) -> None:
     """Refuse learners that cannot be built, trained or stored, before anything starts; see `try_learner`.
 
-    Each is tried on what it will read: public records, or the features that the settings name in their place.
+    Each is tried on what it will read: public records, or the features that the settings name in their place. Of
+    frozen features only the kind is known here, which is enough for our own learners; the Strategy tries others.
+
+    Parameters
+    ----------
+    clients
+        Whether those of the clients are tried too, not only the server's.
 
     Raises
     ------
     SettingsError
-        Naming the learner and what is allowed.
+        Naming the setting, the learner and what is allowed.
     """
-    data, device = federated_data(settings), resolve_device(settings, names)
-    for name in dict.fromkeys(names):
-        at_server = name in server_models(settings)
-        x, mend = _read_by(settings, data, device, at_server=at_server)
-        try:
-            try_learner(name, x, n_classes=len(data.classes), multi_label=data.multi_label)
-        except SettingsError as error:
-            told = "server_model" if at_server else "client_models"
-            raise SettingsError(f"{told}={name}: {error}{mend}") from error
+    data = federated_data(settings)
+    roles = [("server_model", name) for name in server_models(settings)]
+    roles += [("client_models", name) for name in dict.fromkeys(client_models(settings)) if clients]
+    for setting, name in roles:
+        x, instead = _read_by(settings, data, setting)
+        if x is None and get_learner(name).foreign:
+            continue
+        made_up = np.zeros((1, STUDENT_FEATURES), dtype=np.float32)
+        try_as(setting, name, made_up if x is None else x, data, instead=instead)
 
 
-def _read_by(settings: CommonSettings, data: FederatedData, device: str, *, at_server: bool) -> tuple[Inputs, str]:
-    """Public records as the server's or the clients' models see them, and what to change where one cannot read them."""
-    if at_server and isinstance(settings, FrozenStudent) and settings.student_reads == "features":
-        drawn = np.random.default_rng(0).standard_normal((MOST, STUDENT_FEATURES), dtype=np.float32)
-        return drawn, ". With student_reads=records it reads the records themselves"
-    if at_server and isinstance(settings, ServerFeatures) and settings.server_features:
-        _, seen = seen_through(settings.server_features, data, settings.components, device)
-        return seen.public_x, ". With server_features empty it reads the records themselves"
-    if not at_server and isinstance(settings, ClientFeatures) and settings.client_features:
-        _, seen = seen_through(settings.client_features, data, settings.components, device)
-        return seen.public_x, ". With client_features empty it reads the records themselves"
-    return data.public_x, ""
+def _read_by(settings: CommonSettings, data: FederatedData, setting: str) -> tuple[Inputs | None, str]:
+    """Public records as the models of a setting see them (None: as frozen features), and what has them see records."""
+    if setting == "server_model":
+        if isinstance(settings, FrozenStudent) and settings.student_reads == "features":
+            return None, "student_reads=records"
+        if not isinstance(settings, ServerFeatures) or not settings.server_features:
+            return data.public_x, ""
+        chain, components = settings.server_features, settings.components
+        return _features(settings, data, chain, components), "server_features empty"
+    if isinstance(settings, FedauxFSettings):
+        return None, ""
+    if not isinstance(settings, ClientFeatures) or not settings.client_features:
+        return data.public_x, ""
+    chain, components = settings.client_features, settings.components
+    return _features(settings, data, chain, components), "client_features empty"
+
+
+def _features(settings: CommonSettings, data: FederatedData, chain: str, components: int) -> Inputs:
+    device = resolve_device(settings, (*client_models(settings), *server_models(settings)))
+    return seen_through(chain, data, components, device)[1].public_x
 
 
 def open_run(

@@ -22,10 +22,11 @@ from fedballot.core.folders import RunFolder
 from fedballot.core.metrics import share_right
 from fedballot.datasets.embedding import Embedding, Space, fit_embedding, fit_landmarks
 from fedballot.datasets.federation import FederatedData
-from fedballot.distillation.aggregation import VectorMean, WeightedMean
+from fedballot.distillation.aggregation import WeightedMean
 from fedballot.distillation.certainty import certainty, discriminants, pooled, score, soft_labels
 from fedballot.distillation.students import probabilities
 from fedballot.learners.base import Learner
+from fedballot.learners.tryout import try_as
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
@@ -35,7 +36,6 @@ from fedballot.settings.heads import (
     DistilledHeadSettings,
     FrozenSettings,
     FrozenStudent,
-    PrivateHeadSettings,
 )
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.folds import Fold
@@ -101,6 +101,13 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
 class DistillingStrategy(FrozenStrategy[S], Generic[S]):
     """Soft labels of public records, from whatever came back, and students that learn them."""
 
+    def request(self, server_round: int) -> Arrays:
+        """As the class behind it has it, once a student of features has been tried on them."""
+        if self.settings.student_reads == "features":
+            seen = self.space.transform(self.public.features[self.public.distil])
+            try_as("server_model", self.settings.server_model, seen, self.data, instead="student_reads=records")
+        return super().request(server_round)
+
     @cached_property
     def space(self) -> Space:
         """What the student sees of frozen features: their principal components."""
@@ -148,24 +155,6 @@ class DistillingStrategy(FrozenStrategy[S], Generic[S]):
         if self.learned is not None and self.learned.models and self.settings.student_reads == "features":
             network = self.public.extractor.network
             write_arrays(folder.space, {**self.space.arrays(), **({} if network is None else {"network": network})})
-
-
-class HeadAverageStrategy(FrozenStrategy[PrivateHeadSettings]):
-    """FedAVG+P: the average of the clients' private heads is the server's head."""
-
-    def read(self, arrays: Arrays) -> npt.NDArray[np.float32]:
-        return head_codec(self.settings, [(self.classes, self.width)]).read(arrays)[0]
-
-    def keeping(self) -> Fold[Kept]:
-        mean = VectorMean()
-        return Fold(lambda answer: mean.add(answer.ballot), lambda: {"head": mean.value()})
-
-    def keep(self, answers: Sequence[Answer]) -> Kept:
-        return self.keeping().of(answers)
-
-    def learn(self, kept: Kept) -> Learned:
-        scores = self.prepared(self.test_features()) @ kept["head"].T
-        return Learned(scores, release=kept, round_metrics=accuracy_of(self.data, scores))
 
 
 class EnsembleStrategy(DistillingStrategy[D], Generic[D]):
@@ -222,6 +211,12 @@ def accuracy_of(data: FederatedData, scores: npt.NDArray[np.floating]) -> dict[s
 
 class FedauxFStrategy(EnsembleStrategy[FedauxFSettings]):
     """FedAUX with a frozen extractor: private scores weigh predictions that have no noise."""
+
+    def request(self, server_round: int) -> Arrays:
+        """As always, once the clients' learners have been tried on the features."""
+        for name in dict.fromkeys(self.settings.client_models):
+            try_as("client_models", name, self._distil_rows.astype(np.float32), self.data)
+        return super().request(server_round)
 
 
 class SumsStrategy(DistillingStrategy[A], Generic[A]):

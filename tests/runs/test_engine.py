@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from fedballot.core.errors import SettingsError
-from fedballot.methods.registry import settings_types
-from fedballot.runs.engine import check_learners
+from fedballot.core.setting import names_of
+from fedballot.methods.registry import get_method, settings_types
+from fedballot.runs.engine import check_learners, federated_data, new_strategy
 from fedballot.settings.layers import resolve
-from fedballot.settings.parts import client_models, server_models
 
 SMALL = {"dataset": "digits", "clients": "3", "public_size": "60", "test_size": "50"}
+
+
+def settings_of(method: str, **values: str) -> Any:
+    known = {name: value for name, value in {**SMALL, **values}.items() if name in names_of(settings_types()[method])}
+    return resolve(method, settings_types(), preset=None, values=known)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +36,50 @@ def test_models_are_tried_on_what_they_will_read(
     method: str, reads: dict[str, str], model: str, records: dict[str, str]
 ) -> None:
     def check(**changed: str) -> None:
-        values = {**SMALL, **reads, "server_model": "linear-torch", "client_models": "linear-torch", **changed}
-        known = {name: value for name, value in values.items() if name in settings_types()[method].__dataclass_fields__}
-        settings: Any = resolve(method, settings_types(), preset=None, values=known)
-        check_learners(settings, (*client_models(settings), *server_models(settings)))
+        values = {**reads, "server_model": "linear-torch", "client_models": "linear-torch", **changed}
+        check_learners(settings_of(method, **values), clients=True)
 
     check()
     with pytest.raises(SettingsError, match=f"{model}=cnn-small: .*takes images.*it reads the records themselves"):
         check(**{model: "cnn-small"})
     check(**{model: "cnn-small"}, **records)
+
+
+def test_one_name_at_both_sides_is_tried_at_each() -> None:
+    both = {"client_models": "cnn-small", "server_model": "cnn-small"}
+    with pytest.raises(SettingsError, match=r"client_models=cnn-small: .*With client_features empty"):
+        check_learners(settings_of("fedkt", client_features="hog", **both), clients=True)
+    check_learners(settings_of("fedkt", client_features="hog", **both), clients=False)
+
+
+def test_class_heads_of_fedaux_read_frozen_features() -> None:
+    with pytest.raises(SettingsError, match=r"client_models=cnn-small: .*takes images"):
+        check_learners(settings_of("fedaux-f", client_models="cnn-small"), clients=True)
+
+
+class SevenColumns(LogisticRegression):
+    """A model that takes vectors of seven numbers and nothing else."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SevenColumns:
+        if X.shape[1] != 7:
+            raise ValueError(f"needs 7 columns, not {X.shape[1]}")
+        super().fit(X, y, sample_weight)
+        return self
+
+
+SEVEN = "tests.runs.test_engine:SevenColumns"
+
+
+@pytest.mark.parametrize(("dimension", "works"), [("7", True), ("8", False)])
+def test_a_model_of_ones_own_is_tried_on_the_frozen_features_before_anybody_is_asked(
+    dimension: str, works: bool
+) -> None:
+    settings = settings_of("fedauxfdp-sum", server_model=SEVEN, embedding="pca", dimension=dimension, epsilon="1")
+    check_learners(settings, clients=True)
+    strategy = new_strategy(get_method("fedauxfdp-sum"), settings, federated_data(settings), request_id="r")
+    if works:
+        strategy.ask(1, ["0", "1", "2"])
+        return
+    with pytest.raises(SettingsError, match=r"server_model=.*needs 7 columns, not 8") as found:
+        strategy.ask(1, ["0", "1", "2"])
+    assert "student_reads" not in str(found.value)  # records have 64

@@ -20,8 +20,9 @@ from fedballot.settings.robust import RobustAggregation
 from fedballot.settings.voting import ballot_codec
 from fedballot.settings.voting import mechanism as noisy_votes
 from fedballot.strategies.base import BallotStrategy
-from fedballot.strategies.fedaux import EnsembleStrategy, HeadAverageStrategy
+from fedballot.strategies.fedaux import EnsembleStrategy
 from fedballot.strategies.fedaux_weights import FedauxStrategy
+from fedballot.strategies.fedavg_p import HeadAverageStrategy
 from fedballot.strategies.fedgen import FedgenStrategy
 from fedballot.strategies.fedkd import FedkdDpStrategy, FedkdStrategy
 from fedballot.strategies.fedmd import FedmdStrategy, LdpStrategy
