@@ -37,6 +37,11 @@ COMPONENTS = 32
 OFFICE, MNIST = "knn-office-caltech10", "knn-mnist"
 FEATURES, DIGITS = "hellinger+standardise", "deskew+hog+pca+standardise"
 TARGETS = {"W": ("webcam", "amazon+caltech+dslr", 206, 3.9), "D": ("dslr", "amazon+caltech+webcam", 110, 3.7)}
+LEAST = {  # the best of the tables dp-least-W, dp-least-D and dp-digits at seed 0
+    ("W", "rounds=1, rate=0.1, clip=1, lr=2"),
+    ("D", "rounds=5, rate=1, clip=1, lr=0.5"),
+    ("digits", "rounds=5, rate=1, clip=1, lr=0.5"),
+}
 SHORT = {"pca": "hellinger+standardise+l2+pca", "l2": "hellinger+standardise+l2"}
 
 
@@ -105,7 +110,12 @@ def lines() -> Iterator[Line]:
             office = (*target(letter, epsilon=0.5), "delta=1e-4", *words)
             chain = f"{SHORT['pca']}+standardise"
             yield Line(f"dp-least-{letter}", name, "dp-fedsgd", OFFICE, office, features=chain)
-        yield Line("dp-digits", name, "dp-fedsgd", MNIST, ("epsilon=0.25", "delta=1e-4", *words), features=DIGITS)
+            if (letter, name) in LEAST:
+                yield Line("dp-least", f"dp-fedsgd on {letter}", "dp-fedsgd", OFFICE, office, features=chain)
+        digits = ("epsilon=0.25", "delta=1e-4", *words)
+        yield Line("dp-digits", name, "dp-fedsgd", MNIST, digits, features=DIGITS)
+        if ("digits", name) in LEAST:
+            yield Line("dp-least", "dp-fedsgd on digits", "dp-fedsgd", MNIST, digits, features=DIGITS)
     for method in ("centralized", "standalone"):
         yield Line("mnist", method, method, MNIST, features=DIGITS)
     for chain in ("none", "pca", "deskew", "deskew+pca", "hog+pca", "deskew+hog", "deskew+hog+pca"):

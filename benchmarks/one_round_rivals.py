@@ -205,6 +205,10 @@ def main() -> None:
     parser.add_argument("--product", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("runs/rivals"))
     given = parser.parse_args()
+    if not all(0 < size <= SIZE for size in given.components):
+        parser.error(f"--components {given.components}: expected 1 to {SIZE}")
+    if given.seeds < 1:
+        parser.error(f"--seeds {given.seeds}: expected at least 1")
     best: dict[float, Trial] = {}
     for epsilon in given.epsilon:
         print(f"\n### {given.data}, epsilon = {epsilon:g}\n\n| trial, seed 0 | accuracy |\n|---|---|", flush=True)

@@ -152,6 +152,8 @@ def told(rows: list[dict[str, float]], others: npt.NDArray[np.float64]) -> str:
 def pair(word: str) -> tuple[float, float]:
     """Two shares from ``0.1,0.5``."""
     first, second = map(float, word.split(","))
+    if not (0 < first < 1 and 0 < second <= 1):
+        raise argparse.ArgumentTypeError(f"{word}: expected a share between 0 and 1, and one up to 1, such as 0.1,0.5")
     return first, second
 
 

@@ -192,7 +192,12 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
     from fedballot.studies import sweep
     from fedballot.studies.watching import Watch
 
-    private = [get_method(name) for name in dict.fromkeys(asked.methods)]
+    for option, words in {"methods": asked.methods, "epsilon": asked.epsilons}.items():
+        if not words or len({*words}) < len(words):
+            raise SettingsError(f"--{option} {','.join(words)!r}: names a value twice, or none")
+    if "epsilon" in asked.settings:
+        raise SettingsError(f"--set epsilon={asked.settings['epsilon']}: a frontier's budgets are those of --epsilon")
+    private = [get_method(name) for name in asked.methods]
     ceilings = [get_method(name) for name in dict.fromkeys(asked.ceilings)]
     fixed = {method.name: _of(method, asked.settings) for method in (*private, *ceilings)}
     first = int(asked.settings.get(sweep.SEED, "0"))

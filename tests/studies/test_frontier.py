@@ -89,6 +89,10 @@ def test_what_cannot_work_is_told_before_the_first_run(tmp_path):
         (("--methods", "fedavg"), "no epsilon"),
         (("--methods", "dp-fedavg", "--set", "nothing=1"), "--set nothing"),
         (("--methods", "dp-fedavg", "--epsilon", "-1"), "epsilon"),
+        (("--methods", ""), "--methods '': names a value twice, or none"),
+        (("--methods", "dp-fedavg,dp-fedavg"), "names a value twice"),
+        (("--methods", "dp-fedavg", "--epsilon", "1,1"), "--epsilon '1,1'"),
+        (("--methods", "dp-fedavg", "--set", "epsilon=3"), "--set epsilon=3: a frontier's budgets"),
     ):
         ended = _frontier(tmp_path / "f", *more)
         assert ended.returncode == 2 and said in ended.stderr, ended.stderr
