@@ -192,9 +192,9 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
     from fedballot.studies import sweep
     from fedballot.studies.watching import Watch
 
-    for option, words in {"methods": asked.methods, "epsilon": asked.epsilons}.items():
-        if not words or len({*words}) < len(words):
-            raise SettingsError(f"--{option} {','.join(words)!r}: names a value twice, or none")
+    for option, given in {"methods": asked.methods, "epsilon": asked.epsilons}.items():
+        if not given or len({*given}) < len(given):
+            raise SettingsError(f"--{option} {','.join(given)!r}: names a value twice, or none")
     if "epsilon" in asked.settings:
         raise SettingsError(f"--set epsilon={asked.settings['epsilon']}: a frontier's budgets are those of --epsilon")
     private = [get_method(name) for name in asked.methods]
