@@ -80,10 +80,18 @@ def check_learners(settings: CommonSettings, *, clients: bool) -> None:
     roles += [("client_models", name) for name in dict.fromkeys(client_models(settings)) if clients]
     for setting, name in roles:
         x, instead = _read_by(settings, data, setting)
-        if x is None and get_learner(name).foreign:
+        if x is None and not _ours(setting, name):
             continue
         made_up = np.zeros((1, STUDENT_FEATURES), dtype=np.float32)
         try_as(setting, name, made_up if x is None else x, data, instead=instead)
+
+
+def _ours(setting: str, name: str) -> bool:
+    """Whether a learner is ours and as it comes, so that it is built only."""
+    try:
+        return not get_learner(name).foreign and "(" not in name
+    except SettingsError as error:
+        raise SettingsError(f"{setting}={name}: {error}") from error
 
 
 def _read_by(settings: CommonSettings, data: FederatedData, setting: str) -> tuple[Inputs | None, str]:

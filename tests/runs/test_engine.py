@@ -57,6 +57,15 @@ def test_class_heads_of_fedaux_read_frozen_features() -> None:
         check_learners(settings_of("fedaux-f", client_models="cnn-small"), clients=True)
 
 
+def test_a_model_that_is_not_there_is_named_with_its_setting() -> None:
+    with pytest.raises(SettingsError, match=r"server_model=nowhere:Nothing: .*imported"):
+        check_learners(settings_of("fedauxfdp", server_model="nowhere:Nothing"), clients=True)
+
+
+def test_parameters_are_tried_on_real_features_not_on_made_up_ones() -> None:
+    check_learners(settings_of("fedauxfdp", server_model="catboost(depth=3)"), clients=True)
+
+
 class SevenColumns(LogisticRegression):
     """A model that takes vectors of seven numbers and nothing else."""
 
