@@ -35,6 +35,7 @@ from fedballot.settings import layers
 from fedballot.settings.weights_private import DpFedsgdSettings, record_mechanism
 
 METHOD = "dp-fedsgd"
+SIZE = 512  # components that are kept; a trial takes the first of them
 Floats = npt.NDArray[np.float32]
 
 
@@ -92,11 +93,11 @@ def settings_of(name: str, seed: int, **values: object) -> Any:
 
 
 @lru_cache(maxsize=2)
-def whole(name: str, seed: int, components: int) -> tuple[FederatedData, Any]:
+def whole(name: str, seed: int) -> tuple[FederatedData, Any]:
     """The federation's data, and the extractor fitted on its public pool, whose first components are those of fewer."""
     data = federated_data(settings_of(name, seed))
     chain = "+".join(step for step in (benchmark(name).chain, "pca", "standardise") if step)
-    extractor = make_extractor(chain, input_shape=data.public_x.shape[1:], components=components)
+    extractor = make_extractor(chain, input_shape=data.public_x.shape[1:], components=SIZE)
     return data, extractor.fit(data.public_x)
 
 
@@ -110,9 +111,9 @@ class Ready:
 
 
 @lru_cache(maxsize=1)
-def ready(name: str, seed: int, components: int) -> Ready:
+def ready(name: str, seed: int) -> Ready:
     """The records of a seed's split."""
-    data, extractor = whole(name, seed, components)
+    data, extractor = whole(name, seed)
     clients = []
     for part in data.parts:
         x = np.asarray(data.private.x[part])
@@ -153,18 +154,15 @@ def words_of(name: str, trial: Trial, epsilon: float, seed: int) -> dict[str, An
         "lr": trial.lr,
         "epochs": 1,
         "rate": trial.rate,
-        "batch_size": max(1, round(trial.rate * statistics.mean(len(y) for _, y in ready(name, seed, SIZE).clients))),
+        "batch_size": max(1, round(trial.rate * statistics.mean(len(y) for _, y in ready(name, seed).clients))),
         "client_models": "linear-torch",
         "evaluate_clients": False,
     }
 
 
-SIZE = 512  # components that are kept
-
-
 def simulated(name: str, trial: Trial, epsilon: float, seed: int) -> float:
     """Accuracy in per cent."""
-    found, noise = ready(name, seed, SIZE), np.random.default_rng()
+    found, noise = ready(name, seed), np.random.default_rng()
     settings = settings_of(name, seed, **words_of(name, trial, epsilon, seed))
     clients = [(normalised(x[:, : trial.components]), y) for x, y in found.clients]
     weights = np.zeros((trial.components + 1, found.n_classes), np.float32)
@@ -180,7 +178,7 @@ def through_product(name: str, trial: Trial, epsilon: float, seed: int, out: Pat
     folder = out / f"{Path(name).stem}-{trial}-{epsilon:g}-{seed}".replace(" ", "")
     if (folder / "result.json").exists():
         return 100 * float(fb.load(folder).accuracy or 0)
-    _, extractor = whole(name, seed, SIZE)
+    _, extractor = whole(name, seed)
     source, arrays = load(settings_of(name, seed).dataset), {}
     parts = {"": source.train} if source.test is None else {"_train": source.train, "_test": source.test}
     for part, examples in parts.items():

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedballot.distillation.fission import SPLITS, added_noises, votes_held
 from fedballot.distillation.propagation import argmax_labels, even_scales, solve
 
 Floats = NDArray[np.floating[Any]]
 DEGREES = (1.0, 0.75, 0.5, 0.25, 0.0)  # how far classes are evened out
 LOSS = 0.05  # share of the votes that evened labels may lose
-SPLITS = 4  # of the tally into two, each read both ways round
 DEVIATIONS = 1.5  # of one reading's noise that the mean loss must exceed
 CERTAIN = 2.5  # deviations of their noise that votes must be off even classes
 UNEVEN = 0.2  # share of the records that would have to change for classes to be even
@@ -53,11 +53,11 @@ def degree_of(
 ) -> float | None:
     """The degree to which the tally lets classes be evened out: 1 unless it says otherwise; None: not to propagate.
 
-    The tally is split into two whose noises are independent (Leiner et al. 2023, "Data fission"): labels made from one
-    are judged by the votes that they hold in the other. One reading may err by chance, and in a pool of some dozen
-    records it did, so ``SPLITS`` of them are read both ways round, and what labels hold is the mean. Labels with
-    evened classes are right unless others hold more votes, by a share of ``LOSS`` and by ``DEVIATIONS`` standard
-    deviations of a single reading; then the most even ones that are within one deviation of the best.
+    Labels made from one half of the tally (`fission`) are judged by the votes that they hold in the other. One reading
+    may err by chance, and in a pool of some dozen records it did, so several splits are read both ways round, and what
+    labels hold is the mean. Labels with evened classes are right unless others hold more votes, by a share of ``LOSS``
+    and by ``DEVIATIONS`` standard deviations of a single reading; then the most even ones that are within one deviation
+    of the best.
 
     Parameters
     ----------
@@ -68,10 +68,8 @@ def degree_of(
     """
     choices: list[float | None] = [*DEGREES, None]
     whole, mean = smoothed(graph, tally, queries, alpha), tally.mean(axis=0)
-    rng = np.random.default_rng(0)
     held, noise = np.zeros(len(choices)), np.zeros((len(choices), len(choices)))
-    for _ in range(SPLITS):
-        added = sigma * rng.standard_normal(tally.shape)
+    for added in added_noises(tally, sigma):
         laid = np.zeros_like(whole.votes)
         laid[queries] = added
         spread = solve(graph, laid, alpha)
@@ -81,7 +79,7 @@ def degree_of(
                 first.scores(mean + sign * added.mean(axis=0), degree)[queries].argmax(axis=1) for degree in DEGREES
             ]
             labels.append((tally + sign * added).argmax(axis=1))
-            held += [float(np.take_along_axis(second, each[:, None], axis=1).sum()) for each in labels]
+            held += [votes_held(second, each) for each in labels]
             # either tally has variance 2 sigma^2, and a record whose label differs counts two of its votes
             noise += [[2 * sigma * float((one != other).sum()) ** 0.5 for other in labels] for one in labels]
     held, noise = held / (2 * SPLITS), noise / (2 * SPLITS)

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import logsumexp
 
-from fedballot.distillation.propagation import argmax_labels, solve, spread_labels
+from fedballot.distillation.fission import added_noises, votes_held
+from fedballot.distillation.propagation import argmax_labels, pool_histogram, solve, spread_labels
 
 Floats = NDArray[np.floating[Any]]
 
 NOISY = 2.5  # deviations of the noise over the votes on a record from which on this is taken
 DOUBTFUL = 1.0  # the same from which on both are tried, and the tally decides
-SPLITS = 4  # of the tally into two, each read both ways round
 COUPLING = 1.3  # how much records heed their neighbours, over the transition below which all classes melt into one
 ALPHA = 0.999  # how far votes travel for the first guess
 STEPS = 50  # halfway steps to the fixed point
@@ -45,9 +45,9 @@ def reads_better(
 ) -> bool:
     """Whether `even_labels` read a tally better than propagation does.
 
-    With little noise they do not, with much they do. Between, the tally is split into two whose noises are independent
-    (Leiner et al. 2023, "Data fission"): labels are made of one both ways, and those that hold more votes of the other
-    are better. Each of the two has more noise than the whole, which favours even classes a little.
+    With little noise they do not, with much they do. Between, labels are made of one half of the tally (`fission`) both
+    ways, and those that hold more votes of the other are better. Each half has more noise than the whole, which favours
+    even classes a little.
 
     Parameters
     ----------
@@ -61,17 +61,13 @@ def reads_better(
     each = votes_on_each(tally)
     if not DOUBTFUL * each < sigma <= NOISY * each:
         return sigma > NOISY * each
-    rng, gain = np.random.default_rng(0), 0.0
-    rows = np.arange(len(tally))
-    for _ in range(SPLITS):
-        added = sigma * rng.standard_normal(tally.shape)
+    gain = 0.0
+    for added in added_noises(tally, sigma):
         for sign in (1, -1):
-            first, second = tally + sign * added, tally - sign * added
-            votes = np.zeros((graph.shape[0], tally.shape[1]))
-            votes[queries] = first - first.mean(axis=0)
+            votes, other = pool_histogram(tally + sign * added, queries, graph.shape[0]), tally - sign * added
             even, _ = even_labels(graph, votes, sigma=math.sqrt(2) * sigma, each=each)
             spread, _ = spread_labels(graph, votes, alpha)
-            gain += float(second[rows, even[queries]].sum() - second[rows, spread[queries]].sum())
+            gain += votes_held(other, even[queries]) - votes_held(other, spread[queries])
     return gain > 0
 
 

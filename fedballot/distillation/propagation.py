@@ -40,6 +40,13 @@ def argmax_labels(histogram: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.
     return histogram.argmax(axis=1).astype(np.int64), (top[:, 1] - top[:, 0]).astype(np.float32)
 
 
+def pool_histogram(histogram: FloatArray, queries: NDArray[np.int64], pool_size: int) -> NDArray[np.float64]:
+    """The histogram (Q, C) laid out over the pool (P, C), its columns centred; records not asked about get zeros."""
+    out = np.zeros((pool_size, histogram.shape[1]))
+    out[queries] = histogram - histogram.mean(axis=0)
+    return out
+
+
 def neighbour_graph(features: FloatArray, neighbours: int) -> sparse.csr_matrix:
     """Normalised adjacency S = D^-1/2 W D^-1/2 (n, n) of the nearest-neighbour graph.
 

@@ -21,7 +21,7 @@ from fedballot.distillation.evenness import (
     with_clear_votes,
 )
 from fedballot.distillation.field import even_labels, reads_better, votes_on_each
-from fedballot.distillation.propagation import argmax_labels, neighbour_graph, spread_labels
+from fedballot.distillation.propagation import argmax_labels, neighbour_graph, pool_histogram, spread_labels
 from fedballot.learners.base import Learner
 
 FloatArray = npt.NDArray[np.float32]
@@ -42,15 +42,6 @@ class PoolLabels:
     labels: npt.NDArray[np.int64]
     confidence: FloatArray | None
     prior: FloatArray | None = None
-
-
-def pool_histogram(
-    histogram: npt.NDArray[np.int64], queries: npt.NDArray[np.int64], pool_size: int
-) -> npt.NDArray[np.float64]:
-    """The histogram (Q, C) laid out over the pool (P, C), its columns centred; records not asked about get zeros."""
-    out = np.zeros((pool_size, histogram.shape[1]))
-    out[queries] = histogram - histogram.mean(axis=0)
-    return out
 
 
 def label_pool(
@@ -94,7 +85,7 @@ def label_pool(
         voted = np.arange(classes)
     tally = histogram[:, voted].astype(np.float64)
     rows = np.arange(pool_size)
-    votes = pool_histogram(histogram[:, voted], queries, pool_size)
+    votes = pool_histogram(tally, queries, pool_size)
     if pool_size < 2:
         return PoolLabels(rows, voted[tally.argmax(axis=1)], None)
     graph = neighbour_graph(features, neighbours)

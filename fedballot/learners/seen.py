@@ -27,3 +27,8 @@ def seen_through(name: str, data: FederatedData, components: int, device: str) -
     extractor = made.fit(data.public_x)
     public_x, test_x = (extractor.transform(np.asarray(x)) for x in (data.public_x, data.test_x))
     return extractor, replace(data, public_x=public_x, test_x=test_x)
+
+
+def seen_by(name: str, data: FederatedData, components: int, device: str) -> FederatedData:
+    """The data as a model sees them: through an extractor, or as they are where none is named."""
+    return seen_through(name, data, components, device)[1] if name else data

@@ -99,19 +99,18 @@ def _read_by(settings: CommonSettings, data: FederatedData, setting: str) -> tup
     if setting == "server_model":
         if isinstance(settings, FrozenStudent) and settings.student_reads == "features":
             return None, "student_reads=records"
-        if not isinstance(settings, ServerFeatures) or not settings.server_features:
-            return data.public_x, ""
-        chain, components = settings.server_features, settings.components
-        return _features(settings, data, chain, components), "server_features empty"
+        if isinstance(settings, ServerFeatures) and settings.server_features:
+            return _features(settings, data, settings.server_features, settings.components), "server_features empty"
+        return data.public_x, ""
     if isinstance(settings, FedauxFSettings):
         return None, ""
-    if not isinstance(settings, ClientFeatures) or not settings.client_features:
-        return data.public_x, ""
-    chain, components = settings.client_features, settings.components
-    return _features(settings, data, chain, components), "client_features empty"
+    if isinstance(settings, ClientFeatures) and settings.client_features:
+        return _features(settings, data, settings.client_features, settings.components), "client_features empty"
+    return data.public_x, ""
 
 
 def _features(settings: CommonSettings, data: FederatedData, chain: str, components: int) -> Inputs:
+    """The public pool's features, from the same extractor that client and Strategy of this process take."""
     device = resolve_device(settings, (*client_models(settings), *server_models(settings)))
     return seen_through(chain, data, components, device)[1].public_x
 

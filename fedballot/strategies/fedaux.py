@@ -31,12 +31,7 @@ from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
 from fedballot.settings.fedaux import FedauxfdpSettings, FedauxFSettings
-from fedballot.settings.heads import (
-    STUDENT_FEATURES,
-    DistilledHeadSettings,
-    FrozenSettings,
-    FrozenStudent,
-)
+from fedballot.settings.heads import STUDENT_FEATURES, DistilledHeadSettings, FrozenSettings, FrozenStudent
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.folds import Fold
 from fedballot.strategies.one_shot import Kept, Learned, OneShotStrategy, measured

@@ -17,7 +17,7 @@ from fedballot.core.folders import RunFolder
 from fedballot.distillation.aggregation import WeightedMean
 from fedballot.distillation.selection import ambiguity
 from fedballot.learners import storage
-from fedballot.learners.seen import seen_through
+from fedballot.learners.seen import seen_by
 from fedballot.settings.selective import DsflSettings, SelectiveSettings
 from fedballot.strategies.base import Answer, Arrays
 from fedballot.strategies.fedmd import FedmdStrategy
@@ -35,9 +35,8 @@ class DsflStrategy(FedmdStrategy[DsflSettings]):
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
-        settings, self.seen = self.settings, self.data
-        if settings.server_features:
-            _, self.seen = seen_through(settings.server_features, self.data, settings.components, self.device)
+        settings = self.settings
+        self.seen = seen_by(settings.server_features, self.data, settings.components, self.device)
         self.student = self.new_student(self.seen.public_x.shape[1:])
 
     def averaging(self) -> Fold[NDArray[np.float64]]:

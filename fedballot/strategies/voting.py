@@ -20,7 +20,7 @@ from fedballot.distillation.propagation import argmax_labels
 from fedballot.distillation.students import probabilities, train_student
 from fedballot.learners.base import Learner
 from fedballot.learners.extractors import make_extractor
-from fedballot.learners.seen import seen_through
+from fedballot.learners.seen import seen_by
 from fedballot.privacy.mechanisms.ballots import check_votes
 from fedballot.settings.voting import FULL_VOTES, VotingSettings, ballot_codec, ballot_form, mechanism
 from fedballot.strategies.base import Arrays
@@ -40,9 +40,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         self.graph = make_extractor(
             settings.graph_features, input_shape=shape, components=settings.components, device=self.device
         )
-        self.seen = data
-        if settings.server_features:
-            _, self.seen = seen_through(settings.server_features, data, settings.components, self.device)
+        self.seen = seen_by(settings.server_features, data, settings.components, self.device)
         order = generator(settings.seed, Stream.QUERIES).permutation(settings.public_size)
         self.queries = np.sort(order[: settings.query_count])
 

@@ -8,8 +8,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from fedballot.distillation.evenness import clearly_uneven, degree_of, shares, unevenness, unvoted
-from fedballot.distillation.propagation import neighbour_graph, propagate
-from fedballot.distillation.students import label_pool, pool_histogram
+from fedballot.distillation.propagation import neighbour_graph, pool_histogram, propagate
+from fedballot.distillation.students import label_pool
 
 DIGITS = load_digits()
 X = DIGITS.data.astype(np.float32)

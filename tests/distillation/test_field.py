@@ -77,8 +77,8 @@ def test_the_noise_decides_how_the_pool_is_labelled(sigma, field):
     queries = np.arange(len(tally))
     known = label_pool(tally, queries, features, pool_size=len(tally), neighbours=5, spread=0.99, sigma=sigma)
     centred = tally - tally.mean(axis=0)
-    expected, _ = even_labels(neighbour_graph(features, 5), centred, sigma=sigma, each=tally.sum() / len(tally))
     graph = neighbour_graph(features, 5)
+    expected, _ = even_labels(graph, centred, sigma=sigma, each=tally.sum() / len(tally))
     assert reads_better(graph, tally.astype(float), queries, sigma=sigma, alpha=0.99) == field
     assert known.prior is None
     assert np.array_equal(known.labels, expected) == field

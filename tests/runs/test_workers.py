@@ -228,7 +228,6 @@ def test_the_threads_of_this_process_are_its_own_again() -> None:
 def test_a_server_has_the_threads_of_mkl_too_after_clients_in_its_process(loaded: str) -> None:
     pytest.importorskip("torch")
     script = f"""
-        import sys
         from fedballot.runs.engine import prepare_worker
         from fedballot.runs.worker import one_thread
         if {loaded!r} == "before":
