@@ -7,6 +7,12 @@
     python benchmarks/image_features.py out.npz --layers --flips --size 224 160     # of images of two sizes, 4,336
     python benchmarks/image_features.py out.npz --data fashion-mnist --layers --flips --hog
 
+The file is a data set of vectors. Where somebody reads the images as well, such as a student, it is an extractor:
+
+    python benchmarks/image_features.py cifar10-lite2-hog.npz --layers --flips --hog --size 224 160
+    PYTHONPATH=benchmarks fedballot run fedauxfdp-sum --preset selective-cifar10 \\
+        --set extractor=image_features:Cifar10+l2 --set student_reads=records --set server_model=cnn
+
 OpenVINO runs the network in bfloat16: on a core with AMX 170 images a second at 224 pixels, four times what PyTorch
 makes of float32. The weights are ImageNet's; images are enlarged with Pillow's bicubic filter, grey ones have three
 equal colours.
@@ -104,6 +110,40 @@ def histograms(images: np.ndarray) -> np.ndarray:
     hog = make_extractor("hog", input_shape=images.shape[1:]).fit(images[:1])
     parts = [hog.transform(np.asarray(images[start : start + CHUNK])) for start in range(0, len(images), CHUNK)]
     return l2_normalised(np.concatenate(parts).astype(np.float32))
+
+
+class Kept:
+    """What this script has made of a data set's images, looked up by the image."""
+
+    data, file = "", ""
+
+    def __init__(self, input_shape: tuple[int, ...]) -> None:
+        data, file = self.data, self.file
+        source = load(data)
+        if source.test is None or source.train.x.shape[1:] != input_shape:
+            raise DataError(f"{data}: expected images of shape {input_shape} with a test split")
+        with np.load(file, allow_pickle=False) as arrays:
+            self._x = np.concatenate([arrays["x_train"], arrays["x_test"]])
+        images = [*source.train.x, *source.test.x]
+        if len(images) != len(self._x):
+            raise DataError(f"{file}: has {len(self._x)} rows for the {len(images)} images of {data}; make it of all")
+        self._row = {image.tobytes(): row for row, image in enumerate(images)}
+
+    def transform(self, images: np.ndarray) -> np.ndarray:
+        """Features (n, d), float32, of images (n, ...) of the data set."""
+        return self._x[[self._row[image.tobytes()] for image in images]]
+
+
+class Cifar10(Kept):
+    """CIFAR-10's, in this folder."""
+
+    data, file = "cifar10", "cifar10-lite2-hog.npz"
+
+
+class FashionMnist(Kept):
+    """Fashion-MNIST's, in this folder."""
+
+    data, file = "fashion-mnist", "fashion-lite2-hog.npz"
 
 
 def main() -> None:

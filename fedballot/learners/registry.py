@@ -12,13 +12,17 @@ from typing import Any, Literal
 from fedballot.core import plugins
 from fedballot.core.calls import read_name, write_name
 from fedballot.core.errors import SettingsError
+from fedballot.core.files import with_home
 from fedballot.datasets.copies import Augment
+from fedballot.datasets.encoders.encoder import is_encoder
+from fedballot.datasets.encoders.sources import holds_images
 from fedballot.learners import factories
 from fedballot.learners.base import Learner
 from fedballot.learners.options import LearnerOptions, Role
 
 GROUP = "fedballot.learners"
 TEXT = "hf:"  # how a learner is called that is a folder of Hugging Face's
+TIMM = "timm:create_model"  # no network's name, but timm's own function
 SCIKIT_MODULES = ("fedballot.learners.sklearn_learner", "fedballot.core.skops_io")  # the second where it is stored
 PREDICTS = ("predict", "predict_proba", "decision_function")
 
@@ -90,9 +94,22 @@ def _make_torch(factory: Callable[..., Any] | None, name: str, options: LearnerO
     return TorchLearner(name, options, factory)
 
 
-def _make_text(name: str, options: LearnerOptions) -> Learner:
-    """A text classifier of Hugging Face's, from a folder: `hf:/models/bert(max_tokens=64)`."""
+def _make_finetuned(name: str, options: LearnerOptions) -> Learner:
+    """An encoder's network with a new last layer: `timm:resnet18(size=128)`."""
+
+    def factory(n_classes: int) -> object:
+        from fedballot.learners.finetuned import build
+
+        return build(name, n_classes)
+
+    return _make_torch(factory, name, options)
+
+
+def _make_folder(name: str, options: LearnerOptions) -> Learner:
+    """A classifier of Hugging Face's, from a folder: of images, or of texts as `hf:/models/bert(max_tokens=64)`."""
     path, parameters = read_name(name)
+    if holds_images(with_home(path.removeprefix(TEXT))):
+        return _make_finetuned(name, options)
     if strange := [word for word in parameters if word != "max_tokens"]:
         raise factories.unknown_parameter(name, strange[0], ["max_tokens"])
 
@@ -190,7 +207,7 @@ def modules_of(name: str) -> list[str]:
 
 
 def get_learner(name: str) -> LearnerInfo:
-    """The learner of this name: ours, one that a package adds, what stands at ``package.module:NAME``, ``hf:FOLDER``.
+    """The learner of this name: ours, a package's, a pretrained network, what stands at ``package.module:NAME``.
 
     That may be a `LearnerInfo`; a class with ``fit`` and ``predict`` or scores of classes, in the manner of
     scikit-learn; or a function that returns an object of such a class or a torch module, see `make_learner`. Parameters
@@ -203,8 +220,17 @@ def get_learner(name: str) -> LearnerInfo:
     """
     name, parameters = read_name(name)
     if name.startswith(TEXT):
-        words = "a text classifier of Hugging Face's"
-        return LearnerInfo(words, _make_text, needs_torch=True, takes_parameters=True, foreign=True)
+        words = "a classifier of Hugging Face's, of texts or images"
+        return LearnerInfo(words, _make_folder, needs_torch=True, takes_parameters=True, foreign=True)
+    if name not in (*LEARNERS, TIMM) and plugins.find(name, GROUP) is None and is_encoder(name):
+        return LearnerInfo(
+            "a pretrained network of images that is trained on",
+            _make_finetuned,
+            needs_torch=True,
+            shapes="images",
+            takes_parameters=True,
+            foreign=True,
+        )
     target: Any = plugins.get(name, LEARNERS, GROUP)
     if isinstance(target, LearnerInfo):
         return target
@@ -239,7 +265,8 @@ def make_learner(
     Parameters
     ----------
     name
-        A key of ``LEARNERS``, a name that a package adds, or ``package.module:NAME``: the class of any classifier with
+        A key of ``LEARNERS``; an encoder of images, whose network is trained on; ``hf:FOLDER``; a name that a package
+        adds; or ``package.module:NAME``: the class of any classifier with
         ``fit`` and ``predict_proba`` or ``decision_function``; or a function that returns such an object or a torch
         module, called with those of ``n_classes`` or ``num_classes``, ``input_shape``, ``in_chans``, ``n_features`` and
         so on (``factories.sizes``) that it names. The module gets float32 images (n, channels, h, w) in [0, 1], or

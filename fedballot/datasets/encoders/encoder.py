@@ -48,6 +48,7 @@ class Encoder:
         processors and versions of a library round.
     versions : of the libraries that it runs on.
     one : a vector (d,) of one text, or of one uint8 image (h, w) or (h, w, 3).
+    network : makes the torch module behind an encoder of images, and what prepares its inputs; None: there is none.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Encoder:
     digest: str
     versions: Mapping[str, str]
     one: Callable[[Any], Vector]
+    network: Callable[[], tuple[Any, Any]] | None = None
 
     def check(self, shape: tuple[int, ...], what: str) -> None:
         """Refuse records of a shape that the encoder cannot take.

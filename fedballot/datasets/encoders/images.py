@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,15 @@ IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class Pooled(nn.Module):
-    """What a function makes of images, as vectors."""
+    """What a method of a network makes of images, as vectors."""
 
-    def __init__(self, net: nn.Module, features: Callable[[torch.Tensor], Any]) -> None:
+    def __init__(self, net: nn.Module, method: str = "forward", word: str = "inputs") -> None:
         super().__init__()
-        self.net, self.features = net, features
+        self.net, self.method, self.word = net, method, word
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Features (n, d) of images: maps and places averaged."""
-        found = self.features(x)
+        found = getattr(self.net, self.method)(**{self.word: x})
         if not isinstance(found, torch.Tensor):  # of Hugging Face's: what the model pools itself, else its places
             pooled = getattr(found, "pooler_output", None)
             found = found.last_hidden_state if pooled is None else pooled
@@ -46,7 +46,8 @@ def lite(name: str, word: str, file: Path, parameters: Parameters) -> Encoder:
         from efficientnet_lite_pytorch import EfficientNet
 
         net = _filled(name, EfficientNet.from_name(word, image_size=size), file)
-        return Pooled(net, net.extract_features), Preprocessing(size, (127 / 255,) * 3, (128 / 255,) * 3)
+        net._fc = nn.Identity()
+        return Pooled(net, "extract_features"), Preprocessing(size, (127 / 255,) * 3, (128 / 255,) * 3)
 
     return of_module(name, [word, size, sha256(file)], _versions("torch"), make)
 
@@ -115,8 +116,10 @@ def of_folder(name: str, folder: Path, parameters: Parameters) -> Encoder:
         except Exception as error:  # whatever the library raises
             words = " ".join(str(error).split())[:300]
             raise SettingsError(f"encoder={name} cannot be read from {folder} ({words})") from error
-        whole = getattr(net, "get_image_features", net)  # of a model of images and texts, its half for images
-        return Pooled(net, lambda x: whole(pixel_values=x)), Preprocessing(int(size), tuple(mean), tuple(std))
+        both = hasattr(net, "get_image_features")  # a model of images and texts
+        return Pooled(net, "get_image_features" if both else "forward", "pixel_values"), Preprocessing(
+            int(size), tuple(mean), tuple(std)
+        )
 
     content = ["hf", size, mean, std, *(sha256(folder / file) for file in ("config.json", "model.safetensors"))]
     return of_module(name, content, _versions("torch", "transformers"), make)

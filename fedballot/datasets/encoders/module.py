@@ -27,12 +27,16 @@ class Preprocessing:
         """Float32 (1, 3, size, size) of a uint8 image (h, w), seen as grey colours, or (h, w, 3)."""
         pixels = torch.from_numpy(np.array(image)).float().div_(255)
         pixels = pixels.expand(3, *pixels.shape) if pixels.ndim == 2 else pixels.permute(2, 0, 1)
-        pixels = pixels[None]
+        return self.batch(pixels[None])
+
+    def batch(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Float32 (n, 3, size, size) of float32 images (n, channels, h, w) in [0, 1], grey or of three colours."""
         if self.size and pixels.shape[2:] != (self.size, self.size):
             pixels = nn.functional.interpolate(
                 pixels, (self.size, self.size), mode="bicubic", antialias=True, align_corners=False
             ).clamp_(0, 1)
-        return (pixels - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
+        mean, std = (torch.tensor(told, device=pixels.device)[:, None, None] for told in (self.mean, self.std))
+        return (pixels - mean) / std
 
 
 def of_module(
@@ -60,7 +64,7 @@ def of_module(
         return found
 
     digest = hashlib.sha256(json.dumps(["images", *content]).encode()).hexdigest()
-    return Encoder(name, "images", f"sha256:{digest}", dict(versions), one)
+    return Encoder(name, "images", f"sha256:{digest}", dict(versions), one, make)
 
 
 def weights_digest(net: nn.Module) -> bytes:

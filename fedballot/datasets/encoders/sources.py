@@ -57,6 +57,11 @@ def find(word: str) -> Source:
     return _lite if word in NAMES else _foreign
 
 
+def holds_images(folder: Path) -> bool:
+    """Whether a folder of Hugging Face's holds a model of images: an image processor, and no tokenizer."""
+    return (folder / "preprocessor_config.json").is_file() and not (folder / "tokenizer_config.json").is_file()
+
+
 def need(name: str, package: str, extra: str) -> None:
     """Refuse an encoder whose package is missing.
 
@@ -105,7 +110,7 @@ def _folder(name: str, word: str, parameters: Parameters) -> Encoder:
             f"encoder={name}: {folder} holds no model; expected a folder with config.json, model.safetensors and the "
             "files of a tokenizer or an image processor, as save_pretrained writes them"
         )
-    if (folder / "preprocessor_config.json").is_file() and not (folder / "tokenizer_config.json").is_file():
+    if holds_images(folder):
         from fedballot.datasets.encoders import images
 
         return images.of_folder(name, folder, take(name, parameters))

@@ -1,0 +1,75 @@
+"""A pretrained network of images that is trained on: an encoder's, with a new last layer."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from fedballot.core.errors import SettingsError
+from fedballot.datasets.encoders.module import Preprocessing
+from fedballot.datasets.encoders.sources import make_encoder
+
+DROPOUT = 0.2
+PART = 64  # images that go through at once where none is learned from: whatever the batch, maps of so many fit
+
+
+class FineTuned(nn.Module):
+    """Images (n, channels, h, w) in [0, 1] to logits (n, classes).
+
+    The network keeps its evaluation mode while it is trained: its normalisation goes on by the statistics that it came
+    with, which a few small batches would make worse. The last layer starts at zero.
+
+    Parameters
+    ----------
+    net : images as ``prepare`` makes them (n, 3, size, size) to vectors (n, width).
+    """
+
+    def __init__(self, net: nn.Module, prepare: Preprocessing, width: int, n_classes: int) -> None:
+        super().__init__()
+        self.net, self.prepare = net.float(), prepare
+        self.dropout = nn.Dropout(DROPOUT)
+        self.head = nn.Linear(width, n_classes)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def train(self, mode: bool = True) -> Self:
+        """As any module's, but for the network within."""
+        super().train(mode)
+        self.net.eval()
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of images."""
+        if torch.is_grad_enabled() or len(x) <= PART:
+            return self._logits(x)
+        return torch.cat([self._logits(part) for part in torch.split(x, PART)])
+
+    def _logits(self, x: Tensor) -> Tensor:
+        vectors = self.net(self.prepare.batch(x)).flatten(1)
+        logits: Tensor = self.head(self.dropout(vectors))
+        return logits
+
+
+def build(name: str, n_classes: int) -> FineTuned:
+    """The network of the encoder of this name, with an output for each class.
+
+    Raises
+    ------
+    SettingsError
+        If there is none, it is not of images, or its weights are not on this machine.
+    """
+    encoder = make_encoder(name)
+    if encoder.network is None:
+        raise SettingsError(
+            f"learner {name!r} is an encoder of {encoder.takes} without a network to train; an encoder of images "
+            "works, such as efficientnet-lite0, and hf:FOLDER for texts"
+        )
+    made, prepare = encoder.network()
+    net = deepcopy(made)  # a package's may hand out the one that makes features
+    side = prepare.size or 64
+    with torch.inference_mode():
+        width = net.eval()(torch.zeros(1, 3, side, side)).flatten(1).shape[1]
+    return FineTuned(net, prepare, width, n_classes)
