@@ -48,7 +48,8 @@ class FineTuned(nn.Module):
         return torch.cat([self._logits(part) for part in torch.split(x, PART)])
 
     def _logits(self, x: Tensor) -> Tensor:
-        vectors = self.net(self.prepare.batch(x)).flatten(1)
+        images = self.prepare.batch(x).contiguous(memory_format=torch.channels_last)  # on a CPU twice as fast
+        vectors = self.net(images).flatten(1)
         logits: Tensor = self.head(self.dropout(vectors))
         return logits
 
