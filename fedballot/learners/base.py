@@ -103,12 +103,14 @@ class Learner(Protocol):
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
         temperature: float = 1.0,
+        progress: Progress | None = None,
     ) -> Self:
         """Train on what others predict (n, n_classes), optionally weighted per example.
 
         Targets are soft labels whose rows sum to 1, or logits for the losses "mae" and "l2" (mean absolute or squared
         difference of logits); scikit-learn learners take the softmax of such logits. The cross-entropy is that of the
         softmax of logits / temperature; scikit-learn learners predict at the temperature of their targets.
+        ``progress`` is called as by ``semi_supervise``.
         """
         ...
 

@@ -62,12 +62,15 @@ class BinaryRelevance(WithoutWeights):
         batch_size: int | None = None,
         loss: Loss = "binary",
         temperature: float = 1.0,
+        progress: Progress | None = None,
     ) -> Self:
         """See ``Learner.distill``; logits become probabilities by the logistic function."""
         checks.check_logits(targets, len(x), self.n_classes)
         yes = targets if loss == "binary" else expit(targets)
-        for part, column in zip(self._parts, yes.T, strict=True):
+        for done, (part, column) in enumerate(zip(self._parts, yes.T, strict=True), 1):
             part.distill(x, np.stack([1 - column, column], axis=1), weights=weights)
+            if progress:
+                progress(done, len(self._parts))
         return self
 
     def semi_supervise(

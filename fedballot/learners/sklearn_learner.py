@@ -109,6 +109,7 @@ class ScikitLearner(WithoutWeights):
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
         temperature: float = 1.0,
+        progress: Progress | None = None,
     ) -> Self:
         """See ``Learner.distill``: each example once per class, weighted by its target.
 
@@ -127,6 +128,8 @@ class ScikitLearner(WithoutWeights):
             classes = targets.argmax(axis=1)[rows]
         self._outputs = self.n_classes
         self._fitted_model = self._fitted(flat[rows], classes, weighted[rows, classes])
+        if progress:
+            progress(1, 1)
         return self
 
     def semi_supervise(

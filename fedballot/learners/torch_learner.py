@@ -93,6 +93,7 @@ class TorchLearner:
         batch_size: int | None = None,
         loss: Loss = "cross-entropy",
         temperature: float = 1.0,
+        progress: Progress | None = None,
     ) -> Self:
         """See ``Learner.distill``."""
         checks.check_inputs(x, self.input_shape)
@@ -113,6 +114,7 @@ class TorchLearner:
             batch_size=batch_size,
             loss=loss,
             temperature=temperature,
+            progress=progress,
         )
 
     def semi_supervise(

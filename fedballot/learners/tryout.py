@@ -121,6 +121,7 @@ def _try(one: Learner, other: Learner, x: Inputs, n_classes: int, *, multi_label
         raise _Unstored("it predicts otherwise then")
     if not multi_label:
         soft = np.eye(n_classes, dtype=np.float32)[labels]
-        other.distill(x, soft, weights=np.full(len(x), 0.5, dtype=np.float32))
+        weights = np.full(len(x), 0.5, dtype=np.float32)
+        other.distill(x, soft, weights=weights, progress=lambda done, of: None)
     if not np.isfinite(other.predict_logits(x[:2])).all():
         raise ValueError("gives logits that are not finite")

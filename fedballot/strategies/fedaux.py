@@ -122,12 +122,12 @@ class DistillingStrategy(FrozenStrategy[S], Generic[S]):
         labels, truth = soft.argmax(axis=1), np.asarray(self.data.public_y[rows])
         inputs, test = self.seen()
         taught, students = soft, list[Learner]()
-        self.progress.start("server: student", self.settings.students)
+        progress = self.steps("server: student", self.settings.server_epochs, self.settings.students)
         for number in range(self.settings.students):
             if students:
                 taught = probabilities(students[-1:], inputs)
-            students.append(self.new_student(inputs.shape[1:], number).distill(inputs, taught.astype(np.float32)))
-            self.progress.advance(1)
+            student = self.new_student(inputs.shape[1:], number)
+            students.append(student.distill(inputs, taught.astype(np.float32), progress=progress))
         scores = probabilities(students, test)
         right = {"label_accuracy": share_right(labels, truth)}
         return Learned(

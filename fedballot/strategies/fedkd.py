@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -99,8 +100,10 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
     def distill(self, consensus: Floats) -> Learner:
         """The server's model, trained on the consensus (equation 7, or 5 and 6)."""
         settings, data = self.settings, self.data
-        self.progress.start("server: distillation", 1)
-        learner = self.new_student(data.public_x.shape[1:])
+        distill = partial(
+            self.new_student(data.public_x.shape[1:]).distill,
+            progress=self.steps("server: distillation", settings.server_epochs),
+        )
         copies = (
             public_copy(data.public_x, self.queries, number, settings.seed, mirror=data.mirror)
             for number in range(settings.answers)
@@ -109,9 +112,9 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
         if settings.distill_loss == "kl":
             scaled, tau = consensus / settings.temperature, settings.temperature
             if data.multi_label:
-                return learner.distill(x, expit(scaled).astype(np.float32), loss="binary", temperature=tau)
-            return learner.distill(x, softmax(scaled, axis=1).astype(np.float32), temperature=tau)
-        return learner.distill(x, consensus.astype(np.float32), loss=settings.distill_loss)
+                return distill(x, expit(scaled).astype(np.float32), loss="binary", temperature=tau)
+            return distill(x, softmax(scaled, axis=1).astype(np.float32), temperature=tau)
+        return distill(x, consensus.astype(np.float32), loss=settings.distill_loss)
 
 
 class FedkdStrategy(EnsembleStrategy[FedkdSettings]):

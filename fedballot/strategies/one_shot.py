@@ -125,10 +125,18 @@ class OneShotStrategy(BallotStrategy[S], Generic[S]):
         """What the server has made of the answers; None before :meth:`outcome`."""
         return self._learned
 
-    def steps(self, label: str, count: int) -> Callable[[int, int], None]:
-        """Show so many steps of the server's work; call the result after each of them."""
-        self.progress.start(label, count)
-        return lambda step, steps: self.progress.advance(1)
+    def steps(self, label: str, each: int, times: int = 1) -> Callable[[int, int], None]:
+        """Show how far the server is with ``times`` models of ``each`` epochs; call the result as a learner does."""
+        self.progress.start(label, each * times)
+        shown = 0
+
+        def advance(done: int, of: int) -> None:
+            nonlocal shown
+            now = each * done // of
+            self.progress.advance(now - shown)
+            shown = 0 if done == of else now
+
+        return advance
 
     def save(self, folder: RunFolder) -> None:
         """Keep the release with its images, and the server's models."""

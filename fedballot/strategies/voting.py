@@ -79,7 +79,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
             sigma=sigma,
             # of counts of neighbours nobody abstains, and far ones count as well
             complete=settings.votes_per_query is None and cast - off > FULL_VOTES,
-            progress=self.steps("server: student", settings.server_epochs * settings.passes),
+            progress=self.steps("server: student", settings.server_epochs, settings.passes),
         )
         winners, margins = argmax_labels(total.astype(np.float64))
         truth, on_queries = np.asarray(data.public_y), np.searchsorted(labelled.rows, queries)

@@ -122,6 +122,15 @@ def test_distills_soft_labels(name):
 
 
 @pytest.mark.parametrize("name", FAST)
+def test_distilling_tells_how_far_it_is(name):
+    steps = []
+    targets = np.eye(10, dtype=np.float32)[Y[:50]]
+    make(name, epochs=3).distill(IMAGES[:50], targets, progress=lambda done, of: steps.append((done, of)))
+    assert [done for done, _ in steps] == list(range(1, len(steps) + 1))
+    assert {of for _, of in steps} == {len(steps)}
+
+
+@pytest.mark.parametrize("name", FAST)
 def test_weights_of_zero_silence_wrong_targets(name):
     wrong = np.arange(400) % 2 == 0
     targets = np.eye(10, dtype=np.float32)[np.where(wrong, (Y[:400] + 1) % 10, Y[:400])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from flwr.common import Context
 from fedballot.clients.pate import PateClient
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays, read_json
+from fedballot.core.progress import Silent
 from fedballot.core.setting import build, names_of
 from fedballot.methods.registry import get_method
 from fedballot.runs.engine import federated_data, make_client
@@ -167,3 +169,35 @@ def test_scores_of_other_records_are_refused_in_words() -> None:
     assert measured(data, scores)["server_accuracy"] == np.mean(data.test_y == 0)
     with pytest.raises(ValueError, match=f"scored 7 records: give scores of the {len(scores)} test records"):
         measured(data, scores[:7])
+
+
+class Watched(Silent):
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int]] = []
+        self.done: list[int] = []
+
+    def start(self, label: str, total: int) -> None:
+        self.stages.append((label, total))
+        self.done.clear()
+
+    def advance(self, steps: int = 1) -> None:
+        self.done.append(steps)
+
+
+def test_models_that_take_steps_of_their_own_fill_one_bar() -> None:
+    watched = Watched()
+    advance = OneShotStrategy.steps(SimpleNamespace(progress=watched), "server: student", 6, 2)  # type: ignore[arg-type]
+    for done, of in ((1, 3), (2, 3), (3, 3), (1, 1)):  # a network of three epochs, then an estimator in one go
+        advance(done, of)
+    assert watched.stages == [("server: student", 12)]
+    assert watched.done == [2, 2, 2, 6]
+
+
+@pytest.mark.parametrize("case", ["logits", "class sums", "votes"])
+def test_the_servers_training_is_shown_to_its_end(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, given, _ = CASES[case]
+    watched = Watched()
+    monkeypatch.setattr("tests.inprocess.Silent", lambda: watched)
+    run_here(method, of(method, given), tmp_path / "run")
+    label, total = watched.stages[-1]
+    assert label.startswith("server: ") and sum(watched.done) == total > 0
