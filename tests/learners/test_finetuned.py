@@ -14,6 +14,11 @@ from fedballot.core.errors import SettingsError
 from fedballot.datasets.encoders.sources import make_encoder
 from fedballot.learners.registry import get_learner, make_learner
 from fedballot.learners.tryout import try_learner
+from fedballot.model import load
+from fedballot.model.export import export
+from fedballot.runs.engine import federated_data
+from fedballot.runs.results import load_result
+from tests.model_runs import resolved, run
 
 torch = pytest.importorskip("torch", reason="torch is not installed: fedballot[torch]")
 models = pytest.importorskip("torchvision.models", reason="torchvision is not installed: fedballot[torch]")
@@ -91,6 +96,20 @@ def test_a_student_of_soft_labels_is_an_average_and_can_be_tried(weights: Path) 
     assert student.features(X[:5]).shape == (5, 1024)
     with pytest.raises(SettingsError, match="beside"):  # statistics of batch norm are no weights that can be averaged
         student.get_weights()
+
+
+def test_a_run_whose_student_is_one_predicts_and_can_be_handed_on(weights: Path, tmp_path: Path) -> None:
+    small = {"dataset": "digits", "private_size": 600, "public_size": 200, "test_size": 100, "clients": 3}
+    told = {"epsilon": 50.0, "student_reads": "records", "server_model": named(weights), "server_epochs": 1}
+    folder = run(tmp_path / "run", "fedauxfdp-sum", **small, **told, server_lr=3e-3)
+    data = federated_data(resolved("fedauxfdp-sum", **small))
+    said = load(folder).predict(data.test_x)
+    right = (said == np.array(data.classes)[data.test_y]).mean()
+    assert right == load_result(folder)["metrics"]["server_accuracy"]
+    export(folder, "torch", tmp_path / "handed")
+    np.testing.assert_array_equal(load(tmp_path / "handed").predict(data.test_x), said)
+    with pytest.raises(SettingsError, match="takes images, but the data are vectors of"):  # frozen features are vectors
+        run(tmp_path / "other", "fedauxfdp-sum", **small, **told | {"student_reads": "features"})
 
 
 def network() -> Any:
