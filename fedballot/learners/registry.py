@@ -223,14 +223,8 @@ def get_learner(name: str) -> LearnerInfo:
         words = "a classifier of Hugging Face's, of texts or images"
         return LearnerInfo(words, _make_folder, needs_torch=True, takes_parameters=True, foreign=True)
     if name not in (*LEARNERS, TIMM) and plugins.find(name, GROUP) is None and is_encoder(name):
-        return LearnerInfo(
-            "a pretrained network of images that is trained on",
-            _make_finetuned,
-            needs_torch=True,
-            shapes="images",
-            takes_parameters=True,
-            foreign=True,
-        )
+        words = "a pretrained network of images that is trained on"
+        return LearnerInfo(words, _make_finetuned, True, shapes="images", takes_parameters=True, foreign=True)
     target: Any = plugins.get(name, LEARNERS, GROUP)
     if isinstance(target, LearnerInfo):
         return target
