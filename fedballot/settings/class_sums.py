@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal
 
 from fedballot.core.errors import SettingsError
@@ -19,6 +19,7 @@ from fedballot.privacy.mechanisms.parts import SharedSums
 from fedballot.settings.heads import FrozenStudent
 from fedballot.settings.parts import PrivacyTarget
 from fedballot.settings.summed import SummedSettings
+from fedballot.settings.targets import solved
 from fedballot.wire.secagg import Form
 
 if TYPE_CHECKING:
@@ -120,21 +121,23 @@ def sums_mechanism(settings: ClassSumSettings, classes: int, dimension: int) -> 
     if math.isinf(settings.epsilon):
         return None
     signed = not settings.with_landmarks
-    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension, signed=signed)
+    solve = partial(ClassSums.solve, delta=settings.delta, classes=classes, features=dimension, signed=signed)
+    return solved("epsilon", settings.epsilon, solve)
 
 
 @lru_cache(maxsize=4)
 def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
     """The noisy sum with the least noise that the settings allow."""
-    return ClassSums.solve(
-        settings.epsilon,
-        settings.delta,
+    solve = partial(
+        ClassSums.solve,
+        delta=settings.delta,
         classes=classes,
         features=settings.coordinates,
         signed=not settings.with_landmarks,
         min_clients=settings.min_clients,
         colluders=settings.colluders,
     )
+    return solved("epsilon", settings.epsilon, solve)
 
 
 def sums_form(settings: FedauxfdpSumSettings, data: FederatedData) -> Form:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar, Literal
 
 from fedballot.core.errors import SettingsError
@@ -14,6 +14,7 @@ from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.privacy.mechanisms.histogram import NoisyHistogram
 from fedballot.settings.parts import FeatureSteps, Federation, PrivacyTarget
 from fedballot.settings.summed import SummedSettings
+from fedballot.settings.targets import solved
 from fedballot.wire.secagg import Form
 
 CELLS = 20  # where the pool is large enough
@@ -101,15 +102,16 @@ PART = {"record": "counts", "client": "shares"}  # name of the one part of an an
 @lru_cache(maxsize=4)
 def histogram(settings: PollSettings, classes: int) -> NoisyHistogram:
     """The mechanism with the least noise that the settings allow."""
-    return NoisyHistogram.solve(
-        settings.epsilon,
-        settings.delta,
+    solve = partial(
+        NoisyHistogram.solve,
+        delta=settings.delta,
         cells=settings.cell_count,
         classes=classes,
         min_clients=settings.min_clients,
         colluders=settings.colluders,
         steps=settings.steps,
     )
+    return solved("epsilon", settings.epsilon, solve)
 
 
 def poll_form(settings: PollSettings, classes: int) -> Form:
