@@ -46,6 +46,21 @@ class ClassSumSettings(FrozenStudent, PrivacyTarget):
         site_limit=(0, 1_000_000),
     )
 
+    def check(self) -> None:
+        super().check()
+        most = self.public_size - 1
+        if self.with_landmarks and not 2 <= self.coordinates <= most:
+            mend = f"set dimension from 2 to {most}" if most >= 2 else "raise public_size"
+            raise SettingsError(
+                f"dimension={self.dimension}: there must be at least 2 landmarks, and fewer than the public records, "
+                f"public_size={self.public_size}: {mend}"
+            )
+        if not self.logistic and not self.with_landmarks and self.dimension > most:
+            raise SettingsError(
+                f"dimension={self.dimension}: there must be fewer principal components than public records, "
+                f"public_size={self.public_size}: set dimension to at most {most}"
+            )
+
     @property
     def logistic(self) -> bool:
         """Whether clients send logistic heads instead."""
