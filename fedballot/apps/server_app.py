@@ -23,7 +23,13 @@ def server(context: Context) -> ServerSide:
     progress = FileProgress(folder.path / PROGRESS_FILE)
     side = make_server(method, settings, folder, workers=method.nodes(settings), progress=progress)
     side.strategy.ledger_heads = Heads(heads_file(context, out))
-    return replace(side, alone=alone)
+    side = replace(side, alone=alone)
+    try:
+        side.strategy.ready()
+    except BaseException as error:
+        side.finish(error)
+        raise
+    return side
 
 
 app = flower_api().server_app(server)
