@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -417,6 +418,22 @@ def test_a_run_that_fails_before_anybody_is_asked_leaves_nothing(method, changed
 def test_a_run_that_was_there_before_keeps_its_folder(tmp_path):
     settings = small_settings(PateSettings, {"sigma": "1e-9"})
     RunFolder.open(tmp_path / "r", "pate-fl", settings, resume=False).save()
-    with pytest.raises(SettingsError, match="^sigma="):
+    with pytest.raises(SettingsError, match=r"^sigma="):
         simulate("pate-fl", settings, tmp_path / "r", resume=True, progress=Silent())
     assert json.loads((tmp_path / "r" / "result.json").read_text())["status"] == "failed"
+
+
+@pytest.mark.parametrize(("method", "free"), [("fedauxfdp", True), ("ds-fl", False)])
+def test_a_run_that_is_taken_up_is_told_what_it_can_change(method, free, tmp_path):
+    reads = {} if free else {"server_features": "hog"}
+    settings = build(get_method(method).settings, fitting(get_method(method).settings, SMALL), reads)
+    changed, out = replace(settings, server_model="cnn-small"), tmp_path / "r"
+    other = "student_reads=records" if free else "server_features empty"
+    with pytest.raises(SettingsError, match=f"^server_model=cnn-small: .* With {other} it reads the records"):
+        simulate(method, changed, out, resume=False, progress=Silent())
+    RunFolder.open(out, method, settings, resume=False).save()
+    (out / "checkpoint.npz").touch()  # all have answered
+    says = r"^server_model=cnn-small: .*takes images.*; use [^;]*$" if free else "settings differ .*: server_model"
+    with pytest.raises(SettingsError, match=says) as found:
+        simulate(method, changed, out, resume=True, progress=Silent())
+    assert "records themselves" not in str(found.value)

@@ -19,7 +19,7 @@ def server(context: Context) -> ServerSide:
     folder = open_run(out, method, settings, resume=True, preset=preset)
     alone = ExitStack()
     alone.enter_context(folder.held())
-    check_learners(settings, clients=False)
+    check_learners(settings, clients=False, taken_up=folder.checkpoint.exists())
     progress = FileProgress(folder.path / PROGRESS_FILE)
     side = make_server(method, settings, folder, workers=method.nodes(settings), progress=progress)
     side.strategy.ledger_heads = Heads(heads_file(context, out))

@@ -59,7 +59,7 @@ def needs_torch(settings: CommonSettings, names: Sequence[str]) -> bool:
     )
 
 
-def check_learners(settings: CommonSettings, *, clients: bool) -> None:
+def check_learners(settings: CommonSettings, *, clients: bool, taken_up: bool = False) -> None:
     """Refuse learners that cannot be built, trained or stored, before anything starts; see `try_learner`.
 
     Each is tried on what it will read: public records, or the features that the settings name in their place. Of
@@ -69,6 +69,8 @@ def check_learners(settings: CommonSettings, *, clients: bool) -> None:
     ----------
     clients
         Whether those of the clients are tried too, not only the server's.
+    taken_up
+        Whether the run has begun, so that what its models read cannot be changed and is not proposed.
 
     Raises
     ------
@@ -83,7 +85,7 @@ def check_learners(settings: CommonSettings, *, clients: bool) -> None:
         if x is None and not _ours(setting, name):
             continue
         made_up = np.zeros((1, STUDENT_FEATURES), dtype=np.float32)
-        try_as(setting, name, made_up if x is None else x, data, instead=instead)
+        try_as(setting, name, made_up if x is None else x, data, instead="" if taken_up else instead)
 
 
 def _ours(setting: str, name: str) -> bool:

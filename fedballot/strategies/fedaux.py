@@ -102,7 +102,8 @@ class DistillingStrategy(FrozenStrategy[S], Generic[S]):
         """As always, once a student of features has been tried on them."""
         if self.settings.student_reads == "features":
             seen = self.space.transform(self.public.features[self.public.distil])
-            try_as("server_model", self.settings.server_model, seen, self.data, instead="student_reads=records")
+            instead = "" if self.rounds_done else "student_reads=records"  # which a run that is taken up keeps
+            try_as("server_model", self.settings.server_model, seen, self.data, instead=instead)
         return super().ready()
 
     @cached_property
