@@ -73,6 +73,17 @@ def test_points_without_a_result_are_rows_that_say_so(tmp_path):
     assert not is_done(tmp_path / "k=3")
 
 
+def test_a_setting_is_named_once(tmp_path):
+    alone, several = Point({"epsilon": "1e9"}, tmp_path / "a"), Point({"model": "x(a=1)", "seed": "1"}, tmp_path / "b")
+    assert alone.told("epsilon=1e+09 is too much") == "epsilon=1e+09 is too much"
+    assert several.told("model=x(a=1): unknown") == "seed=1: model=x(a=1): unknown"
+    assert several.told("done") == "model=x(a=1),seed=1: done"
+    failed = rows(
+        [alone, several], {alone.folder: "epsilon=1e+09 is too much", several.folder: "model=x(a=1): unknown"}
+    )
+    assert [row.failed for row in failed] == [("epsilon=1e+09 is too much",), ("seed=1: model=x(a=1): unknown",)]
+
+
 def test_a_value_that_cannot_work_is_told_before_the_first_run(tmp_path):
     ended = _sweep(tmp_path / "s", "--set", "k=5,none")
     assert ended.returncode == 2
