@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
-from fedballot.learners.steps import SIMCLR, split_steps
+from fedballot.learners.steps import SIMCLR
 from fedballot.privacy.accounting import papers
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism
 from fedballot.privacy.mechanisms.heads import Head, PrivateHead
@@ -60,7 +60,6 @@ class FrozenSettings(Delta, CommonSettings):
 
     def check(self) -> None:
         super().check()
-        split_steps(self.extractor)
         if not 0 < round(self.pretrain_share * self.public_size) < self.public_size:
             raise SettingsError(
                 f"pretrain_share={self.pretrain_share:g} of public_size={self.public_size} leaves nothing to pretrain "

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
-from fedballot.learners.steps import split_steps
 from fedballot.privacy.guarantee import ADJACENCY, Unit
 from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.privacy.mechanisms.histogram import NoisyHistogram
@@ -56,7 +55,6 @@ class PollSettings(PrivacyTarget, SummedSettings):
 
     def check(self) -> None:
         super().check()
-        split_steps(self.extractor)
         if self.public_size < 2:
             raise SettingsError("public_size=1: a poll asks which public records are near, and needs at least two")
         if self.cell_count > self.public_size:

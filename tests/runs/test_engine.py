@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -92,3 +93,22 @@ def test_a_model_of_ones_own_is_tried_on_the_frozen_features_before_anybody_is_a
     with pytest.raises(SettingsError, match=r"server_model=.*needs 7 columns, not 8") as found:
         strategy.ready()
     assert "student_reads" not in str(found.value)  # records have 64
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "chain"),
+    [
+        ("fedauxfdp", "extractor", "pca+hog"),
+        ("fedaux", "extractor", "nowhere:Nothing"),
+        ("private-knn-fl", "extractor", "pca+deskew"),
+        ("poll", "extractor", "pca+hog"),
+        ("pate-fl", "graph_features", "hog+deskew"),
+        ("pate-fl", "server_features", "pca+hog"),
+        ("ds-fl", "client_features", "pca+hog"),
+        ("selective-fd", "selector_features", "pca+hog"),
+    ],
+)
+def test_an_extractor_that_cannot_be_built_is_named_with_its_setting(method: str, setting: str, chain: str) -> None:
+    settings = settings_of(method, **{setting: chain})
+    with pytest.raises(SettingsError, match=rf"^{setting}={re.escape(chain)}: extractor"):
+        check_learners(settings, clients=False)
