@@ -25,13 +25,14 @@ from fedballot.datasets.spec import FederationSpec, WithoutLabels
 from fedballot.learners import steps
 from fedballot.learners.checks import Inputs
 from fedballot.learners.extractors import make_extractor
-from fedballot.learners.registry import get_learner
+from fedballot.learners.registry import get_learner, neighbours_of
 from fedballot.learners.seen import seen_through
 from fedballot.learners.tryout import try_as
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.runs.recorder import Recorder
 from fedballot.runs.worker import usual_torch_threads
+from fedballot.settings.baselines import PooledSettings
 from fedballot.settings.fedaux import FedauxFSettings
 from fedballot.settings.heads import STUDENT_FEATURES, FrozenStudent
 from fedballot.settings.parts import ClientFeatures, CommonSettings, ServerFeatures, client_models, server_models
@@ -86,11 +87,22 @@ def check_learners(settings: CommonSettings, *, clients: bool, taken_up: bool = 
     roles = [("server_model", name) for name in server_models(settings)]
     roles += [("client_models", name) for name in dict.fromkeys(client_models(settings)) if clients]
     for setting, name in roles:
+        if setting == "server_model" and neighbours_of(name) > (most := _most_records(settings, data)):
+            raise SettingsError(
+                f"server_model={name}: n_neighbors={neighbours_of(name)} is more than the {most} records that there "
+                "are to learn from: ask for fewer neighbours"
+            )
         x, instead = _read_by(settings, data, setting)
         if x is None and not _ours(setting, name):
             continue
         made_up = np.zeros((1, STUDENT_FEATURES), dtype=np.float32)
         try_as(setting, name, made_up if x is None else x, data, instead="" if taken_up else instead)
+
+
+def _most_records(settings: CommonSettings, data: FederatedData) -> int:
+    """No more than so many can the server's model learn from: public ones, in a baseline perhaps all private ones."""
+    pooled = (data.records or 0) if isinstance(settings, PooledSettings) else 0
+    return max(len(data.public_x), pooled)
 
 
 def _ours(setting: str, name: str) -> bool:

@@ -23,11 +23,11 @@ from fedballot.methods.api import Method
 from fedballot.privacy.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
 from fedballot.runs.description import PREPARATION, describe_model
-from fedballot.runs.doubts import doubts
+from fedballot.runs.doubts import doubts, few_neighbours
 from fedballot.runs.place import place
 from fedballot.runs.results import load_release
 from fedballot.runs.spent import spent
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, client_models
 from fedballot.strategies.base import BallotStrategy
 
 SCHEMA = "1"
@@ -158,6 +158,7 @@ class Recorder:
             "guarantees": [guarantee.worded() for guarantee in guarantees],
             "warnings": [
                 *self.data.notes,
+                *few_neighbours(self._models(), [part.size for part in self.data.parts]),
                 *outcome.get("warnings", []),
                 *doubtful,
                 *_blank_words(strategy),
@@ -187,6 +188,10 @@ class Recorder:
             },
         }
         write_json(self.folder.result, self.result)
+
+    def _models(self) -> tuple[str, ...]:
+        """What clients train on records of their own; one that has those of all is none of them."""
+        return () if self.method.single_client else client_models(self.settings)
 
     def _clients(self) -> dict[str, Any]:
         """Accuracy of the clients' own models, where their folders lie beside the run (a simulation)."""

@@ -112,3 +112,20 @@ def test_an_extractor_that_cannot_be_built_is_named_with_its_setting(method: str
     settings = settings_of(method, **{setting: chain})
     with pytest.raises(SettingsError, match=rf"^{setting}={re.escape(chain)}: extractor"):
         check_learners(settings, clients=False)
+
+
+@pytest.mark.parametrize("method", ["pate-fl", "fedauxfdp", "ds-fl"])
+def test_a_server_model_cannot_have_more_neighbours_than_there_are_public_records(method: str) -> None:
+    check_learners(settings_of(method, server_model="knn(n_neighbors=60)", client_models="knn"), clients=True)
+    many = "sklearn.neighbors:KNeighborsClassifier(n_neighbors=61)"
+    with pytest.raises(
+        SettingsError, match=rf"^server_model={re.escape(many)}: n_neighbors=61 .*the 60 records .*: ask"
+    ):
+        check_learners(settings_of(method, server_model=many, client_models="knn"), clients=True)
+    check_learners(settings_of(method, server_model="knn", client_models="knn(n_neighbors=1000)"), clients=True)
+
+
+def test_a_model_on_pooled_records_may_have_as_many_neighbours_as_there_are_of_them() -> None:
+    check_learners(settings_of("centralized", server_model="knn(n_neighbors=1000)"), clients=True)
+    with pytest.raises(SettingsError, match=r"n_neighbors=2000 is more than the 1687 records"):
+        check_learners(settings_of("centralized", server_model="knn(n_neighbors=2000)"), clients=True)
