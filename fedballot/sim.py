@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -19,11 +19,13 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 from fedballot.core.callbacks import Callbacks
 from fedballot.core.errors import FedballotError, RunError, SettingsError
+from fedballot.core.folders import RECORD
 from fedballot.core.progress import Progress, watched
 from fedballot.core.stopping import stoppable
 from fedballot.learners.registry import get_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
+from fedballot.privacy.guarantee import Guarantee
 from fedballot.runs import workers as processes
 from fedballot.runs.worker import Job
 from fedballot.settings.parts import CommonSettings
@@ -83,7 +85,7 @@ def simulate(
     Raises
     ------
     SettingsError
-        If settings or folder cannot work.
+        If settings or folder cannot work; a new run leaves no folder then.
     RunError
         If the run started and failed.
     KeyboardInterrupt
@@ -118,23 +120,25 @@ def _simulated(
     from fedballot.runs.engine import check_learners, make_server, open_run, resolve_device
 
     models = method.trained_models(settings)
-    check_learners(settings, clients=True)
+    folder = open_run(out, method, settings, resume=resume, preset=preset)
+    check_learners(settings, clients=True, taken_up=(out / RECORD).exists())
     device = resolve_device(settings, models)
     shares_gpu = device == "cuda" and settings.clients_per_worker == 1 and has_ray()
     on_ray = wants_ray or (settings.engine == "auto" and shares_gpu)
-    folder = open_run(out, method, settings, resume=resume, preset=preset)
     with ExitStack() as joined:
         if cluster:  # before anything of the run is on disk
             joined.enter_context(_joined(cluster, progress))
         with folder.held():
+            new = not (out / RECORD).exists()
             side = make_server(
                 method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local"
             )
             try:
                 with _logs_in(folder.log), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
+                    planned = side.strategy.ready()
                     if callbacks is not None:
-                        _announce(side, out, callbacks)
+                        _announce(side, out, callbacks, planned)
                     if cluster:
                         _run_on_cluster(side, method, joined)
                     elif on_ray:
@@ -143,6 +147,8 @@ def _simulated(
                         _run_here(side, method.name, workers)
             except (FedballotError, KeyboardInterrupt) as error:
                 side.recorder.failed(error)
+                if new and isinstance(error, SettingsError) and not side.strategy.counts.asked:
+                    side.recorder.withdraw()
                 raise
             except Exception as error:
                 side.recorder.failed(error)
@@ -154,11 +160,10 @@ def _simulated(
     return side.recorder.result
 
 
-def _announce(side: ServerSide, out: Path, callbacks: Callbacks) -> None:
+def _announce(side: ServerSide, out: Path, callbacks: Callbacks, planned: Sequence[Guarantee]) -> None:
     """Tell what is planned and the rounds of earlier starts, and have each round told from now on."""
     strategy = side.strategy
-    planned = [guarantee.worded() for guarantee in strategy.guarantees()]
-    callbacks.run_started(out, {**side.recorder.result, "guarantees": planned})
+    callbacks.run_started(out, {**side.recorder.result, "guarantees": [one.worded() for one in planned]})
     for record in strategy.round_records:
         callbacks.round_ended(record["round"], record)
     strategy.round_ended = callbacks.round_ended

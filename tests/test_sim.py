@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from flwr.common import Context
 from flwr.simulation import run_simulation
 from sklearn.datasets import load_breast_cancer
 
+from fedballot.api.trackers import CsvTracker
+from fedballot.core.callbacks import Callback, Callbacks
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import read_arrays
 from fedballot.core.folders import RunFolder
@@ -34,7 +37,7 @@ from fedballot.runs.run_config import client_number
 from fedballot.settings.voting import PateSettings
 from fedballot.sim import LogFile, simulate
 from tests.command import fedballot
-from tests.conftest import SMALL, small_settings
+from tests.conftest import SMALL, fitting, small_settings
 from tests.held import HOLD, hold
 from tests.inprocess import Counting, run_here
 
@@ -360,3 +363,77 @@ def test_settings_that_cannot_work_are_refused_before_anything_starts(tmp_path):
         with pytest.raises(SettingsError, match=words):
             simulate("pate-fl", small_settings(PateSettings, change), tmp_path / "r", resume=False, progress=Silent())
         assert not (tmp_path / "r" / "clients").exists()
+
+
+class Heard(Callback):
+    """What a tracker is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def run_started(self, folder, result):
+        self.told.append("started")
+
+
+class NoClassifier:
+    """A model that cannot learn from anything."""
+
+    def fit(self, x, y):
+        raise ValueError("not today")
+
+    def predict_proba(self, x):
+        return np.ones((len(x), 2))
+
+
+@pytest.mark.parametrize(
+    ("method", "changed"),
+    [
+        ("fedauxfdp-sum", {"epsilon": "1e9"}),
+        ("fedauxfdp-sum", {"embedding": "pca", "dimension": "65"}),
+        ("fedauxfdp", {"epsilon": "1e-300"}),
+        ("fedauxfdp", {"server_model": f"{__name__}:NoClassifier"}),
+        ("fedaux", {"score_epsilon": "1e-300", "client_models": "mlp-torch", "extractor": "pca"}),
+        ("private-knn-fl", {"sigma": "1e-9"}),
+        ("dp-fedavg", {"noise_multiplier": "1e-9", "client_models": "linear-torch"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_a_run_that_fails_before_anybody_is_asked_leaves_nothing(method, changed, tmp_path):
+    kind, heard = get_method(method).settings, Heard()
+    given = {**SMALL, "client_models": "logistic-regression", **changed}
+    settings = build(kind, fitting(kind, given))
+    name = "server_model" if "server_model" in changed else list(changed)[-1 if "dimension" in changed else 0]
+    with pytest.raises(SettingsError, match=f"^{name}="):
+        simulate(
+            method,
+            settings,
+            tmp_path / "r",
+            resume=False,
+            progress=Silent(),
+            callbacks=Callbacks([CsvTracker(), heard]),
+        )
+    assert not (tmp_path / "r").exists() and heard.told == []
+
+
+def test_a_run_that_was_there_before_keeps_its_folder(tmp_path):
+    settings = small_settings(PateSettings, {"sigma": "1e-9"})
+    RunFolder.open(tmp_path / "r", "pate-fl", settings, resume=False).save()
+    with pytest.raises(SettingsError, match=r"^sigma="):
+        simulate("pate-fl", settings, tmp_path / "r", resume=True, progress=Silent())
+    assert json.loads((tmp_path / "r" / "result.json").read_text())["status"] == "failed"
+
+
+@pytest.mark.parametrize(("method", "free"), [("fedauxfdp", True), ("ds-fl", False)])
+def test_a_run_that_is_taken_up_is_told_what_it_can_change(method, free, tmp_path):
+    reads = {} if free else {"server_features": "hog"}
+    settings = build(get_method(method).settings, fitting(get_method(method).settings, SMALL), reads)
+    changed, out = replace(settings, server_model="cnn-small"), tmp_path / "r"
+    other = "student_reads=records" if free else "server_features empty"
+    with pytest.raises(SettingsError, match=f"^server_model=cnn-small: .* With {other} it reads the records"):
+        simulate(method, changed, out, resume=False, progress=Silent())
+    RunFolder.open(out, method, settings, resume=False).save()
+    (out / "checkpoint.npz").touch()  # all have answered
+    says = r"^server_model=cnn-small: .*takes images.*; use [^;]*$" if free else "settings differ .*: server_model"
+    with pytest.raises(SettingsError, match=says) as found:
+        simulate(method, changed, out, resume=True, progress=Silent())
+    assert "records themselves" not in str(found.value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedballot.api.experiment import resolve
 from fedballot.api.objects import as_settings, values_in
-from fedballot.api.sweeping import check_point
+from fedballot.api.sweeping import check_data, check_point
 from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedballot.methods.api import Method
+    from fedballot.settings.parts import CommonSettings
     from fedballot.studies.frontier import Spot
     from fedballot.studies.sweep import Point
 
@@ -217,14 +218,19 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
                     resolve(method.name, words, asked.preset, asked.config)
         aims: list[tuple[Method, str | None]] = [(one, None) for one in ceilings]
         aims += [(one, aim) for aim in asked.epsilons for one in private]
+        runs: dict[Path, CommonSettings] = {}
         drawn = [studies.draw_trials(one.search if aim else {}, asked.trials, first) for one, aim in aims]
         for (method, aim), trials in zip(aims, drawn, strict=True):
             shared = sweep.Shared(method.name, asked.preset, asked.config, fixed[method.name])
             wanted = {"epsilon": aim} if aim else {}
+            begins = every[0] if len(trials) > 1 else every[1]
             for values, seed in itertools.product(trials, every):
                 one = studies.point(folder / method.name, {**wanted, **values, sweep.SEED: str(seed)})
                 if (one.folder / "run.json").exists():
                     check_point(shared, one)
+                elif seed == begins:
+                    runs[one.folder] = check_point(shared, one)
+        check_data(runs)
         total = sum(asked.seeds + (len(trials) if len(trials) > 1 else 0) for trials in drawn)
         watch = Watch(progress, total, jobs)
 

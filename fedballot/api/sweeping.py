@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from fedballot.settings.parts import CommonSettings
     from fedballot.studies.sweep import Point, Row, Shared
 
 
@@ -155,9 +156,11 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
         trackers(shared.track)
         check_no_run(folder)
         check_ours(folder / "sweep.json", '"claimed_epsilon"')
+        runs = {}
         for point in points:  # before the first run
-            check_point(shared, point)
+            runs[point.folder] = check_point(shared, point)
             progress.advance()
+        check_data(runs)
         watch = Watch(progress, len(points), jobs)
         with held(folder, "sweep"):  # whose tables another process would write without the runs that are at work
             failures = grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
@@ -172,8 +175,24 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
     return found
 
 
-def check_point(shared: Shared, point: Point) -> None:
-    """Resolve the settings of a run, and compare them with those of the run that is in its folder.
+def check_data(runs: Mapping[Path, CommonSettings]) -> None:
+    """Refuse data that are not there, once, before the runs in these folders read them; who is done reads no more.
+
+    Raises
+    ------
+    DataError
+        Naming the file or the data set.
+    """
+    from fedballot.datasets.public import check_all_there
+    from fedballot.studies.sweep import is_done
+
+    waiting = [run for folder, run in runs.items() if not is_done(folder)]
+    for run in {(run.dataset, run.public_dataset, run.schema): run for run in waiting}.values():
+        check_all_there(run)
+
+
+def check_point(shared: Shared, point: Point) -> CommonSettings:
+    """The settings of a run, resolved, and compared with those of the run that is in its folder.
 
     Raises
     ------
@@ -185,6 +204,7 @@ def check_point(shared: Shared, point: Point) -> None:
     resolved = resolve(shared.method, {**shared.values, **point.values}, shared.preset, shared.config)
     if (point.folder / "run.json").exists():
         RunFolder.open(point.folder, shared.method, resolved, resume=True)
+    return resolved
 
 
 def _command(shared: Shared, points: Sequence[Point], folder: Path) -> str:

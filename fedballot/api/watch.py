@@ -12,7 +12,7 @@ from fedballot.core.progress import LogProgress, Progress, Silent
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, emoji=False)  # a path such as module:x: is no emoji
 
 
 class Bars:

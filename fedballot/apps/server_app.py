@@ -19,11 +19,17 @@ def server(context: Context) -> ServerSide:
     folder = open_run(out, method, settings, resume=True, preset=preset)
     alone = ExitStack()
     alone.enter_context(folder.held())
-    check_learners(settings, clients=False)
+    check_learners(settings, clients=False, taken_up=folder.checkpoint.exists())
     progress = FileProgress(folder.path / PROGRESS_FILE)
     side = make_server(method, settings, folder, workers=method.nodes(settings), progress=progress)
     side.strategy.ledger_heads = Heads(heads_file(context, out))
-    return replace(side, alone=alone)
+    side = replace(side, alone=alone)
+    try:
+        side.strategy.ready()
+    except BaseException as error:
+        side.finish(error)
+        raise
+    return side
 
 
 app = flower_api().server_app(server)

@@ -19,7 +19,7 @@ from fedballot.core import numbers
 from fedballot.core.progress import Progress
 from fedballot.privacy.words import tone, whom
 
-out = Console(highlight=False)
+out = Console(highlight=False, emoji=False)
 __all__ = [
     "STOPPED",
     "end",

@@ -206,7 +206,7 @@ class FedmdClient(BallotClient[S], Generic[S]):
             repr(
                 (
                     *known,
-                    *settings.of_kind("extractor"),
+                    *settings.of_kind("extractor").values(),
                     workspace.data.classes,
                     workspace.data.public_fingerprint,
                     workspace.device,

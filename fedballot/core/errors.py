@@ -1,7 +1,8 @@
 """The errors that fedballot raises on purpose. Each says what is wrong, what is allowed and how to mend it."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class FedballotError(Exception):
@@ -18,6 +19,15 @@ class DataError(SettingsError):
 
 class RunError(FedballotError):
     """A run that started and failed (exit code 1)."""
+
+
+@contextmanager
+def named(setting: str, value: object) -> Iterator[None]:
+    """Put a setting and its value before the words of what is refused in the block."""
+    try:
+        yield
+    except SettingsError as error:
+        raise type(error)(f"{setting}={value}: {error}") from error
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from fedballot.core.files import is_half_written, read_json, write_json
 from fedballot.core.setting import Settings
 
 LOCK = ".run.lock"
+RECORD = "run.json"
 
 
 def check_no_run(path: Path) -> None:
@@ -26,7 +27,7 @@ def check_no_run(path: Path) -> None:
     SettingsError
         Naming the folder.
     """
-    if (path / "run.json").exists():
+    if (path / RECORD).exists():
         raise SettingsError(f"--out {path}: holds a single run; name another folder for several")
 
 
@@ -137,7 +138,7 @@ class RunFolder:
         SettingsError
             If the folder holds a run and ``resume`` is off, or holds one of another method or other settings.
         """
-        record = path / "run.json"
+        record = path / RECORD
         if not record.exists():
             if path.exists() and (not path.is_dir() or any(_is_foreign(entry) for entry in path.iterdir())):
                 raise SettingsError(f"--out {path}: exists and holds no fedballot run; name a new folder")
@@ -171,7 +172,7 @@ class RunFolder:
         DataError
             If there is none, or its record is damaged.
         """
-        record = read_json(path / "run.json")
+        record = read_json(path / RECORD)
         try:
             method, settings, request = record["method"], record["settings"], record["request"]
             changed, preset = tuple(record.get("changed", ())), record.get("preset")
@@ -190,7 +191,7 @@ class RunFolder:
         RunError
             If another process works on the run now.
         """
-        record = self.path / "run.json"
+        record = self.path / RECORD
         with held(self.path, "run"):
             if record.exists() and RunFolder.read(self.path).request != self.request:
                 raise SettingsError(f"--out {self.path}: another run began there just now; name a new folder")
@@ -221,7 +222,7 @@ class RunFolder:
         if self.preset:
             record["preset"] = self.preset
         try:
-            write_json(self.path / "run.json", record)
+            write_json(self.path / RECORD, record)
         except OSError as error:
             raise SettingsError(
                 f"--out {self.path}: cannot be written: {error.strerror}; name another folder"
@@ -229,7 +230,7 @@ class RunFolder:
 
     def discard(self) -> None:
         """Take away the record of a run that was never begun, and its folder if nothing else is in it."""
-        (self.path / "run.json").unlink(missing_ok=True)
+        (self.path / RECORD).unlink(missing_ok=True)
         with suppress(OSError):
             self.path.rmdir()
 

@@ -164,9 +164,10 @@ class Settings:
                 found[field.name] = condition.words
         return found
 
-    def of_kind(self, kind: Kind) -> list[str]:
-        """Values of all settings of that kind, as they are declared one after the other."""
-        return [getattr(self, field.name) for field in dataclasses.fields(self) if declaration(field).kind == kind]
+    def of_kind(self, kind: Kind) -> dict[str, str]:
+        """Names and values of the settings of that kind that have one, as they are declared one after the other."""
+        fields = [field for field in dataclasses.fields(self) if declaration(field).kind == kind]
+        return {field.name: value for field in fields if (value := getattr(self, field.name)) or field.default}
 
 
 def _plain(value: Any) -> Any:

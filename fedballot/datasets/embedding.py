@@ -115,7 +115,9 @@ def fit_landmarks(embedding: Embedding, features: Floats, number: int, seed: int
     from sklearn.cluster import MiniBatchKMeans
 
     if not 2 <= number < len(features):
-        raise SettingsError(f"dimension={number}: landmarks must be at least 2 and fewer than the public records")
+        raise SettingsError(
+            f"dimension={number}: landmarks must be at least 2 and fewer than the {len(features)} public records"
+        )
     points = embedding.transform(features)
     clusters = MiniBatchKMeans(number, n_init=1, random_state=seed, batch_size=2048, max_iter=30).fit(points)
     centres = l2_normalised(np.asarray(clusters.cluster_centers_, dtype=np.float32))
@@ -138,10 +140,11 @@ def fit_embedding(features: Floats, dimension: int) -> Embedding:
         If the public records or features are too few for the dimension.
     """
     rows = l2_normalised(features)
-    if not 0 < dimension < len(rows) or dimension > rows.shape[1]:
+    most = min(len(rows) - 1, rows.shape[1])
+    if not 0 < dimension <= most:
         raise SettingsError(
-            f"dimension={dimension} needs more than {dimension} public records, and as many features; there are "
-            f"{rows.shape[0]} of {rows.shape[1]}"
+            f"dimension={dimension}: of {rows.shape[0]} public records with {rows.shape[1]} features there are "
+            f"{most} principal components: set dimension from 1 to {most}"
         )
     mean = rows.mean(axis=0, dtype=np.float64)
     centred = rows - mean

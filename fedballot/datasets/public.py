@@ -8,8 +8,22 @@ from fedballot.core.errors import DataError, FedballotError, SettingsError
 from fedballot.datasets.examples import Source
 from fedballot.datasets.own import SITES
 from fedballot.datasets.schema.contract import Column, Schema
-from fedballot.datasets.sources import load_as
+from fedballot.datasets.sources import check_there, load_as
 from fedballot.datasets.spec import FederationSpec
+
+
+def check_all_there(spec: FederationSpec) -> None:
+    """Refuse files and data sets that are not there; no record is read.
+
+    Raises
+    ------
+    DataError
+        Naming the file or the data set.
+    """
+    for name in (spec.dataset, spec.public_dataset):
+        if name and name != SITES:
+            check_there(name)
+    _ = spec.reading  # the schema
 
 
 def public_source(spec: FederationSpec) -> Source:

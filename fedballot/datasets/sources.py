@@ -10,7 +10,7 @@ from fedballot.datasets.examples import Examples, Source
 from fedballot.datasets.readers import foreign
 from fedballot.datasets.readers.builtin import BUILTIN, load_builtin
 from fedballot.datasets.readers.files import load_path
-from fedballot.datasets.readers.places import KINDS, looks_like_path
+from fedballot.datasets.readers.places import KINDS, looks_like_path, places
 from fedballot.datasets.schema.reading import PLAIN, Reading
 from fedballot.datasets.unchanged import WhileUnchanged, state_of, while_unchanged
 
@@ -52,20 +52,33 @@ def load(name: str) -> Source:
     >>> load("digits").train.x.shape
     (1797, 8, 8)
     """
+    check_there(name)
     set_name, at, groups = name.partition("@")
-    if set_name in BUILTIN:
-        source = load_builtin(set_name)
-    elif looks_like_path(name):
+    if set_name not in BUILTIN and looks_like_path(name):
         return load_path(name)
-    elif ":" in set_name or plugins.find(set_name, foreign.GROUP):
-        source = foreign.load_foreign(set_name)
-    else:
+    source = load_builtin(set_name) if set_name in BUILTIN else foreign.load_foreign(set_name)
+    return keep_groups(source, tuple(groups.split("+"))) if at else source
+
+
+def check_there(name: str) -> None:
+    """Refuse the name of a data set that does not exist, or a path at which nothing is; no record is read.
+
+    Raises
+    ------
+    DataError
+        Naming it, and what is expected.
+    """
+    set_name = name.partition("@")[0]
+    if set_name in BUILTIN:
+        return
+    if looks_like_path(name):
+        places(name)
+    elif ":" not in set_name and not plugins.find(set_name, foreign.GROUP):
         others = list(names())
         raise DataError(
             f"dataset: {name!r} is unknown{did_you_mean(name, others)}. Expected {', '.join(others)}, "
             f"'package.module:NAME', or a {KINDS}"
         )
-    return keep_groups(source, tuple(groups.split("+"))) if at else source
 
 
 def load_as(name: str, reading: Reading) -> Source:

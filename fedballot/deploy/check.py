@@ -26,7 +26,7 @@ from fedballot.deploy.records import own_examples, own_records, public_source
 from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
-from fedballot.learners.registry import get_learner
+from fedballot.learners.registry import get_learner, neighbours_of
 from fedballot.learners.tryout import try_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method
@@ -61,7 +61,7 @@ def check_site(path: Path) -> list[Finding]:
         theirs = comparisons(schema_of(public), public.train.x)
         findings += [_column(one, other) for one, other in zip(own.compared, theirs, strict=True)]
         findings.append(Finding("other columns", True, f"left out: {listed(own.extra)}" if own.extra else "none"))
-    _note(findings, "model", lambda: _model(site, public) if public else None)
+    _note(findings, "model", lambda: _model(site, public, own) if public else None)
     _note(findings, "key", lambda: _key(site))
     _note(findings, "authority", lambda: _authority(site))
     _note(findings, "file modes", lambda: _modes(site))
@@ -156,13 +156,16 @@ def _holds(one: Comparison) -> str:
     return ", ".join(parts) or "text"
 
 
-def _model(site: Site, public: Source) -> tuple[str, str]:
+def _model(site: Site, public: Source, own: OwnRecords | None) -> tuple[str, str]:
     x = public_preparation(public)(public.train.x) if public.schema and public.schema.tabular else public.train.x
     if site.data.encoder:
         x = encoded(make_encoder(site.data.encoder), x[:100])
     try_learner(site.model, x, n_classes=len(public.classes))
     tried = ", tried on public records" if get_learner(site.model).foreign or "(" in site.model else ""
-    return site.model, f"{site.model}{tried}"
+    few = ""
+    if own and len(own.examples.y) < (asked := neighbours_of(site.model)):
+        few = f"; n_neighbors={asked} is more than the site's records, so that all of them are neighbours of each"
+    return site.model, f"{site.model}{tried}{few}"
 
 
 def _authority(site: Site) -> tuple[Path, str]:

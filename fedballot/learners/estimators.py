@@ -20,7 +20,10 @@ from fedballot.learners.checks import IntArray
 
 
 def fit_estimator(estimator: Any, flat: NDArray[Any], y: IntArray, weights: NDArray[np.float64] | None) -> Any:
-    """Fit with parameters that suit few examples, and without the warning that the epochs asked for are few."""
+    """Fit with parameters that suit few examples, and without the warning that the epochs asked for are few.
+
+    To refuse them would tell how few; where that is public, `check_learners` refuses, and a simulation's result warns.
+    """
     last = last_step(estimator)
     for parameter in ("n_neighbors", "batch_size"):
         value = getattr(last, parameter, None)  # scikit-learn's own may be "auto"

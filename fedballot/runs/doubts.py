@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.numbers import percent
+from fedballot.learners.registry import neighbours_of
 from fedballot.runs.results import Release
 
 Floats = npt.NDArray[np.float64]
@@ -41,6 +42,27 @@ def doubts(metrics: Mapping[str, Any], release: Release, classes: Sequence[str])
             found += [_far_from_the_tally(answers, votes, sigma, classes), _invented(answers, votes, sigma, classes)]
         found.append(_hardly_agree(votes, sigma))
     return [words for words in found if words]
+
+
+def few_neighbours(models: Sequence[str], sizes: Sequence[int]) -> list[str]:
+    """Which of the clients' models ask for more neighbours than some clients have records, where the sizes are known.
+
+    Parameters
+    ----------
+    models, sizes
+        The clients' models, which are dealt out in turn, and how many records each client holds; 0: nobody knows.
+    """
+    found = []
+    for name in dict.fromkeys(models):
+        asked = neighbours_of(name)
+        held = [size for client, size in enumerate(sizes) if models[client % len(models)] == name]
+        if few := [size for size in held if 0 < size < asked]:
+            found.append(
+                f"client_models={name}: n_neighbors={asked} is more than the records of {len(few)} of the {len(held)} "
+                f"clients that have it (the smallest holds {min(few)}): there all records that it learned from are "
+                "neighbours of each; ask for fewer neighbours"
+            )
+    return found
 
 
 def _worse_than_clients(metrics: Mapping[str, Any]) -> str:

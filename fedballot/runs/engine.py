@@ -14,7 +14,7 @@ import numpy as np
 
 from fedballot.clients.base import BallotClient
 from fedballot.clients.workspace import Workspace
-from fedballot.core.errors import SettingsError
+from fedballot.core.errors import SettingsError, named
 from fedballot.core.files import read_json
 from fedballot.core.folders import RunFolder, client_folder
 from fedballot.core.progress import Progress, Silent
@@ -24,13 +24,15 @@ from fedballot.datasets.own import SITES
 from fedballot.datasets.spec import FederationSpec, WithoutLabels
 from fedballot.learners import steps
 from fedballot.learners.checks import Inputs
-from fedballot.learners.registry import get_learner
+from fedballot.learners.extractors import make_extractor
+from fedballot.learners.registry import get_learner, neighbours_of
 from fedballot.learners.seen import seen_through
 from fedballot.learners.tryout import try_as
 from fedballot.methods.api import Method
 from fedballot.methods.registry import all_methods, get_method
 from fedballot.runs.recorder import Recorder
 from fedballot.runs.worker import usual_torch_threads
+from fedballot.settings.baselines import PooledSettings
 from fedballot.settings.fedaux import FedauxFSettings
 from fedballot.settings.heads import STUDENT_FEATURES, FrozenStudent
 from fedballot.settings.parts import ClientFeatures, CommonSettings, ServerFeatures, client_models, server_models
@@ -55,20 +57,23 @@ def needs_torch(settings: CommonSettings, names: Sequence[str]) -> bool:
     return (
         bool(settings.encoder)
         or any(get_learner(name).needs_torch for name in names)
-        or any(steps.needs_torch(chain) for chain in settings.of_kind("extractor") if chain)
+        or any(map(steps.needs_torch, settings.of_kind("extractor").values()))
     )
 
 
-def check_learners(settings: CommonSettings, *, clients: bool) -> None:
-    """Refuse learners that cannot be built, trained or stored, before anything starts; see `try_learner`.
+def check_learners(settings: CommonSettings, *, clients: bool, taken_up: bool = False) -> None:
+    """Refuse extractors that cannot be built, and learners that cannot be trained or stored, before anything starts.
 
-    Each is tried on what it will read: public records, or the features that the settings name in their place. Of
-    frozen features only the kind is known here, which is enough for our own learners; the Strategy tries others.
+    See `try_learner`. Each learner is tried on what it will read: public records, or the features that the settings
+    name in their place. Of frozen features only the kind is known here, which is enough for our own learners; the
+    Strategy tries others.
 
     Parameters
     ----------
     clients
         Whether those of the clients are tried too, not only the server's.
+    taken_up
+        Whether the run has begun, so that what its models read cannot be changed and is not proposed.
 
     Raises
     ------
@@ -76,22 +81,34 @@ def check_learners(settings: CommonSettings, *, clients: bool) -> None:
         Naming the setting, the learner and what is allowed.
     """
     data = federated_data(settings)
+    for setting, chain in settings.of_kind("extractor").items():
+        with named(setting, chain):
+            make_extractor(chain, input_shape=data.public_x.shape[1:], components=getattr(settings, "components", 64))
     roles = [("server_model", name) for name in server_models(settings)]
     roles += [("client_models", name) for name in dict.fromkeys(client_models(settings)) if clients]
     for setting, name in roles:
+        if setting == "server_model" and neighbours_of(name) > (most := _most_records(settings, data)):
+            raise SettingsError(
+                f"server_model={name}: n_neighbors={neighbours_of(name)} is more than the {most} records that there "
+                "are to learn from: ask for fewer neighbours"
+            )
         x, instead = _read_by(settings, data, setting)
         if x is None and not _ours(setting, name):
             continue
         made_up = np.zeros((1, STUDENT_FEATURES), dtype=np.float32)
-        try_as(setting, name, made_up if x is None else x, data, instead=instead)
+        try_as(setting, name, made_up if x is None else x, data, instead="" if taken_up else instead)
+
+
+def _most_records(settings: CommonSettings, data: FederatedData) -> int:
+    """No more than so many can the server's model learn from: public ones, in a baseline perhaps all private ones."""
+    pooled = (data.records or 0) if isinstance(settings, PooledSettings) else 0
+    return max(len(data.public_x), pooled)
 
 
 def _ours(setting: str, name: str) -> bool:
     """Whether a learner is ours and as it comes, so that it is built only."""
-    try:
+    with named(setting, name):
         return not get_learner(name).foreign and "(" not in name
-    except SettingsError as error:
-        raise SettingsError(f"{setting}={name}: {error}") from error
 
 
 def _read_by(settings: CommonSettings, data: FederatedData, setting: str) -> tuple[Inputs | None, str]:

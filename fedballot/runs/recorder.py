@@ -13,7 +13,7 @@ import numpy as np
 from fedballot import __version__
 from fedballot.core.errors import FedballotError
 from fedballot.core.files import write_atomic, write_json
-from fedballot.core.folders import RunFolder
+from fedballot.core.folders import LOCK, RECORD, RunFolder
 from fedballot.core.metrics import accuracy, mean_and_std, mean_of, of_confusion, spread_of
 from fedballot.core.stopping import was_stopped
 from fedballot.datasets.federation import FederatedData
@@ -23,14 +23,15 @@ from fedballot.methods.api import Method
 from fedballot.privacy.ledger import Costs
 from fedballot.privacy.ledger.reconcile import reconcile
 from fedballot.runs.description import PREPARATION, describe_model
-from fedballot.runs.doubts import doubts
+from fedballot.runs.doubts import doubts, few_neighbours
 from fedballot.runs.place import place
 from fedballot.runs.results import load_release
 from fedballot.runs.spent import spent
-from fedballot.settings.parts import CommonSettings
+from fedballot.settings.parts import CommonSettings, client_models
 from fedballot.strategies.base import BallotStrategy
 
 SCHEMA = "1"
+SCHEMA_FILE = "schema.toml"
 BOOSTERS = ("xgboost", "xgboost-cpu", "lightgbm", "catboost")
 
 
@@ -96,7 +97,7 @@ class Recorder:
         folder.save()
         if data.schema is not None:
             text = to_toml(data.schema).encode()
-            write_atomic(folder.path / "schema.toml", lambda stream: stream.write(text))
+            write_atomic(folder.path / SCHEMA_FILE, lambda stream: stream.write(text))
         if data.preparation is not None:
             data.preparation.save(folder.path / PREPARATION)
         write_json(folder.result, self.result)
@@ -109,6 +110,15 @@ class Recorder:
             status, words = "stopped", "stopped before the run was done; --resume takes it up"
         self.result = {**self.result, "status": status, "error": words}
         write_json(self.folder.result, self.result)
+
+    def withdraw(self) -> None:
+        """Take a run away that failed before anybody was asked; where others have put a file beside, all stays."""
+        path = self.folder.path
+        ours = {self.folder.result.name, self.folder.log.name, SCHEMA_FILE, PREPARATION}
+        if {entry.name for entry in path.iterdir()} <= {*ours, RECORD, LOCK}:
+            for name in ours:
+                (path / name).unlink(missing_ok=True)
+            self.folder.discard()
 
     def done(self, strategy: BallotStrategy[Any]) -> None:
         """The run is done: the whole result, if its clients' ledgers hold what it promises.
@@ -148,6 +158,7 @@ class Recorder:
             "guarantees": [guarantee.worded() for guarantee in guarantees],
             "warnings": [
                 *self.data.notes,
+                *few_neighbours(self._models(), [part.size for part in self.data.parts]),
                 *outcome.get("warnings", []),
                 *doubtful,
                 *_blank_words(strategy),
@@ -177,6 +188,10 @@ class Recorder:
             },
         }
         write_json(self.folder.result, self.result)
+
+    def _models(self) -> tuple[str, ...]:
+        """What clients train on records of their own; one that has those of all is none of them."""
+        return () if self.method.single_client else client_models(self.settings)
 
     def _clients(self) -> dict[str, Any]:
         """Accuracy of the clients' own models, where their folders lie beside the run (a simulation)."""

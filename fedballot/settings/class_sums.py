@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal
 
 from fedballot.core.errors import SettingsError
@@ -19,6 +19,7 @@ from fedballot.privacy.mechanisms.parts import SharedSums
 from fedballot.settings.heads import FrozenStudent
 from fedballot.settings.parts import PrivacyTarget
 from fedballot.settings.summed import SummedSettings
+from fedballot.settings.targets import solved
 from fedballot.wire.secagg import Form
 
 if TYPE_CHECKING:
@@ -44,6 +45,21 @@ class ClassSumSettings(FrozenStudent, PrivacyTarget):
         low=0,
         site_limit=(0, 1_000_000),
     )
+
+    def check(self) -> None:
+        super().check()
+        most = self.public_size - 1
+        if self.with_landmarks and not 2 <= self.coordinates <= most:
+            mend = f"set dimension from 2 to {most}" if most >= 2 else "raise public_size"
+            raise SettingsError(
+                f"dimension={self.dimension}: there must be at least 2 landmarks, and fewer than the public records, "
+                f"public_size={self.public_size}: {mend}"
+            )
+        if not self.logistic and not self.with_landmarks and self.dimension > most:
+            raise SettingsError(
+                f"dimension={self.dimension}: there must be fewer principal components than public records, "
+                f"public_size={self.public_size}: set dimension to at most {most}"
+            )
 
     @property
     def logistic(self) -> bool:
@@ -120,21 +136,23 @@ def sums_mechanism(settings: ClassSumSettings, classes: int, dimension: int) -> 
     if math.isinf(settings.epsilon):
         return None
     signed = not settings.with_landmarks
-    return ClassSums.solve(settings.epsilon, settings.delta, classes=classes, features=dimension, signed=signed)
+    solve = partial(ClassSums.solve, delta=settings.delta, classes=classes, features=dimension, signed=signed)
+    return solved("epsilon", settings.epsilon, solve)
 
 
 @lru_cache(maxsize=4)
 def shared_mechanism(settings: FedauxfdpSumSettings, classes: int) -> ClassSums:
     """The noisy sum with the least noise that the settings allow."""
-    return ClassSums.solve(
-        settings.epsilon,
-        settings.delta,
+    solve = partial(
+        ClassSums.solve,
+        delta=settings.delta,
         classes=classes,
         features=settings.coordinates,
         signed=not settings.with_landmarks,
         min_clients=settings.min_clients,
         colluders=settings.colluders,
     )
+    return solved("epsilon", settings.epsilon, solve)
 
 
 def sums_form(settings: FedauxfdpSumSettings, data: FederatedData) -> Form:

@@ -6,7 +6,7 @@ Paper: "Preserving privacy in federated learning with ensemble cross-domain know
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 from fedballot.core.setting import again, setting, where
@@ -23,6 +23,7 @@ from fedballot.settings.parts import (
 )
 from fedballot.settings.robust import RobustAggregation
 from fedballot.settings.summed import SummedSettings
+from fedballot.settings.targets import solved
 from fedballot.wire.secagg import Form
 
 
@@ -138,15 +139,16 @@ class FedkdDpSettings(PrivacyTarget, EnsembleSettings, SummedSettings):
 @lru_cache(maxsize=4)
 def mechanism(settings: FedkdDpSettings, n_classes: int) -> NoisyLogits:
     """The noisy sum of logits with the least noise that the settings allow."""
-    return NoisyLogits.solve(
-        settings.epsilon,
-        settings.delta,
+    solve = partial(
+        NoisyLogits.solve,
+        delta=settings.delta,
         queries=settings.query_count,
         classes=n_classes,
         bound=settings.logit_bound,
         min_clients=settings.min_clients,
         colluders=settings.colluders,
     )
+    return solved("epsilon", settings.epsilon, solve)
 
 
 def ballot_form(settings: FedkdDpSettings, n_classes: int) -> Form:

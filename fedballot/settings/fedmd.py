@@ -6,6 +6,7 @@ Paper: "Federated model distillation with noise-free differential privacy", Theo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from fedballot.core.errors import SettingsError
@@ -25,6 +26,7 @@ from fedballot.settings.parts import (
     PrivacyTarget,
 )
 from fedballot.settings.robust import RobustAggregation
+from fedballot.settings.targets import solved
 
 
 @dataclass(frozen=True)
@@ -182,9 +184,9 @@ class LdpSettings(PrivacyTarget, ConsensusSettings):
 
     def noisy_predictions(self, classes: int) -> NoisyPredictions:
         """The least noise with which all rounds together stay within epsilon."""
-        return predictions.solve(
-            self.epsilon,
-            self.delta,
+        solve = partial(
+            predictions.solve,
+            delta=self.delta,
             noise=self.noise,
             share=self.share,
             logit_bound=self.logit_bound,
@@ -192,6 +194,7 @@ class LdpSettings(PrivacyTarget, ConsensusSettings):
             classes=classes,
             releases=self.rounds + 1,
         )
+        return solved("epsilon", self.epsilon, solve)
 
     def composition(self, facts: Facts) -> Composition:
         noisy = self.noisy_predictions(facts.classes)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
-from fedballot.learners.steps import SIMCLR, split_steps
+from fedballot.learners.steps import SIMCLR
 from fedballot.privacy.accounting import papers
 from fedballot.privacy.mechanism import Composition, Exact, Facts, Mechanism
 from fedballot.privacy.mechanisms.heads import Head, PrivateHead
@@ -30,6 +30,7 @@ from fedballot.settings.parts import (
     ServerTraining,
     with_step,
 )
+from fedballot.settings.targets import solved
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,6 @@ class FrozenSettings(Delta, CommonSettings):
 
     def check(self) -> None:
         super().check()
-        split_steps(self.extractor)
         if not 0 < round(self.pretrain_share * self.public_size) < self.public_size:
             raise SettingsError(
                 f"pretrain_share={self.pretrain_share:g} of public_size={self.public_size} leaves nothing to pretrain "
@@ -208,12 +208,16 @@ def class_mechanism(settings: HeadSettings, records: int, features: int, classes
     """Noise of the class head of a client with that many records; None: no noise. `features` counts the constant."""
     if math.isinf(settings.class_target):
         return None
-    if settings.mechanism == "paper":
-        sigma = papers.fedaux_sigma(classes, settings.lam, records, settings.class_target, settings.delta)
-        return PrivateHead(records, features, classes, settings.lam, sigma)
-    return PrivateHead.solve(
-        settings.class_target, settings.delta, records=records, features=features, classes=classes, lam=settings.lam
-    )
+
+    def solve(epsilon: float) -> PrivateHead:
+        if settings.mechanism == "paper":
+            sigma = papers.fedaux_sigma(classes, settings.lam, records, epsilon, settings.delta)
+            return PrivateHead(records, features, classes, settings.lam, sigma)
+        return PrivateHead.solve(
+            epsilon, settings.delta, records=records, features=features, classes=classes, lam=settings.lam
+        )
+
+    return solved("epsilon", settings.class_target, lambda epsilon: _accounted(solve(epsilon), settings))
 
 
 @lru_cache(maxsize=64)
@@ -221,13 +225,25 @@ def score_mechanism(settings: HeadSettings, records: int, features: int) -> Priv
     """Noise of the score head over private and negative records together: two classes and 2 lambda are one head."""
     if math.isinf(settings.score_target):
         return None
-    if settings.mechanism == "paper":
+
+    def solve(epsilon: float) -> PrivateHead:
+        if settings.mechanism != "paper":
+            return PrivateHead.solve(
+                epsilon, settings.delta, records=records, features=features, classes=2, lam=2 * settings.lam
+            )
         # the head w = W_1 - W_0 has sensitivity 2/(lambda N), and sqrt(2) times the noise of each of the two
-        sigma = papers.fedaux_score_sigma(settings.lam, records, settings.score_target, settings.delta) / math.sqrt(2)
+        sigma = papers.fedaux_score_sigma(settings.lam, records, epsilon, settings.delta) / math.sqrt(2)
         return PrivateHead(records, features, 2, 2 * settings.lam, sigma)
-    return PrivateHead.solve(
-        settings.score_target, settings.delta, records=records, features=features, classes=2, lam=2 * settings.lam
-    )
+
+    return solved("score_epsilon", settings.score_target, lambda epsilon: _accounted(solve(epsilon), settings))
+
+
+def _accounted(head: PrivateHead, settings: HeadSettings) -> PrivateHead:
+    """The head, if what it costs is known, together with that of another head where there are two."""
+    cost = head.cost()
+    if settings.with_scores:
+        cost.dominating()
+    return head
 
 
 @dataclass(frozen=True)

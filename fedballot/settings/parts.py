@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from fedballot.core.errors import SettingsError
+from fedballot.core.errors import SettingsError, named
 from fedballot.core.setting import Condition, Settings, setting
 from fedballot.datasets.own import SITES
 from fedballot.datasets.spec import FederationSpec
@@ -89,6 +89,12 @@ class Run(Settings):
 class CommonSettings(Run, Federation):
     """What every method has."""
 
+    def check(self) -> None:
+        super().check()
+        for name, chain in self.of_kind("extractor").items():
+            with named(name, chain):
+                split_steps(chain)
+
     def composition(self, facts: Facts) -> Composition:
         """All that a run with these settings releases of a client; methods with a guarantee say what."""
         return unprotected("Answers without noise")
@@ -116,7 +122,7 @@ def with_step(words: str, *prefixes: str) -> Condition:
     return Condition(
         words,
         lambda settings: any(
-            step.startswith(prefixes) for chain in settings.of_kind("extractor") if chain for step in split_steps(chain)
+            step.startswith(prefixes) for chain in settings.of_kind("extractor").values() for step in split_steps(chain)
         ),
     )
 
@@ -212,11 +218,6 @@ class FeatureSteps(Settings):
     components: int = setting(
         64, "principal components of the step pca of any extractor", low=1, site_limit=(1, 4096), read_if=WITH_PCA
     )
-
-    def check(self) -> None:
-        super().check()
-        for extractor in filter(None, self.of_kind("extractor")):
-            split_steps(extractor)
 
 
 @dataclass(frozen=True)

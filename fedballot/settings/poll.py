@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
-from fedballot.learners.steps import split_steps
 from fedballot.privacy.guarantee import ADJACENCY, Unit
 from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.privacy.mechanisms.histogram import NoisyHistogram
 from fedballot.settings.parts import FeatureSteps, Federation, PrivacyTarget
 from fedballot.settings.summed import SummedSettings
+from fedballot.settings.targets import solved
 from fedballot.wire.secagg import Form
 
 CELLS = 20  # where the pool is large enough
@@ -55,7 +55,6 @@ class PollSettings(PrivacyTarget, SummedSettings):
 
     def check(self) -> None:
         super().check()
-        split_steps(self.extractor)
         if self.public_size < 2:
             raise SettingsError("public_size=1: a poll asks which public records are near, and needs at least two")
         if self.cell_count > self.public_size:
@@ -101,15 +100,16 @@ PART = {"record": "counts", "client": "shares"}  # name of the one part of an an
 @lru_cache(maxsize=4)
 def histogram(settings: PollSettings, classes: int) -> NoisyHistogram:
     """The mechanism with the least noise that the settings allow."""
-    return NoisyHistogram.solve(
-        settings.epsilon,
-        settings.delta,
+    solve = partial(
+        NoisyHistogram.solve,
+        delta=settings.delta,
         cells=settings.cell_count,
         classes=classes,
         min_clients=settings.min_clients,
         colluders=settings.colluders,
         steps=settings.steps,
     )
+    return solved("epsilon", settings.epsilon, solve)
 
 
 def poll_form(settings: PollSettings, classes: int) -> Form:

@@ -25,6 +25,7 @@ from fedballot.settings.parts import (
     ServerTraining,
 )
 from fedballot.settings.summed import SummedSettings
+from fedballot.settings.targets import solved
 from fedballot.wire.codec import Choices, Integers
 from fedballot.wire.secagg import Form
 
@@ -269,8 +270,9 @@ def mechanism(settings: VotingSettings) -> NoisyVotes | None:
         k=settings.votes_per_query,
     )
     if settings.sigma:
-        return given(sigma=settings.sigma)
-    return given(epsilon=settings.epsilon, delta=settings.delta, unit=settings.unit)
+        return solved("sigma", settings.sigma, lambda sigma: given(sigma=sigma))
+    aimed = partial(given, delta=settings.delta, unit=settings.unit)
+    return solved("epsilon", settings.epsilon, lambda epsilon: aimed(epsilon=epsilon))
 
 
 def ballot_form(settings: VotingSettings, n_classes: int) -> Form:

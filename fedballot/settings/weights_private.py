@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from fedballot.core.setting import again, setting, where
 from fedballot.privacy.accounting import GaussianCost
@@ -20,6 +20,7 @@ from fedballot.settings.parts import (
     LocalTraining,
     PrivacyTarget,
 )
+from fedballot.settings.targets import solved
 from fedballot.settings.weights import DomainAdaptation, MomentumSettings, WeightsSettings
 
 
@@ -174,14 +175,14 @@ def round_mechanism(settings: DpFedsgdSettings, size: int) -> SubsampledGaussian
 def _mechanism(
     settings: DpFedavgSettings | DpFedsgdSettings, size: int, *, population: int, rate: float | int, steps: int
 ) -> SubsampledGaussian:
+    given: dict[str, Any] = {"population": population, "rate": rate, "clip": settings.clip, "steps": steps}
+
+    def of_noise(multiplier: float) -> SubsampledGaussian:
+        return SubsampledGaussian(**given, multiplier=multiplier, coordinates=size)
+
+    def of_target(epsilon: float) -> SubsampledGaussian:
+        return SubsampledGaussian.solve(epsilon, settings.delta, **given, coordinates=size)
+
     if settings.noise_multiplier:
-        return SubsampledGaussian(population, rate, settings.clip, settings.noise_multiplier, steps, size)
-    return SubsampledGaussian.solve(
-        settings.epsilon,
-        settings.delta,
-        population=population,
-        rate=rate,
-        clip=settings.clip,
-        steps=steps,
-        coordinates=size,
-    )
+        return solved("noise_multiplier", settings.noise_multiplier, of_noise)
+    return solved("epsilon", settings.epsilon, of_target)

@@ -27,6 +27,7 @@ from fedballot.distillation.certainty import certainty, discriminants, pooled, s
 from fedballot.distillation.students import probabilities
 from fedballot.learners.base import Learner
 from fedballot.learners.tryout import try_as
+from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.mechanism import Facts
 from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.class_sums import ClassSumSettings, sums_mechanism
@@ -84,24 +85,26 @@ class FrozenStrategy(OneShotStrategy[H], Generic[H]):
     def facts(self, client_id: int | None = None) -> Facts:
         """Of all clients: costs for the mean number of records, as solving for epsilon levels it out."""
         facts = super().facts(client_id)
-        mean = round((self.data.records or 0) / len(self.data.parts)) or NOMINAL
-        return replace(
-            facts,
-            records=mean if client_id is None else facts.records,
-            features=self.public.features.shape[1],
-            negatives=len(self.public.auxiliary),
-        )
+        told = facts_of_heads(facts, self.data, self.public)
+        return told if client_id is None else replace(told, records=facts.records)
+
+
+def facts_of_heads(facts: Facts, data: FederatedData, public: PublicFeatures) -> Facts:
+    """The facts with what heads on frozen features depend on, for the mean number of records."""
+    mean = round((data.records or 0) / len(data.parts)) or NOMINAL
+    return replace(facts, records=mean, features=public.features.shape[1], negatives=len(public.auxiliary))
 
 
 class DistillingStrategy(FrozenStrategy[S], Generic[S]):
     """Soft labels of public records, from whatever came back, and students that learn them."""
 
-    def request(self, server_round: int) -> Arrays:
-        """As the class behind it has it, once a student of features has been tried on them."""
+    def ready(self) -> list[Guarantee]:
+        """As always, once a student of features has been tried on them."""
         if self.settings.student_reads == "features":
             seen = self.space.transform(self.public.features[self.public.distil])
-            try_as("server_model", self.settings.server_model, seen, self.data, instead="student_reads=records")
-        return super().request(server_round)
+            instead = "" if self.rounds_done else "student_reads=records"  # which a run that is taken up keeps
+            try_as("server_model", self.settings.server_model, seen, self.data, instead=instead)
+        return super().ready()
 
     @cached_property
     def space(self) -> Space:
@@ -207,11 +210,11 @@ def accuracy_of(data: FederatedData, scores: npt.NDArray[np.floating]) -> dict[s
 class FedauxFStrategy(EnsembleStrategy[FedauxFSettings]):
     """FedAUX with a frozen extractor: private scores weigh predictions that have no noise."""
 
-    def request(self, server_round: int) -> Arrays:
+    def ready(self) -> list[Guarantee]:
         """As always, once the clients' learners have been tried on the features."""
         for name in dict.fromkeys(self.settings.client_models):
             try_as("client_models", name, self._distil_rows.astype(np.float32), self.data)
-        return super().request(server_round)
+        return super().ready()
 
 
 class SumsStrategy(DistillingStrategy[A], Generic[A]):
@@ -228,7 +231,7 @@ class SumsStrategy(DistillingStrategy[A], Generic[A]):
 
     def request(self, server_round: int) -> Arrays:
         """The extractor's weights as far as the server has trained them, and the landmarks of the class sums."""
-        landmarks = None if self.settings.logistic else self.embedding.landmarks  # what cannot be fitted ends it here
+        landmarks = None if self.settings.logistic else self.embedding.landmarks
         return [*super().request(server_round), *([] if landmarks is None else [landmarks])]
 
     @cached_property

@@ -21,10 +21,11 @@ from fedballot.distillation.aggregation import WeightedMean
 from fedballot.distillation.certainty import score
 from fedballot.learners.flat import flatten
 from fedballot.learners.steps import SIMCLR
+from fedballot.privacy.guarantee import Guarantee
 from fedballot.privacy.mechanisms.heads import prepare
 from fedballot.settings.fedaux import FedauxSettings
 from fedballot.strategies.base import Answer, Arrays
-from fedballot.strategies.fedaux import SCORE_FLOOR
+from fedballot.strategies.fedaux import SCORE_FLOOR, facts_of_heads
 from fedballot.strategies.weights import ModelsStrategy, server_training
 
 
@@ -43,6 +44,11 @@ class FedauxStrategy(ModelsStrategy[FedauxSettings]):
     @property
     def training(self) -> dict[str, Any]:
         return server_training(self.settings)
+
+    def ready(self) -> list[Guarantee]:
+        """As always, once there is noise for the scores, which no guarantee of the models speaks of."""
+        self.settings.scores(facts_of_heads(self.facts(), self.data, self.public)).guarantees()
+        return super().ready()
 
     def request(self, server_round: int) -> Arrays:
         """The weights, and those of the extractor, where the server has trained one."""

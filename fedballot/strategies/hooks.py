@@ -124,6 +124,16 @@ class Hooks(ABC, Generic[S]):
         """What the run promises, or that it promises nothing; the first is the headline."""
         return self.composition().guarantees()
 
+    def ready(self) -> list[Guarantee]:
+        """What the run promises, before anybody is asked; a method also refuses here what it can foresee to fail.
+
+        Raises
+        ------
+        SettingsError
+            If the settings cannot work with these data.
+        """
+        return self.guarantees()
+
     def charged_as(self, server_round: int) -> str:
         """The name under which the answers of a round are charged."""
         return f"{self.request_id}/{server_round}"

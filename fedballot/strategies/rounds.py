@@ -163,14 +163,14 @@ class Rounds(Hooks[S], Generic[S]):
         cohort = self.cohort(server_round, connected)
         sent = serialise(self.request(server_round))
         config = self._config(server_round)
-        self.counts.asked += len(cohort)
+        self._open(self.fold(server_round), cohort)
+        self.counts.asked += len(cohort)  # nobody is, should anything above fail
         self._round_bytes_down = payload_bytes(sent) * len(cohort)
         self.counts.bytes_down += self._round_bytes_down
         self._bytes_before = self.counts.bytes_up
         self.counts.messages += len(cohort)
         self.progress.start(f"round {server_round}: clients", len(cohort))
         self._note_asking()
-        self._open(self.fold(server_round), cohort)
         return [Request(name, sent, dict(config)) for name in cohort]
 
     def _open(self, fold: Fold[Any], asked: list[str], rejected: Tally | None = None) -> None:

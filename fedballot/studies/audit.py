@@ -37,7 +37,7 @@ SMALL: Mapping[str, Any] = {
     "min_clients": CLIENTS,
     "colluders": COLLUDERS,
     "participation": 1.0,
-    "public_size": 10,
+    "public_size": CANARIES + 1,  # more than the coordinates of class sums
     "queries": 1,
     "k": 1,
     "rounds": 1,

@@ -44,6 +44,11 @@ class Point:
         """The values without the seed: runs of one cell are averaged."""
         return tuple((key, value) for key, value in self.values.items() if key != SEED)
 
+    def told(self, outcome: str) -> str:
+        """What became of the run, behind those of its values that the words do not begin with themselves."""
+        words = [f"{key}={value}" for key, value in self.values.items() if not outcome.startswith(f"{key}=")]
+        return f"{','.join(words)}: {outcome}" if words else outcome
+
 
 @dataclass(frozen=True)
 class Row:
@@ -200,12 +205,12 @@ def _row(values: Mapping[str, str], points: Sequence[Point], failures: Mapping[P
             result = load_result(point.folder)
         except DataError as error:
             why = failures.get(point.folder)
-            failed.append(f"{point.folder.name}: {why}" if why else str(error))
+            failed.append(point.told(why) if why else str(error))
             continue
         if result["status"] == "done":
             results.append(result)
         else:
-            failed.append(str(result.get("error") or f"{point.folder.name}: {result['status']}"))
+            failed.append(str(result.get("error") or point.told(result["status"])))
     accuracies = [value for result in results if (value := _accuracy(result)) is not None]
     first = results[0] if results else {}
     guarantees = first.get("guarantees", [])

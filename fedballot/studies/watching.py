@@ -48,7 +48,7 @@ class Watch:
             else:
                 self._timed += 1
                 self._worked_s += time.monotonic() - self._began.pop(point.folder)
-            self._progress.note(f"{point.folder.name}: {outcome}")
+            self._progress.note(point.told(outcome))
             self._progress.advance()
 
     def _left(self) -> str:

@@ -154,7 +154,7 @@ def test_budget_warns_of_shares_that_cannot_be_smaller(call) -> None:
         (["pate-fl", *sets(epsilon="inf")], "no guarantee"),
         (["pate-fl", *sets(epsilon="nan")], "finite"),
         (["pate-fl", *sets(sigma=-1)], "at least 0"),
-        (["pate-fl", *sets(sigma=0.5)], "below 2"),
+        (["pate-fl", *sets(sigma=0.5)], "sigma=0.5 asks for noise"),
         (["pate-fl", *sets(sigma=1e6, queries=10)], "where plans start"),
         (["pate-fl", *sets(epsilon=1e-300)], "where plans start"),
         (["pate-fl", *sets(delta=1)], "less than 1"),

@@ -12,6 +12,7 @@ import pytest
 from click import Argument, Group
 from typer.main import get_command
 
+from fedballot.cli import terminal
 from fedballot.cli.main import app
 from fedballot.methods.registry import all_methods
 from tests.command import fedballot
@@ -94,3 +95,11 @@ def test_a_wrong_name_gets_one_suggestion() -> None:
     for words in (("rum",), ("run", "pate-f"), ("run", "pate-fl", "--set", "epsilom=1"), ("data", "mnits")):
         done = fedballot(*words, width=80)
         assert done.returncode == 2 and done.stderr.lower().count("did you mean") == 1, done.stderr
+
+
+@pytest.mark.parametrize("name", ["err", "out"])
+def test_a_word_between_colons_is_no_picture(name: str) -> None:
+    console = getattr(terminal, name)
+    with console.capture() as seen:
+        console.print("server_model=nowhere:x: cannot be imported")
+    assert seen.get() == "server_model=nowhere:x: cannot be imported\n"

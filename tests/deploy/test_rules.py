@@ -299,6 +299,7 @@ def test_a_site_may_hold_a_single_class(site):
     [
         ("random-forest", True, "random-forest"),
         ("xgboost(max_depth=2)", True, "xgboost(max_depth=2), tried on public records"),
+        ("knn(n_neighbors=9999)", True, "tried on public records; n_neighbors=9999 is more than the site's records"),
         ("xgboost(max_dept=2)", False, "has no parameter 'max_dept'; did you mean 'max_depth'"),
         ("sklearn.svm:SVC(kernel='none')", False, "failed when tried on 424 public records: "),
     ],

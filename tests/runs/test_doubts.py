@@ -9,10 +9,11 @@ from sklearn.datasets import load_digits
 
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import get_method, settings_types
-from fedballot.runs.doubts import doubts
+from fedballot.runs.doubts import doubts, few_neighbours
 from fedballot.runs.results import Release, load_release, load_result
 from fedballot.settings import layers
 from fedballot.sim import simulate
+from tests.conftest import small_settings
 
 CLASSES = ("no", "yes", "maybe")
 
@@ -137,3 +138,21 @@ def test_a_pool_of_nothing_alike_is_doubted(tmp_path, alike):
     result = run(data, tmp_path, epsilon="inf", noise_seed=None, client_models="random-forest", **apart)
     assert any("agree hardly" in words for words in result["warnings"]) != alike
     assert not alike or result["warnings"] == []
+
+
+def test_neighbours_that_clients_do_not_have_are_told():
+    models, sizes = ("knn", "knn(n_neighbors=50)", "mlp", "knn(n_neighbors=50)"), [3, 40, 3, 60, 3, 70, 3, 20]
+    (words,) = few_neighbours(models, sizes)
+    assert words.startswith("client_models=knn(n_neighbors=50): n_neighbors=50 is more than the records of 2 of the 4 ")
+    assert "(the smallest holds 20)" in words
+    assert few_neighbours(models, [60] * 8) == [] == few_neighbours(models, [0] * 8)  # sites keep their numbers
+
+
+@pytest.mark.parametrize("method", ["pate-fl", "standalone", "centralized"])
+def test_a_simulation_tells_of_neighbours_that_are_not_there(tmp_path, method):
+    many = {"client_models": "knn(n_neighbors=100)"} if method != "centralized" else {"server_model": "knn"}
+    settings = small_settings(get_method(method).settings, {**many, "clients": 10, "workers": 1})
+    result = simulate(method, settings, tmp_path / "r", resume=False, progress=Silent())
+    assert [words.partition(":")[0] for words in result["warnings"] if "neighbours" in words] == [
+        "client_models=knn(n_neighbors=100)"
+    ] * (method != "centralized")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -87,8 +88,44 @@ def test_a_model_of_ones_own_is_tried_on_the_frozen_features_before_anybody_is_a
     check_learners(settings, clients=True)
     strategy = new_strategy(get_method("fedauxfdp-sum"), settings, federated_data(settings), request_id="r")
     if works:
-        strategy.ask(1, ["0", "1", "2"])
+        strategy.ready()
         return
     with pytest.raises(SettingsError, match=r"server_model=.*needs 7 columns, not 8") as found:
-        strategy.ask(1, ["0", "1", "2"])
+        strategy.ready()
     assert "student_reads" not in str(found.value)  # records have 64
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "chain"),
+    [
+        ("fedauxfdp", "extractor", "pca+hog"),
+        ("fedaux", "extractor", "nowhere:Nothing"),
+        ("private-knn-fl", "extractor", "pca+deskew"),
+        ("poll", "extractor", "pca+hog"),
+        ("pate-fl", "graph_features", "hog+deskew"),
+        ("pate-fl", "server_features", "pca+hog"),
+        ("ds-fl", "client_features", "pca+hog"),
+        ("selective-fd", "selector_features", "pca+hog"),
+    ],
+)
+def test_an_extractor_that_cannot_be_built_is_named_with_its_setting(method: str, setting: str, chain: str) -> None:
+    settings = settings_of(method, **{setting: chain})
+    with pytest.raises(SettingsError, match=rf"^{setting}={re.escape(chain)}: extractor"):
+        check_learners(settings, clients=False)
+
+
+@pytest.mark.parametrize("method", ["pate-fl", "fedauxfdp", "ds-fl"])
+def test_a_server_model_cannot_have_more_neighbours_than_there_are_public_records(method: str) -> None:
+    check_learners(settings_of(method, server_model="knn(n_neighbors=60)", client_models="knn"), clients=True)
+    many = "sklearn.neighbors:KNeighborsClassifier(n_neighbors=61)"
+    with pytest.raises(
+        SettingsError, match=rf"^server_model={re.escape(many)}: n_neighbors=61 .*the 60 records .*: ask"
+    ):
+        check_learners(settings_of(method, server_model=many, client_models="knn"), clients=True)
+    check_learners(settings_of(method, server_model="knn", client_models="knn(n_neighbors=1000)"), clients=True)
+
+
+def test_a_model_on_pooled_records_may_have_as_many_neighbours_as_there_are_of_them() -> None:
+    check_learners(settings_of("centralized", server_model="knn(n_neighbors=1000)"), clients=True)
+    with pytest.raises(SettingsError, match=r"n_neighbors=2000 is more than the 1687 records"):
+        check_learners(settings_of("centralized", server_model="knn(n_neighbors=2000)"), clients=True)

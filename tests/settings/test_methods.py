@@ -63,3 +63,12 @@ def test_a_default_of_the_caller_is_left_out_where_a_method_lacks_it():
     kinds = settings_types()
     assert resolve("pate-fl", kinds, defaults={"secure_aggregation": True}).secure_aggregation
     assert resolve("fedmd", kinds, defaults={"secure_aggregation": True}) == resolve("fedmd", kinds)
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [(method, field.name) for method, field in FIELDS if declaration(field).kind == "extractor"],
+)
+def test_an_unknown_step_is_named_with_its_setting(method, name):
+    with pytest.raises(SettingsError, match=rf"^{name}=hog\+hgo: unknown extractor step 'hgo'; did you mean 'hog'"):
+        resolve(method, settings_types(), values={name: "hog+hgo"})

@@ -93,7 +93,9 @@ def test_the_sum_may_be_told_in_principal_components(tmp_path):
     z = server.embedding.transform(server.public.features)  # soft labels are linear in these, and the student sees them
     seen = server.space.transform(server.public.features)
     assert np.allclose(seen, (z - z.mean(axis=0)) * np.sqrt(24), atol=1e-5)
-    with pytest.raises(SettingsError, match=r"dimension=100 needs more than 100 public records, and as many features"):
+    with pytest.raises(
+        SettingsError, match=r"^dimension=100: of 500 public records with 30 features .*: set dimension from 1 to 30$"
+    ):
         _ = strategy("fedauxfdp-sum", replace(settings, dimension=100)).embedding
 
 
@@ -120,6 +122,10 @@ def test_each_student_of_the_images_after_the_first_learns_what_the_one_before_s
         ({"student_reads": "images"}, "student_reads"),
         ({"colluders": 4}, "no honest client"),
         ({"embedding": "pca", "dimension": 0}, "dimension=0, but with embedding=pca"),
+        ({"dimension": 100_000}, "^dimension=100000: .* public_size=500: set dimension from 2 to 499$"),
+        ({"dimension": 1}, "^dimension=1: .*: set dimension from 2 to 499$"),
+        ({"public_size": 2, "pretrain_share": 0.5}, "^dimension=0: .* public_size=2: raise public_size$"),
+        ({"embedding": "pca", "dimension": 500}, "^dimension=500: .*public_size=500: set dimension to at most 499$"),
         ({"dataset": "sites", "public_dataset": "digits", "private_size": 0}, "set records"),
     ],
 )

@@ -93,6 +93,8 @@ def test_what_cannot_work_is_told_before_the_first_run(tmp_path):
         (("--methods", "dp-fedavg,dp-fedavg"), "names a value twice"),
         (("--methods", "dp-fedavg", "--epsilon", "1,1"), "--epsilon '1,1'"),
         (("--methods", "dp-fedavg", "--set", "epsilon=3"), "--set epsilon=3: a frontier's budgets"),
+        (("--methods", "dp-fedavg", "--set", "dataset=gone.csv"), "gone.csv: no such file or folder"),
+        (("--methods", "dp-fedavg", "--set", "dataset=digit"), "dataset: 'digit' is unknown; did you mean 'digits'?"),
     ):
         ended = _frontier(tmp_path / "f", *more)
         assert ended.returncode == 2 and said in ended.stderr, ended.stderr

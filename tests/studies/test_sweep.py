@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedballot.core.errors import SettingsError
+from fedballot.api.sweeping import check_data, check_point
+from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import read_json
 from fedballot.core.folders import held
 from fedballot.report.sweep_plot import sweep_figure
 from fedballot.settings.fedmd import NfdpSettings
-from fedballot.studies.sweep import Point, grid, is_done, rows, values_of
+from fedballot.studies.sweep import Point, Shared, grid, is_done, points_of, rows, values_of
 from tests.command import fedballot
 
 FIXED = {
@@ -71,6 +72,17 @@ def test_points_without_a_result_are_rows_that_say_so(tmp_path):
     assert "k=3" in row.failed[0]
     assert sweep_figure([row]) is None
     assert not is_done(tmp_path / "k=3")
+
+
+def test_a_setting_is_named_once(tmp_path):
+    alone, several = Point({"epsilon": "1e9"}, tmp_path / "a"), Point({"model": "x(a=1)", "seed": "1"}, tmp_path / "b")
+    assert alone.told("epsilon=1e+09 is too much") == "epsilon=1e+09 is too much"
+    assert several.told("model=x(a=1): unknown") == "seed=1: model=x(a=1): unknown"
+    assert several.told("done") == "model=x(a=1),seed=1: done"
+    failed = rows(
+        [alone, several], {alone.folder: "epsilon=1e+09 is too much", several.folder: "model=x(a=1): unknown"}
+    )
+    assert [row.failed for row in failed] == [("epsilon=1e+09 is too much",), ("seed=1: model=x(a=1): unknown",)]
 
 
 def test_a_value_that_cannot_work_is_told_before_the_first_run(tmp_path):
@@ -153,10 +165,31 @@ def test_runs_of_other_settings_are_not_taken_for_those_of_this_sweep(swept):
 
 
 def test_runs_that_end_before_they_have_a_folder_say_why_at_the_end(tmp_path):
-    done = fedballot("sweep", "standalone", "--set", "dataset=gone.npz", "--set", "seed=0,1", "--out", tmp_path / "s")
+    many = ("--set", "dataset=digits", "--set", "public_size=3000")
+    done = fedballot("sweep", "standalone", *many, "--set", "seed=0,1", "--out", tmp_path / "s")
     assert done.returncode == 1
     last = " ".join(done.stderr.split("2 of 2 runs failed")[1].split())
-    assert "gone.npz" in last and "is not a folder" not in done.stderr
+    assert "public_size=3000" in last and "is not a folder" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["dataset", "public_dataset", "schema"])
+def test_data_that_are_not_there_are_told_once_and_before_the_first_run(name, tmp_path):
+    done = fedballot("sweep", "standalone", "--set", f"{name}=gone.csv", "--set", "seed=0,1", "--out", tmp_path / "s")
+    assert done.returncode == 2
+    assert done.stderr.count("gone.csv: ") == 1 and "runs failed" not in done.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_sweep_that_is_done_needs_no_data(tmp_path):
+    points = points_of({"seed": ["0", "1"]}, tmp_path)
+    shared = Shared("standalone", None, None, {"dataset": "gone.csv"})
+    runs = {point.folder: check_point(shared, point) for point in points}
+    for folder in runs:
+        with pytest.raises(DataError, match=r"gone\.csv"):
+            check_data(runs)
+        folder.mkdir()
+        (folder / "result.json").write_text(json.dumps({"status": "done"}))
+    check_data(runs)
 
 
 @pytest.mark.slow
