@@ -26,7 +26,8 @@ from fedballot.deploy.records import own_examples, own_records, public_source
 from fedballot.deploy.rules import limits_of
 from fedballot.deploy.site_file import Allowed, Site, read_site
 from fedballot.deploy.site_ledger import SiteLedger, has_ledger, require_ledger, version_of
-from fedballot.learners.registry import get_learner, neighbours_of
+from fedballot.learners.options import neighbours_of
+from fedballot.learners.registry import get_learner
 from fedballot.learners.tryout import try_learner
 from fedballot.methods.api import Method
 from fedballot.methods.registry import get_method

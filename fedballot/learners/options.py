@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from fedballot.core.calls import read_name
 from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import Augment
 
@@ -64,3 +65,9 @@ class LearnerOptions:
             raise SettingsError(f"augment is {self.augment!r}, but must be one of {', '.join(get_args(Augment))}")
         if self.role not in get_args(Role):
             raise SettingsError(f"role is {self.role!r}, but must be one of {', '.join(get_args(Role))}")
+
+
+def neighbours_of(name: str) -> int:
+    """How many neighbours a learner's parameters ask for; 0: they name none."""
+    asked = read_name(name)[1].get("n_neighbors")
+    return asked if isinstance(asked, int) else 0

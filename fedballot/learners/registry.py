@@ -194,12 +194,6 @@ def in_epochs(names: Sequence[str]) -> bool:
     return any(info is None or info.in_epochs for info in known)
 
 
-def neighbours_of(name: str) -> int:
-    """How many neighbours a learner's parameters ask for; 0: they name none."""
-    asked = read_name(name)[1].get("n_neighbors")
-    return asked if isinstance(asked, int) else 0
-
-
 def modules_of(name: str) -> list[str]:
     """What a process imports that is to train one of fedballot's learners, parameters left out of account.
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedballot.core.numbers import percent
-from fedballot.learners.registry import neighbours_of
+from fedballot.learners.options import neighbours_of
 from fedballot.runs.results import Release
 
 Floats = npt.NDArray[np.float64]

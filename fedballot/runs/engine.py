@@ -25,7 +25,8 @@ from fedballot.datasets.spec import FederationSpec, WithoutLabels
 from fedballot.learners import steps
 from fedballot.learners.checks import Inputs
 from fedballot.learners.extractors import make_extractor
-from fedballot.learners.registry import get_learner, neighbours_of
+from fedballot.learners.options import neighbours_of
+from fedballot.learners.registry import get_learner
 from fedballot.learners.seen import seen_through
 from fedballot.learners.tryout import try_as
 from fedballot.methods.api import Method
