@@ -20,12 +20,15 @@ class FineTuned(nn.Module):
     """Images (n, channels, h, w) in [0, 1] to logits (n, classes).
 
     The network keeps its evaluation mode while it is trained: its normalisation goes on by the statistics that it came
-    with, which a few small batches would make worse. The last layer starts at zero.
+    with, which a few small batches would make worse. The last layer starts at zero. While it learns classes, images
+    are mixed in pairs: large for so few of them, it would learn their wrong labels by heart.
 
     Parameters
     ----------
     net : images as ``prepare`` makes them (n, 3, size, size) to vectors (n, width).
     """
+
+    mixup_alpha = 0.5
 
     def __init__(self, net: nn.Module, prepare: Preprocessing, width: int, n_classes: int) -> None:
         super().__init__()

@@ -196,8 +196,8 @@ def _takes(net: nn.Module, channels: int, input_shape: tuple[int, ...]) -> bool:
     return True
 
 
-def check_answers(name: str, net: nn.Module, input_shape: tuple[int, ...], n_classes: int) -> None:
-    """Refuse a user's module that does not give (n, n_classes) for a batch of the data's shape."""
+def check_answers(name: str, net: nn.Module, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """A user's module, refused if it does not give (n, n_classes) for a batch of the data's shape."""
     shape = input_shape if len(input_shape) == 1 else (_channels(input_shape), *input_shape[:2])
     inputs = torch.zeros(2, *shape)
     try:
@@ -210,6 +210,7 @@ def check_answers(name: str, net: nn.Module, input_shape: tuple[int, ...], n_cla
     outputs = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if outputs != (2, n_classes):
         raise SettingsError(f"learner {name!r} gives {outputs} for 2 inputs; expected logits of shape (2, {n_classes})")
+    return net
 
 
 def _channels(input_shape: tuple[int, ...]) -> int:

@@ -28,26 +28,24 @@ _LABEL_SHARE = 0.3
 class TorchLearner:
     """A torch network behind the Learner protocol. Build it with ``registry.make_learner``.
 
-    ``factory`` makes the network of another package, see ``nets.foreign``; without one, ``name`` is one of ours.
+    ``factory`` makes the network of another package, see ``nets.foreign``; without one, ``name`` is one of ours. One
+    with an attribute ``mixup_alpha`` learns classes from records that are mixed in pairs, see ``training.mixed``.
     """
 
     warm_start = True
 
-    def __init__(
-        self,
-        name: str,
-        options: LearnerOptions,
-        factory: Callable[..., object] | None = None,
-    ) -> None:
+    def __init__(self, name: str, options: LearnerOptions, factory: Callable[..., object] | None = None) -> None:
         self.name, self.options = name, options
         self.n_classes, self.input_shape = n_classes, input_shape = options.n_classes, options.input_shape
         self._student = options.role == "student"
         self._tensors = Tensors(input_shape, options.device, elastic=self._student, augment=options.augment)
         self.device = self._tensors.device
         self._build = nets.foreign(name, factory, input_shape) if factory else nets.builder(name, input_shape)
+        self._mixup_alpha = 0.0
         if factory:
             with training.seeded(options.seed, self.device):  # foreign code: fail before the run, not in it
-                nets.check_answers(name, self._build(n_classes), input_shape, n_classes)
+                tried = nets.check_answers(name, self._build(n_classes), input_shape, n_classes)
+            self._mixup_alpha = float(getattr(tried, "mixup_alpha", 0.0))
         self._net: nn.Module | None = None
         self._outputs = n_classes
         self._fits = 0
@@ -251,9 +249,11 @@ class TorchLearner:
             self.options.batch_size if batch_size is None else batch_size,
             self.options.lr,
             temperature,
+            0.0 if objective or loss != "cross-entropy" else self._mixup_alpha,
         )
         together = None
-        alike = loss == "cross-entropy" and not self._student and not (objective and objective.needs_gradients)
+        alone = self._student or self._mixup_alpha or (objective and objective.needs_gradients)
+        alike = loss == "cross-entropy" and not alone
         if alike and isinstance(plan, plans.Mixture) and meeting.held():
             with training.seeded(self._stream(), self.device):
                 start = self._untrained(outputs), cohort.random_state(self.device)

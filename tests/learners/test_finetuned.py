@@ -79,6 +79,20 @@ def test_the_network_learns_and_its_normalisation_stays(weights: Path, tmp_path:
     np.testing.assert_array_equal(again.predict_logits(X[:100]), one.predict_logits(X[:100]))
 
 
+def test_it_learns_from_images_that_are_mixed_in_pairs(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fedballot.learners import finetuned, training
+
+    shares = []
+    mixed = training.mixed
+    monkeypatch.setattr(training, "mixed", lambda x, y, alpha: shares.append(alpha) or mixed(x, y, alpha))
+    mixing = learner(named(weights), epochs=1).fit(X[:64], Y[:64]).predict_logits(X[:9])
+    learner(named(weights), epochs=1, multi_label=True).fit(X[:64], np.eye(10, dtype=np.int8)[Y[:64]])
+    learner("cnn-small", epochs=1).fit(X[:64], Y[:64])
+    assert shares == [0.5, 0.5, 0, 0, 0, 0]  # several labels may be unknown, and an unknown one is no number to mix
+    monkeypatch.setattr(finetuned.FineTuned, "mixup_alpha", 0.0)
+    assert not np.array_equal(learner(named(weights), epochs=1).fit(X[:64], Y[:64]).predict_logits(X[:9]), mixing)
+
+
 def test_many_images_at_once_get_what_each_part_gets(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fedballot.learners import finetuned
 

@@ -143,3 +143,16 @@ def test_pseudo_labels_are_aligned_to_the_prior_where_there_is_one():
     assert pseudo_labels(logits).sum() == 0  # evened out, no record is clear
     kept = pseudo_labels(logits, torch.tensor([0.95, 0.05]))
     assert kept[:, 0].tolist() == [1] * 8 and kept[:, 1].sum() == 0
+
+
+def test_records_are_mixed_in_pairs_with_their_targets():
+    torch.manual_seed(0)
+    x = torch.eye(12)
+    same, targets = training.mixed(x, x, 0.0)
+    assert same is x and targets is x
+    for _ in range(20):
+        one, other = training.mixed(x, x, 0.5)
+        assert torch.equal(one, other)
+        assert torch.allclose(one.sum(1), torch.ones(12)) and (one >= 0).all()
+        assert ((one > 0).sum(1) <= 2).all()
+        assert len({round(float(value), 6) for value in one.diagonal()} - {1.0}) <= 1  # one share for a batch
