@@ -26,13 +26,14 @@ class FineTuned(nn.Module):
     Parameters
     ----------
     net : images as ``prepare`` makes them (n, 3, size, size) to vectors (n, width).
+    mirror : whether it answers by the mean vector of an image and its mirror image.
     """
 
     mixup_alpha = 0.5
 
-    def __init__(self, net: nn.Module, prepare: Preprocessing, width: int, n_classes: int) -> None:
+    def __init__(self, net: nn.Module, prepare: Preprocessing, width: int, n_classes: int, *, mirror: bool) -> None:
         super().__init__()
-        self.net, self.prepare = net.float(), prepare
+        self.net, self.prepare, self.mirror = net.float(), prepare, mirror
         self.dropout = nn.Dropout(DROPOUT)
         self.head = nn.Linear(width, n_classes)
         nn.init.zeros_(self.head.weight)
@@ -53,11 +54,13 @@ class FineTuned(nn.Module):
     def _logits(self, x: Tensor) -> Tensor:
         images = self.prepare.batch(x).contiguous(memory_format=torch.channels_last)  # on a CPU twice as fast
         vectors = self.net(images).flatten(1)
+        if self.mirror and not self.training:
+            vectors = (vectors + self.net(images.flip(-1)).flatten(1)) / 2
         logits: Tensor = self.head(self.dropout(vectors))
         return logits
 
 
-def build(name: str, n_classes: int) -> FineTuned:
+def build(name: str, n_classes: int, *, mirror: bool = False) -> FineTuned:
     """The network of the encoder of this name, with an output for each class.
 
     Raises
@@ -76,4 +79,4 @@ def build(name: str, n_classes: int) -> FineTuned:
     side = prepare.size or 64
     with torch.inference_mode():
         width = net.eval()(torch.zeros(1, 3, side, side)).flatten(1).shape[1]
-    return FineTuned(net, prepare, width, n_classes)
+    return FineTuned(net, prepare, width, n_classes, mirror=mirror)

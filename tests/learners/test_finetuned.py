@@ -102,6 +102,22 @@ def test_many_images_at_once_get_what_each_part_gets(weights: Path, monkeypatch:
     np.testing.assert_allclose(one.predict_logits(X[:50]), whole, rtol=1e-4, atol=1e-5)
 
 
+def test_it_answers_alike_of_an_image_and_its_mirror_image_where_training_mirrors(weights: Path) -> None:
+    colour = np.repeat(X[:64, :, :, None], 3, axis=3)
+    flipped = colour[:, :, ::-1]
+
+    def trained(augment: str, x: np.ndarray) -> Any:
+        return learner(named(weights), shape=x.shape[1:], epochs=1, augment=augment).fit(x, Y[:64])
+
+    for augment, x, mirrored in (("usual", colour, flipped), ("flip", X[:64], X[:64, :, ::-1])):
+        one = trained(augment, x)
+        np.testing.assert_allclose(one.predict_logits(x), one.predict_logits(mirrored), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(one.features(x), one.features(mirrored), rtol=1e-3, atol=1e-4)
+    for augment, x, mirrored in (("shift", colour, flipped), ("usual", X[:64], X[:64, :, ::-1])):
+        one = trained(augment, x)
+        assert np.abs(one.predict_logits(x) - one.predict_logits(mirrored)).max() > 0.01
+
+
 def test_a_student_of_soft_labels_is_an_average_and_can_be_tried(weights: Path) -> None:
     try_learner(named(weights), X[:64], n_classes=10)
     soft = np.full((64, 10), 0.02, np.float32)
