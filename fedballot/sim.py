@@ -19,7 +19,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 from fedballot.core.callbacks import Callbacks
 from fedballot.core.errors import FedballotError, RunError, SettingsError
-from fedballot.core.folders import RECORD
+from fedballot.core.folders import holds_run
 from fedballot.core.progress import Progress, watched
 from fedballot.core.stopping import stoppable
 from fedballot.learners.registry import get_learner
@@ -121,7 +121,7 @@ def _simulated(
 
     models = method.trained_models(settings)
     folder = open_run(out, method, settings, resume=resume, preset=preset)
-    check_learners(settings, clients=True, taken_up=(out / RECORD).exists())
+    check_learners(settings, clients=True, taken_up=holds_run(out))
     device = resolve_device(settings, models)
     shares_gpu = device == "cuda" and settings.clients_per_worker == 1 and has_ray()
     on_ray = wants_ray or (settings.engine == "auto" and shares_gpu)
@@ -129,7 +129,7 @@ def _simulated(
         if cluster:  # before anything of the run is on disk
             joined.enter_context(_joined(cluster, progress))
         with folder.held():
-            new = not (out / RECORD).exists()
+            new = not holds_run(out)
             side = make_server(
                 method, settings, folder, workers=count, progress=progress, engine="ray" if on_ray else "local"
             )

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from fedballot.api.experiment import run
 from fedballot.api.objects import check_index, stored_arrays
 from fedballot.core.errors import SettingsError
+from fedballot.core.folders import RECORD
 from fedballot.core.setting import names_of
 from fedballot.methods.registry import get_method
 from fedballot.model.files import parts_of
@@ -156,7 +157,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with tempfile.TemporaryDirectory(prefix="fedballot-") as scratch:
             folder = Path(scratch) / "run" if self.out is None else Path(self.out)
             self.result_ = run(self.method, out=folder, progress=False, page=self.out is not None, **values)
-            names = ("run.json", "result.json", "model.json", *parts_of(read_description(folder)))
+            names = (RECORD, "result.json", "model.json", *parts_of(read_description(folder)))
             self._files = {name: (folder / name).read_bytes() for name in names}
         self._model = load_files(self._files)
         return self

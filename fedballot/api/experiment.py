@@ -14,6 +14,7 @@ from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.callbacks import Callback, Callbacks
 from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.folders import holds_run
 from fedballot.core.progress import Progress
 from fedballot.runs.results import load_result
 from fedballot.settings import layers
@@ -82,7 +83,7 @@ def run(
     """
     folder = new_folder(method) if out is None else Path(out)
     told = Callbacks([*_checked(callbacks), *trackers(tracker_names(track))])
-    taken_up = resume and (folder / "run.json").exists()
+    taken_up = resume and holds_run(folder)
     values = as_settings(settings)
     resolved = resolve(method, values, preset, None if config is None else Path(config), folder, resume)
     for words in without_effect(resolved, values):
@@ -129,7 +130,7 @@ def resolve(
 
     method = get_method(method_name)
     recorded: Mapping[str, Any] = {}
-    if resume and out is not None and (out / "run.json").exists() and not (preset or config):
+    if resume and out is not None and holds_run(out) and not (preset or config):
         begun = RunFolder.read(out)
         recorded = begun.settings if begun.method == method_name else {}
     return layers.resolve(

@@ -16,7 +16,7 @@ from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import check_ours, write_json
-from fedballot.core.folders import check_no_run, held
+from fedballot.core.folders import check_no_run, held, holds_run
 from fedballot.core.progress import Progress
 from fedballot.core.setting import names_of
 from fedballot.privacy.words import meaning
@@ -226,7 +226,7 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
             begins = every[0] if len(trials) > 1 else every[1]
             for values, seed in itertools.product(trials, every):
                 one = studies.point(folder / method.name, {**wanted, **values, sweep.SEED: str(seed)})
-                if (one.folder / "run.json").exists():
+                if holds_run(one.folder):
                     check_point(shared, one)
                 elif seed == begins:
                     runs[one.folder] = check_point(shared, one)

@@ -15,7 +15,7 @@ from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
 from fedballot.core.files import check_ours, write_json
-from fedballot.core.folders import check_no_run, held
+from fedballot.core.folders import check_no_run, held, holds_run
 from fedballot.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def check_point(shared: Shared, point: Point) -> CommonSettings:
     from fedballot.core.folders import RunFolder
 
     resolved = resolve(shared.method, {**shared.values, **point.values}, shared.preset, shared.config)
-    if (point.folder / "run.json").exists():
+    if holds_run(point.folder):
         RunFolder.open(point.folder, shared.method, resolved, resume=True)
     return resolved
 

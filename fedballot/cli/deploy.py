@@ -233,6 +233,7 @@ def submit(
     """Start a run on the federation's server and follow it; sites answer with their own records."""
     from fedballot.api.experiment import new_folder, resolve, without_effect
     from fedballot.cli.run import print_result
+    from fedballot.core.folders import holds_run
     from fedballot.datasets.own import SITES
     from fedballot.deploy import submit as submitting
     from fedballot.deploy.renewal import server_warnings
@@ -240,7 +241,7 @@ def submit(
     from fedballot.deploy.server import open_server
     from fedballot.report.build import write_report
 
-    if resume and (out is None or not (out / "run.json").exists()):
+    if resume and (out is None or not holds_run(out)):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
     values = {"dataset": SITES, **parse_assignments(set_ or [])}
     resolved = resolve(method, values, preset, config, out, resume, deployed=True)

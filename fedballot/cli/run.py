@@ -32,8 +32,9 @@ def run(
     """Run one experiment in a simulation on this machine."""
     from fedballot.api.experiment import carry_out, new_folder, resolve, without_effect
     from fedballot.api.trackers import trackers
+    from fedballot.core.folders import holds_run
 
-    if resume and (out is None or not (out / "run.json").exists()):
+    if resume and (out is None or not holds_run(out)):
         raise SettingsError("--resume needs --out FOLDER with the run to take up")
     values = layers.parse_assignments(set_ or [])
     resolved = resolve(method, values, preset, config, out, resume)
@@ -43,7 +44,7 @@ def run(
     try:
         result = carry_out(method, resolved, folder, resume=resume, progress=watcher, callbacks=told, preset=preset)
     except KeyboardInterrupt:
-        begun = (folder / "run.json").exists()
+        begun = holds_run(folder)
         terminal.stop(f"fedballot run {method} --out {shlex.quote(str(folder))}" if begun else "", folder)
     except RunError:
         if errors := sorted(folder.glob("clients/*/errors.txt")):

@@ -14,6 +14,7 @@ from fedballot.api.trackers import trackers
 from fedballot.cli import terminal
 from fedballot.core.callbacks import Callbacks
 from fedballot.core.errors import FedballotError
+from fedballot.core.folders import holds_run
 from fedballot.core.progress import Silent
 from fedballot.runs.workers import Workers
 from fedballot.studies.runner import DONE
@@ -32,7 +33,7 @@ def outcome(request: dict[str, Any], workers: Workers) -> str:
     """Carry out a run: ``DONE`` and what became of trackers, or why it failed."""
     warnings: list[str] = []
     out, config = Path(request["out"]), request["config"]
-    resume = (out / "run.json").exists()
+    resume = holds_run(out)
     try:
         settings = resolve(
             request["method"],

@@ -147,7 +147,9 @@ def stop(command: str = "", folder: Path | None = None) -> NoReturn:
     folder
         Of that run: it is taken up where it has begun.
     """
-    begun = folder is not None and (folder / "run.json").exists()
+    from fedballot.core.folders import holds_run  # loads NumPy
+
+    begun = folder is not None and holds_run(folder)
     words = f"; go on with: {command}{' --resume' if begun else ''}" if command else ""
     err.print(f"stopped{escape(words)}", soft_wrap=True)
     leave(STOPPED)

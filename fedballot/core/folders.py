@@ -19,6 +19,11 @@ LOCK = ".run.lock"
 RECORD = "run.json"
 
 
+def holds_run(path: Path) -> bool:
+    """Whether a run has begun in a folder."""
+    return (path / RECORD).exists()
+
+
 def check_no_run(path: Path) -> None:
     """Refuse a folder that holds a single run, where several are to go.
 
@@ -27,7 +32,7 @@ def check_no_run(path: Path) -> None:
     SettingsError
         Naming the folder.
     """
-    if (path / RECORD).exists():
+    if holds_run(path):
         raise SettingsError(f"--out {path}: holds a single run; name another folder for several")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedballot.core.errors import DataError, RunError
 from fedballot.core.files import check_writable, read_json
-from fedballot.core.folders import RECORD, RunFolder
+from fedballot.core.folders import RunFolder, holds_run
 from fedballot.core.progress import Progress
 from fedballot.deploy import running
 from fedballot.deploy.bundle import write_app
@@ -91,13 +91,13 @@ def submit(
     method = get_method(method_name)
     _ = server.control
     folder = open_run(out, method, settings, resume=resume, preset=preset)
-    check_learners(settings, clients=False, taken_up=(out / RECORD).exists())
+    check_learners(settings, clients=False, taken_up=holds_run(out))
     check_writable(out)
     with running.one_at_a_time(server):
         before = _identity(folder.result)
         if resume and (number := running.under_way(server, out)):
             return Submitted(number, out, before, folder.request, joined=True)
-        began, told = not (out / RECORD).exists(), size(out / PROGRESS_FILE)
+        began, told = not holds_run(out), size(out / PROGRESS_FILE)
         folder.save()  # its name is what the sites know the run by
         try:
             number = _handed_over(server, run_config(method_name, settings, out, server.heads, requester, purpose))

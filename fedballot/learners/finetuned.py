@@ -13,7 +13,6 @@ from fedballot.datasets.encoders.module import Preprocessing
 from fedballot.datasets.encoders.sources import make_encoder
 
 DROPOUT = 0.2
-PART = 64  # images that go through at once where none is learned from: whatever the batch, maps of so many fit
 
 
 class FineTuned(nn.Module):
@@ -30,6 +29,7 @@ class FineTuned(nn.Module):
     """
 
     mixup_alpha = 0.5
+    predict_batch = 64  # of maps at full size, so many fit
 
     def __init__(self, net: nn.Module, prepare: Preprocessing, width: int, n_classes: int, *, mirror: bool) -> None:
         super().__init__()
@@ -47,11 +47,6 @@ class FineTuned(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of images."""
-        if torch.is_grad_enabled() or len(x) <= PART:
-            return self._logits(x)
-        return torch.cat([self._logits(part) for part in torch.split(x, PART)])
-
-    def _logits(self, x: Tensor) -> Tensor:
         images = self.prepare.batch(x).contiguous(memory_format=torch.channels_last)  # on a CPU twice as fast
         vectors = self.net(images).flatten(1)
         if self.mirror and not self.training:

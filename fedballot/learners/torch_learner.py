@@ -29,7 +29,8 @@ class TorchLearner:
     """A torch network behind the Learner protocol. Build it with ``registry.make_learner``.
 
     ``factory`` makes the network of another package, see ``nets.foreign``; without one, ``name`` is one of ours. One
-    with an attribute ``mixup_alpha`` learns classes from records that are mixed in pairs, see ``training.mixed``.
+    with an attribute ``mixup_alpha`` learns classes from records that are mixed in pairs, see ``training.mixed``; one
+    with ``predict_batch`` is asked about so many records at once.
     """
 
     warm_start = True
@@ -41,11 +42,12 @@ class TorchLearner:
         self._tensors = Tensors(input_shape, options.device, elastic=self._student, augment=options.augment)
         self.device = self._tensors.device
         self._build = nets.foreign(name, factory, input_shape) if factory else nets.builder(name, input_shape)
-        self._mixup_alpha = 0.0
+        self._mixup_alpha, self._predict_batch = 0.0, _PREDICT_BATCH[self.device.type]
         if factory:
             with training.seeded(options.seed, self.device):  # foreign code: fail before the run, not in it
                 tried = nets.check_answers(name, self._build(n_classes), input_shape, n_classes)
             self._mixup_alpha = float(getattr(tried, "mixup_alpha", 0.0))
+            self._predict_batch = int(getattr(tried, "predict_batch", self._predict_batch))
         self._net: nn.Module | None = None
         self._outputs = n_classes
         self._fits = 0
@@ -288,7 +290,7 @@ class TorchLearner:
     def _logits(self, net: nn.Module, data: Tensor) -> Tensor:
         net.eval()
         with torch.inference_mode():
-            parts = [net(floats(part)) for part in torch.split(data, _PREDICT_BATCH[self.device.type])]
+            parts = [net(floats(part)) for part in torch.split(data, self._predict_batch)]
             return torch.cat(parts) if parts else torch.zeros(0, self._outputs, device=self.device)
 
     def _trained(self) -> nn.Module:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from fedballot.clients.class_sums import class_axes
-from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
+from fedballot.clients.frozen import PublicFeatures, public_features
 from fedballot.clients.private_heads import head_codec
 from fedballot.core.files import write_arrays
 from fedballot.core.folders import RunFolder
@@ -49,10 +49,6 @@ NOMINAL = 1000  # records for which costs are stated where clients keep their nu
 
 class FrozenStrategy(OneShotStrategy[H], Generic[H]):
     """One round on frozen features; a subclass says how answers are read and what the server learns."""
-
-    def __init__(self, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        new_extractor(self.settings, self.data, self.device)  # one that cannot work fails before clients are asked
 
     @cached_property
     def public(self) -> PublicFeatures:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from fedballot.clients.fedaux_weights import answer_codec
-from fedballot.clients.frozen import PublicFeatures, new_extractor, public_features
+from fedballot.clients.frozen import PublicFeatures, public_features
 from fedballot.clients.weights import Floats
 from fedballot.distillation.aggregation import WeightedMean
 from fedballot.distillation.certainty import score
@@ -31,10 +31,6 @@ from fedballot.strategies.weights import ModelsStrategy, server_training
 
 class FedauxStrategy(ModelsStrategy[FedauxSettings]):
     """FederatedAveraging whose average goes on to learn what the clients' models say of the public records."""
-
-    def __init__(self, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        new_extractor(self.settings, self.data, self.device)  # one that cannot work fails before clients are asked
 
     @cached_property
     def public(self) -> PublicFeatures:

@@ -313,10 +313,11 @@ def test_settings_that_cannot_work_are_refused(method, changed, says):
         of(method, **changed)
 
 
-def test_an_extractor_that_cannot_take_the_data_fails_before_clients_are_asked(tmp_path):
+@pytest.mark.parametrize("method", ["fedauxfdp", "fedavg-p"])
+def test_an_extractor_that_cannot_take_the_data_fails_before_clients_are_asked(method, tmp_path):
     path = tmp_path / "vectors.npz"
     rng = np.random.default_rng(0)
     np.savez(path, x=rng.normal(size=(300, 5)).astype(np.float32), y=np.arange(300) % 3)
     changed = {"dataset": str(path), "private_size": 100, "public_size": 100, "test_size": 50, "min_size": 1}
     with pytest.raises(SettingsError, match="takes images"):
-        strategy("fedauxfdp", of("fedauxfdp", extractor="hog", **changed))
+        strategy(method, of(method, extractor="hog", **changed)).ready()
