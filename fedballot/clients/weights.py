@@ -74,6 +74,7 @@ class WeightsClient(BallotClient[S], Generic[S]):
             batch_size=settings.batch_size,
             lr=settings.lr,
             streams=(number,),
+            optimizer=settings.client_optimizer,
         )
 
     def objective(self, weights: list[Floats]) -> Objective | None:

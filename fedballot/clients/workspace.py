@@ -17,6 +17,7 @@ from fedballot.core.seeds import seed_of
 from fedballot.datasets.examples import Examples
 from fedballot.datasets.federation import FederatedData
 from fedballot.learners.base import Learner
+from fedballot.learners.options import Optimizer
 from fedballot.learners.registry import make_learner
 from fedballot.privacy.guarantee import Unit
 from fedballot.privacy.ledger import Account, Ledger
@@ -132,7 +133,14 @@ class Workspace(Generic[S]):
         return self.ledger
 
     def new_learner(
-        self, name: str, *, epochs: int, batch_size: int, lr: float, streams: Sequence[int] = ()
+        self,
+        name: str,
+        *,
+        epochs: int,
+        batch_size: int,
+        lr: float,
+        streams: Sequence[int] = (),
+        optimizer: Optimizer = "adamw",
     ) -> Learner:
         """An untrained learner, seeded by the run's seed, the client's number and, where given, further numbers."""
         settings = self.settings
@@ -148,6 +156,7 @@ class Workspace(Generic[S]):
             lr=lr,
             multi_label=self.data.multi_label,
             augment=self.data.augment,
+            optimizer=optimizer,
         )
 
     def own_learner(self, batch_size: int | None = None) -> Learner:

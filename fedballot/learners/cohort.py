@@ -61,7 +61,8 @@ class Member:
         change = self.augmenter and self.augmenter.augmentation
         one = next(self.net.parameters())
         shape = (self.data.shape[1:], self.data.dtype, self.mixture.targets.shape[1], self.data.device)
-        return (str(self.net), one.dtype, *shape, self.schedule.batch_size, self.schedule.temperature, change)
+        alike = (self.schedule.batch_size, self.schedule.temperature, self.schedule.optimizer)
+        return (str(self.net), one.dtype, *shape, *alike, change)
 
 
 class Batch(NamedTuple):
@@ -116,12 +117,13 @@ def train(members: Sequence[Member]) -> list[nn.Module | None]:
 
 
 class Stack:
-    """The weights of members (B, d) in one tensor, of which parameters are views, and AdamW's steps for all of them.
+    """The weights of members (B, d) in one tensor, of which parameters are views, and their optimizer's steps.
 
-    See ``training.AdamW``, whose steps these are.
+    See ``training.AdamW`` and ``training.SGD``, whose steps these are.
     """
 
-    def __init__(self, nets: Sequence[nn.Module]) -> None:
+    def __init__(self, nets: Sequence[nn.Module], optimizer: str) -> None:
+        self._plain = optimizer == "sgd"
         self.weights = torch.stack([nn.utils.parameters_to_vector(net.parameters()).detach() for net in nets])
         self._mean, self._square = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         self._steps = 0
@@ -143,6 +145,9 @@ class Stack:
         """Take one step at each member's rate (B, 1); weights of those who are ``done`` (B, 1) stay as they are."""
         self._steps += 1
         gradient.masked_fill_(done, 0)  # times the rate, 0, is not enough where it is no number
+        if self._plain:
+            self.weights.sub_(gradient.mul_(lr))
+            return
         self._mean.lerp_(gradient, 0.1)
         self._square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
         root = self._square.sqrt().div_(math.sqrt(1 - 0.999**self._steps)).add_(1e-8)
@@ -155,7 +160,7 @@ def train_stacked(members: Sequence[Member]) -> None:
     keep_freed_memory()
     first = members[0]
     net, device, width = first.net, first.data.device, max(2, first.schedule.batch_size)
-    stack = Stack([member.net for member in members])
+    stack = Stack([member.net for member in members], first.schedule.optimizer)
     data, targets = torch.cat([one.data for one in members]), torch.cat([one.mixture.targets for one in members])
     starts = [0, *torch.tensor([len(one.data) for one in members]).cumsum(0).tolist()]
     idle = [torch.full((width,), start, device=device) for start in starts[:-1]]

@@ -9,6 +9,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.datasets.copies import Augment
 
 Role = Literal["client", "student"]
+Optimizer = Literal["adamw", "sgd"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class LearnerOptions:
     role : a "student", which learns from others, is the average of its weights over training and sees stronger
         augmentation.
     multi_label : whether records have several labels, see ``Learner``.
+    optimizer : of torch learners; "sgd" is plain gradient descent, without momentum or weight decay.
     augment : how torch learners change images while they train: "shift" alone keeps sides and orientation, "flip" also
         mirrors left and right, "rotate" also turns, scales and shears a little; "usual": "flip" for colour, else
         "rotate".
@@ -46,6 +48,7 @@ class LearnerOptions:
     role: Role = "client"
     multi_label: bool = False
     augment: Augment = "usual"
+    optimizer: Optimizer = "adamw"
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

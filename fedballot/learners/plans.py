@@ -20,7 +20,8 @@ class Epoch(NamedTuple):
 class Schedule(NamedTuple):
     """How long and how fast; logits are divided by the temperature before the loss.
 
-    ``mixup_alpha``: records of a batch are mixed in pairs by a share from Beta(alpha, alpha); 0: not.
+    ``mixup_alpha``: records of a batch are mixed in pairs by a share from Beta(alpha, alpha); 0: not. ``optimizer``:
+    "adamw" or "sgd".
     """
 
     epochs: int
@@ -28,6 +29,7 @@ class Schedule(NamedTuple):
     lr: float
     temperature: float = 1.0
     mixup_alpha: float = 0.0
+    optimizer: str = "adamw"
 
     def rate(self, done: float) -> float:
         """The learning rate when a share of the training is behind: half a cosine."""

@@ -18,7 +18,7 @@ from fedballot.datasets.encoders.encoder import is_encoder
 from fedballot.datasets.encoders.sources import holds_images
 from fedballot.learners import factories
 from fedballot.learners.base import Learner
-from fedballot.learners.options import LearnerOptions, Role
+from fedballot.learners.options import LearnerOptions, Optimizer, Role
 
 GROUP = "fedballot.learners"
 TEXT = "hf:"  # how a learner is called that is a folder of Hugging Face's
@@ -255,6 +255,7 @@ def make_learner(
     role: Role = "client",
     multi_label: bool = False,
     augment: Augment = "usual",
+    optimizer: Optimizer = "adamw",
 ) -> Learner:
     """Build an untrained learner.
 
@@ -267,7 +268,7 @@ def make_learner(
         module, called with those of ``n_classes`` or ``num_classes``, ``input_shape``, ``in_chans``, ``n_features`` and
         so on (``factories.sizes``) that it names. The module gets float32 images (n, channels, h, w) in [0, 1], or
         features (n, d), and returns logits (n, n_classes). Parameters may follow: ``xgboost(max_depth=4)``.
-    n_classes, input_shape, seed, device, epochs, batch_size, lr, role, multi_label, augment
+    n_classes, input_shape, seed, device, epochs, batch_size, lr, role, multi_label, augment, optimizer
         See `LearnerOptions`.
 
     Raises
@@ -285,7 +286,7 @@ def make_learner(
     base, parameters = read_name(name)
     name = write_name(base, parameters)
     options = LearnerOptions(
-        n_classes, input_shape, seed, epochs, batch_size, lr, device, role, multi_label, augment, parameters
+        n_classes, input_shape, seed, epochs, batch_size, lr, device, role, multi_label, augment, optimizer, parameters
     )
     info = get_learner(name)
     if parameters and not info.takes_parameters:

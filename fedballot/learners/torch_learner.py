@@ -252,6 +252,7 @@ class TorchLearner:
             self.options.lr,
             temperature,
             0.0 if objective or loss != "cross-entropy" else self._mixup_alpha,
+            self.options.optimizer,
         )
         together = None
         alone = self._student or self._mixup_alpha or (objective and objective.needs_gradients)

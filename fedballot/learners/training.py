@@ -1,4 +1,4 @@
-"""The training loop of all torch learners: AdamW on one flat vector, cosine schedule, averaged weights."""
+"""The training loop of all torch learners: steps of one flat vector, cosine schedule, averaged weights."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,28 +49,40 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-class AdamW:
-    """Decoupled weight decay Adam (Loshchilov and Hutter 2019), the same steps as ``torch.optim.AdamW``.
+class SGD:
+    """Plain gradient descent, the same steps as ``torch.optim.SGD`` without momentum and decay.
 
     Parameters and gradients become views of two flat vectors, so that a step is a handful of kernels however
-    many layers there are. torch's own optimiser imports its compiler at the first step: 2 to 3 s a process.
+    many layers there are. torch's own optimisers import its compiler at the first step: 2 to 3 s a process.
     """
 
-    def __init__(self, net: nn.Module, *, decay: float = WEIGHT_DECAY) -> None:
+    def __init__(self, net: nn.Module) -> None:
         parameters = [p for p in net.parameters() if p.requires_grad]
         self.weights = torch.cat([p.detach().reshape(-1) for p in parameters])
         self.gradient = torch.zeros_like(self.weights)
-        self._mean = torch.zeros_like(self.weights)
-        self._square = torch.zeros_like(self.weights)
-        self._root = torch.empty_like(self.weights)
-        self._decay = decay
-        self._steps = 0
         start = 0
         for p in parameters:
             stop = start + p.numel()
             p.data = self.weights[start:stop].view_as(p)
             p.grad = self.gradient[start:stop].view_as(p)
             start = stop
+
+    def step(self, lr: float) -> None:
+        """Take one step with the gradient that has been accumulated, and clear it."""
+        self.weights.add_(self.gradient, alpha=-lr)
+        self.gradient.zero_()
+
+
+class AdamW(SGD):
+    """Decoupled weight decay Adam (Loshchilov and Hutter 2019), the same steps as ``torch.optim.AdamW``."""
+
+    def __init__(self, net: nn.Module, *, decay: float = WEIGHT_DECAY) -> None:
+        super().__init__(net)
+        self._mean = torch.zeros_like(self.weights)
+        self._square = torch.zeros_like(self.weights)
+        self._root = torch.empty_like(self.weights)
+        self._decay = decay
+        self._steps = 0
 
     def step(self, lr: float) -> None:
         """Take one step with the gradient that has been accumulated, and clear it."""
@@ -81,6 +93,9 @@ class AdamW:
         self.weights.mul_(1 - lr * self._decay)
         self.weights.addcdiv_(self._mean, root, value=-lr / (1 - 0.9**self._steps))
         self.gradient.zero_()
+
+
+OPTIMIZERS: dict[str, type[SGD]] = {"adamw": AdamW, "sgd": SGD}
 
 
 class Average:
@@ -131,7 +146,7 @@ def train(
         What is added to the loss, or changes its gradient.
     """
     keep_freed_memory()
-    optimiser = AdamW(nn.ModuleList([net, *terms]))
+    optimiser = OPTIMIZERS[schedule.optimizer](nn.ModuleList([net, *terms]))
     averaged = Average(net) if average else None
     classify = partial(_loss, LOSSES[loss], schedule.temperature)
     result = averaged.net if averaged else net

@@ -8,6 +8,7 @@ from typing import Literal
 from fedballot.core.errors import SettingsError
 from fedballot.core.setting import again, setting
 from fedballot.datasets.own import SITES
+from fedballot.learners.options import Optimizer
 from fedballot.privacy.guarantee import TRUSTED_AGGREGATOR
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.settings.parts import (
@@ -42,6 +43,11 @@ class WeightsSettings(LocalTraining, ClientEvaluation, CommonSettings):
     def adaptation(self) -> float:
         """Strength of domain-adversarial local training."""
         return 0.0
+
+    @property
+    def client_optimizer(self) -> Optimizer:
+        """Whose steps local training takes."""
+        return "adamw"
 
     @property
     def model(self) -> str:
@@ -81,6 +87,21 @@ class DomainAdaptation(WeightsSettings):
 
 
 @dataclass(frozen=True)
+class ClientOptimizer(WeightsSettings):
+    """Of methods whose clients may train by plain gradient descent."""
+
+    optimizer: Literal["adamw", "sgd"] = setting(
+        "adamw",
+        "steps of local training; sgd: plain gradient descent, which wants a larger lr",
+        site_limit=("adamw", "sgd"),
+    )
+
+    @property
+    def client_optimizer(self) -> Optimizer:
+        return self.optimizer
+
+
+@dataclass(frozen=True)
 class Weighting(WeightsSettings):
     """Of methods whose clients need not count alike."""
 
@@ -101,7 +122,7 @@ class Weighting(WeightsSettings):
 
 
 @dataclass(frozen=True)
-class FedavgSettings(RobustAggregation, DomainAdaptation, Weighting):
+class FedavgSettings(RobustAggregation, ClientOptimizer, DomainAdaptation, Weighting):
     """Settings of FedAvg."""
 
     @property

@@ -21,7 +21,7 @@ from fedballot.settings.parts import (
     PrivacyTarget,
 )
 from fedballot.settings.targets import solved
-from fedballot.settings.weights import DomainAdaptation, MomentumSettings, WeightsSettings
+from fedballot.settings.weights import ClientOptimizer, DomainAdaptation, MomentumSettings, WeightsSettings
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TargetOfRounds(PrivacyTarget):
 
 
 @dataclass(frozen=True)
-class DpFedavgSettings(TargetOfRounds, MomentumSettings, DomainAdaptation):
+class DpFedavgSettings(TargetOfRounds, MomentumSettings, ClientOptimizer, DomainAdaptation):
     """Settings of DP-FedAvg."""
 
     momentum: float = again(MomentumSettings, "momentum", 0.0)

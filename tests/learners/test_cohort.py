@@ -33,7 +33,13 @@ def double() -> Iterator[None]:
 
 
 def members(
-    name: str, sizes: tuple[int, ...] = SIZES, *, size: int = 8, kind: augment.Augmentation | None = None, pool: int = 0
+    name: str,
+    sizes: tuple[int, ...] = SIZES,
+    *,
+    size: int = 8,
+    kind: augment.Augmentation | None = None,
+    pool: int = 0,
+    optimizer: str = "adamw",
 ) -> list[cohort.Member]:
     """Members with records, targets and a seed of their own, in the dtype that is torch's default."""
     out = []
@@ -44,7 +50,7 @@ def members(
         data = torch.rand(n + pool, 1, *SHAPE, generator=random)
         targets = torch.rand(n + pool, 4, generator=random)
         mixture = plans.Mixture(targets, n, ((n, pool),) if pool else ())
-        schedule = plans.Schedule(3, size, 0.01 * (1 + number), 1.5)
+        schedule = plans.Schedule(3, size, 0.01 * (1 + number), 1.5, optimizer=optimizer)
         augmenter = augment.Augmenter(kind, *SHAPE, CPU) if kind else None
         out.append(cohort.Member(net, state, data, mixture, augmenter, schedule))
     return out
@@ -84,6 +90,15 @@ def test_each_ends_with_the_weights_of_training_alone(
         assert net is member.net and not net.training
         assert np.abs(end - start).max() > 1e-3
         assert end.dtype == np.float64 and np.abs(weights(net) - end).max() < 1e-10
+
+
+@pytest.mark.usefixtures("double")
+def test_plain_descent_is_that_of_training_alone_and_not_mixed_with_others() -> None:
+    plain, adaptive = members("mlp-torch", optimizer="sgd"), members("mlp-torch")
+    expected = [weights(alone(member)) for member in (*plain, *adaptive)]
+    for net, end in zip(cohort.train([*plain, *adaptive]), expected, strict=True):
+        assert net is not None and np.abs(weights(net) - end).max() < 1e-10
+    assert np.abs(expected[0] - expected[len(plain)]).max() > 1e-3
 
 
 def test_in_float32_it_is_the_same_but_for_rounding() -> None:

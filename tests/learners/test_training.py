@@ -22,11 +22,17 @@ def small_net():
 
 
 @pytest.mark.slow
-def test_adamw_takes_the_steps_of_torch():
+@pytest.mark.parametrize(
+    ("optimiser", "reference"),
+    [
+        (lambda net: training.AdamW(net, decay=0.1), lambda weights: torch.optim.AdamW(weights, weight_decay=0.1)),
+        (training.SGD, lambda weights: torch.optim.SGD(weights)),
+    ],
+)
+def test_an_optimizer_takes_the_steps_of_torch(optimiser, reference):
     ours, theirs = small_net(), small_net()
     x, y = torch.randn(20, 5), torch.randint(0, 3, (20,))
-    optimiser = training.AdamW(ours, decay=0.1)
-    reference = torch.optim.AdamW(theirs.parameters(), weight_decay=0.1)
+    optimiser, reference = optimiser(ours), reference(theirs.parameters())
     for step in range(30):
         lr = 0.01 * (1 + math.cos(step))
         torch.nn.functional.cross_entropy(ours(x), y).backward()
