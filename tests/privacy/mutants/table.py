@@ -129,7 +129,10 @@ MUTANTS = (
         "return self.weight",
         "return 1",
         "every weight costs as the smallest",
-        (WEIGHTED + "test_what_leaves_is_the_weight_and_the_same_noise", WEIGHTED + "test_a_weight_costs_what_it_moves"),
+        (
+            WEIGHTED + "test_what_leaves_is_the_weight_and_the_same_noise",
+            WEIGHTED + "test_a_weight_costs_what_it_moves",
+        ),
     ),
     Mutant(
         "privacy/mechanisms/weighted.py",
