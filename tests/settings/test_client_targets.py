@@ -74,9 +74,7 @@ def test_the_result_states_what_all_are_promised_and_then_what_each_group_is(uni
         assert stated[first + 2].epsilon == own.cost_alone().epsilon(1e-3) and stated[first + 2].trust.kind == "self"
         assert f", among {stated[first].among}, " in stated[first].sentence()
     assert {"among"} == stated[5].to_dict().keys() - stated[0].to_dict().keys()
-    assert promise(stated, "output only") == promise(
-        stated[:5], "output only"
-    )  # to a client of which nobody knows more
+    assert promise(stated, "output only") == promise(stated[:5], "output only")  # to whatever client
 
 
 def test_under_masks_each_group_has_the_noise_of_those_who_came() -> None:

@@ -29,9 +29,8 @@ WHOLE_BALLOTS = {"abstain": False, "vote_fraction": 1.0}
 def world(tmp_path: Path) -> World:
     """Six clients with whole ballots, of whom four must be in the sum; those with even numbers allow less."""
     few = {"clients": 6, "min_clients": 4, "private_size": 300, "public_size": 60, "server_epochs": 1}
-    return World(
-        small_settings(PateSettings, few, WHOLE_BALLOTS, {"epsilon": 40, "client_epsilons": TARGETS}), tmp_path
-    )
+    targets = {"epsilon": 40, "client_epsilons": TARGETS}
+    return World(small_settings(PateSettings, few, WHOLE_BALLOTS, targets), tmp_path)
 
 
 def weights(settings: PateSettings) -> list[int]:

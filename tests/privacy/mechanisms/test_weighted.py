@@ -73,8 +73,8 @@ def test_what_leaves_is_the_weight_and_the_same_noise(weight: int) -> None:
     assert told.dtype == np.int32 and variance_p_value(noise, (WHOLE * 40 / 5) ** 2) > 1e-8
     assert abs(told[::2, 3].mean() - told[1::2, 3].mean() - weight) < 6 * WHOLE * 8 / math.sqrt(500)
     assert (one.share_variance, one.largest) == (replace(one, weight=1).share_variance, replace(one, weight=1).largest)
-    seeded = [replace(one, weight=w).release(votes, seeded_noise(3)) for w in (1, weight)]
-    assert np.array_equal(seeded[1] - seeded[0], (weight - 1) * votes.astype(int))
+    blank, seeded = (one.release(each, seeded_noise(3)) for each in (np.zeros_like(votes), votes))
+    assert np.array_equal(seeded - blank, weight * votes.astype(int))
 
 
 @pytest.mark.parametrize("votes", [np.full((3, 2), 2), np.full((3, 2), 1), np.array([[1, 0]] * 3), np.eye(3)[:, :2]])

@@ -129,10 +129,7 @@ MUTANTS = (
         "return self.weight",
         "return 1",
         "every weight costs as the smallest",
-        (
-            WEIGHTED + "test_what_leaves_is_the_weight_and_the_same_noise",
-            WEIGHTED + "test_a_weight_costs_what_it_moves",
-        ),
+        (WEIGHTED + "test_a_weight_costs_what_it_moves[client]",),
     ),
     Mutant(
         "privacy/mechanisms/weighted.py",
@@ -140,7 +137,7 @@ MUTANTS = (
         "return (once + (self.weight - 1) * np.asarray(votes, dtype=np.int32)).astype(np.int32)",
         "return (once + self.weight * np.asarray(votes, dtype=np.int32)).astype(np.int32)",
         "a vote adds one step too many",
-        (WEIGHTED + "test_what_leaves_is_the_weight_and_the_same_noise",),
+        (WEIGHTED + "test_what_leaves_is_the_weight_and_the_same_noise[20]",),
     ),
     Mutant(
         "privacy/mechanisms/weighted.py",
@@ -148,7 +145,7 @@ MUTANTS = (
         "return replace(self, weight=weight).epsilon(delta, unit) <= epsilon",
         "return replace(self, weight=max(1, weight - 1)).epsilon(delta, unit) <= epsilon",
         "one step more than the target allows",
-        (WEIGHTED + "test_no_larger_weight_keeps_to_the_target",),
+        (WEIGHTED + "test_no_larger_weight_keeps_to_the_target[client]",),
     ),
     Mutant(
         "privacy/mechanisms/ballots.py",
