@@ -172,7 +172,7 @@ class Guarantee:
         It says what (epsilon, delta) means and no more: for every event E and both of the two worlds,
         P(E) <= exp(epsilon) P'(E) + delta. Figures are rounded up.
         """
-        who = _WHO[self.unit] + (f", among {self.among}," if self.among else "")
+        who = _WHO[self.unit] + (f" of {self.among}" if self.among else "")
         if not self.claimed:
             return f"{capital(self.mechanism)}: no privacy guarantee is claimed for {who}."
         trust = {

@@ -72,7 +72,7 @@ def test_the_result_states_what_all_are_promised_and_then_what_each_group_is(uni
             assert one.epsilon == own.epsilon(1e-3, one.unit) and one.status == "proved" and one.view == "output only"
         assert stated[first].unit == unit and stated[first].epsilon <= target
         assert stated[first + 2].epsilon == own.cost_alone().epsilon(1e-3) and stated[first + 2].trust.kind == "self"
-        assert f", among {stated[first].among}, " in stated[first].sentence()
+        assert f" of {stated[first].among} " in stated[first].sentence()
     assert {"among"} == stated[5].to_dict().keys() - stated[0].to_dict().keys()
     assert promise(stated, "output only") == promise(stated[:5], "output only")  # to whatever client
 

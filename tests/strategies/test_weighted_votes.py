@@ -95,7 +95,7 @@ def test_each_ledger_is_charged_what_its_client_is_promised(unit: str, tmp_path:
     assert {round(one["largest"], 9) for one in result.values["ledgers"]} == {round(one, 9) for one in stated.values()}
     assert result.guarantee.epsilon == stated[30]
     page = result.report().read_text()
-    assert "among the 2 clients whose target is 6" in page
+    assert "of the 2 clients whose target is 6" in page
     again = fb.run("pate-fl", out=tmp_path / "again", engine="local", **{**given, "client_epsilons": [30]})
     assert not any(one.among for one in again.guarantees)
 
@@ -134,5 +134,5 @@ def test_a_plan_states_every_group(tmp_path: Path) -> None:
     assert plan.plan.row("client", "exact").epsilon <= 1
     assert [one.among for one in plan.guarantees][-1] == "the 5 clients whose target is 0.25"
     page = plan.write(tmp_path / "plan.html").read_text()
-    assert "among the 5 clients whose target is 0.25" in page
+    assert "of the 5 clients whose target is 0.25" in page
     assert json.dumps([one.worded() for one in plan.guarantees])
