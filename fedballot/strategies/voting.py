@@ -77,15 +77,17 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         return math.fsum(of_client(self.settings, full, one).swaps("client") / full.ballot for one in clients)
 
     def learn(self, kept: Kept) -> Learned:
-        arrived = int(kept["arrived"])
-        return self._learn(kept["total"], arrived, float(kept.get("weight", arrived)))
+        if "weight" not in kept:
+            return super().learn(kept)
+        return self.learn_from_sum(kept["total"], int(kept["arrived"]), float(kept["weight"]))
 
-    def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
-        """Label the pool from the tally (Q, C), and train the student (line 9); of whose ballots, is not known."""
+    def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int, weight: float | None = None) -> Learned:
+        """Label the pool from the tally (Q, C), and train the student (line 9).
+
+        ``weight`` is that of the ballots in full votes; None: nobody knows whose they are, so the mean of all clients'.
+        """
         clients = self.settings.clients
-        return self._learn(total, arrived, arrived * self._weight(range(clients)) / clients)
-
-    def _learn(self, total: npt.NDArray[np.int64], arrived: int, weight: float) -> Learned:
+        weight = arrived * self._weight(range(clients)) / clients if weight is None else weight
         settings, data, queries = self.settings, self.data, self.queries
         pool, test = self.seen.public_x, self.seen.test_x
         tally, sigma, cast, off, warnings = self._turnout(total, arrived, weight)
