@@ -211,6 +211,34 @@ MUTANTS = (
         (LEAVES + "test_neighbours_of_a_person_are_charged_by_how_many_records_one_has",),
     ),
     Mutant(
+        "settings/client_targets.py",
+        "of_client",
+        "return with_target(noisy, targets[client % len(targets)], settings.delta, settings.unit)",
+        "return with_target(noisy, max(targets), settings.delta, settings.unit)",
+        "all votes weigh what the largest target allows",
+        (
+            "settings/test_client_targets.py::test_each_client_votes_with_the_largest_weight_that_its_target_allows[client]",
+        ),
+    ),
+    Mutant(
+        "settings/client_targets.py",
+        "groups",
+        "for target, count in sorted(dealt.items())[:-1]",
+        "for target, count in sorted(dealt.items())[:0]",
+        "what only some are promised is not stated",
+        (
+            "settings/test_client_targets.py::test_the_result_states_what_all_are_promised_and_then_what_each_group_is[client]",
+        ),
+    ),
+    Mutant(
+        "clients/base.py",
+        "BallotClient.facts",
+        "return Facts(classes=len(workspace.data.classes), records=records, client=workspace.client_id)",
+        "return Facts(classes=len(workspace.data.classes), records=records, client=None)",
+        "every client votes and pays as the weightiest",
+        ("strategies/test_weighted_votes.py::test_what_a_ballot_adds_is_the_clients_own_weight",),
+    ),
+    Mutant(
         "clients/base.py",
         "BallotClient.noisy",
         "name: np.asarray(exact[name]) if part.central else part.release(exact[name], self.noise(name, question))",
