@@ -43,14 +43,14 @@ class ClientTargets(Settings):
             name, value = ("sigma", settings.sigma) if settings.sigma else ("epsilon", settings.epsilon)
             raise SettingsError(
                 f"{words} and {name}={value:g} contradict each other: votes are weighed for noise that is solved for "
-                f"epsilon={max(targets):g}; set that and sigma=0, or leave client_epsilons out"
+                f"epsilon={max(targets):.12g}; set that and sigma=0, or leave client_epsilons out"
             )
         if len(targets) > settings.clients:
             raise SettingsError(f"{words} has {len(targets)} targets for clients={settings.clients}: name no more")
         if max(targets) != settings.epsilon:
             raise SettingsError(
-                f"{words}: the largest must be epsilon={settings.epsilon:g}, for which the noise is solved: set "
-                f"epsilon={max(targets):g}"
+                f"{words}: the largest must be epsilon={settings.epsilon:.12g}, for which the noise is solved: set "
+                f"epsilon={max(targets):.12g}"
             )
 
 
@@ -80,7 +80,7 @@ def groups(settings: Any, noisy: NoisyVotes) -> dict[str, NoisyVotes]:
 
 def shown(targets: tuple[float, ...]) -> str:
     """Targets as they are written."""
-    return ",".join(f"{target:g}" for target in targets)
+    return ",".join(f"{target:.12g}" for target in targets)
 
 
 @lru_cache(maxsize=256)  # each client of a group asks the same, in each run
