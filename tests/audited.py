@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 AUDITED = {
-    "pate-fl": ["votes"],
+    "pate-fl": ["votes", "weighted votes"],
     "fedkt": ["votes"],
     "private-knn-fl": ["votes"],
     "fedkd-dp": ["logits"],

@@ -84,7 +84,9 @@ class BallotClient(NumPyClient, Generic[S]):
 
     def facts(self, question: Any) -> Facts:
         """Public numbers that the noise depends on; touches nothing private."""
-        return Facts(classes=len(self.workspace.data.classes), records=max(1, self.workspace.records))
+        workspace = self.workspace
+        records = max(1, workspace.records)
+        return Facts(classes=len(workspace.data.classes), records=records, client=workspace.client_id)
 
     @abstractmethod
     def exact(self, question: Any) -> Mapping[str, Any]:

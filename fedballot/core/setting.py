@@ -153,7 +153,7 @@ class Settings:
         """Names of the settings for the top of a report: those declared so that have a value and are read."""
         names = (field.name for field in dataclasses.fields(self) if declaration(field).headline)
         left_out = self.unread()
-        return [name for name in names if getattr(self, name) not in (None, "", 0) and name not in left_out]
+        return [name for name in names if getattr(self, name) not in (None, "", 0, ()) and name not in left_out]
 
     def unread(self) -> dict[str, str]:
         """Names of the settings that a run with these values does not read, and what it would take, in words."""
@@ -204,7 +204,7 @@ def words_of(kind: type[Settings], field: dataclasses.Field[Any]) -> tuple[str, 
     allowed = [f"{words} {bound:g}" for _, words, bound in declaration(field).bounds()]
     if isinstance(field.default, bool):
         return str(field.default).lower(), "true, false"
-    default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
+    default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else str(field.default)
     return default, ", ".join(allowed or choices_of(kind).get(field.name, ()))
 
 
@@ -213,6 +213,9 @@ def _check_limits(field: dataclasses.Field[Any], value: Any, choices: tuple[str,
         raise SettingsError(
             f"{field.name}={value!r} is not one of {', '.join(choices)}{did_you_mean(str(value), choices)}"
         )
+    if isinstance(value, tuple):
+        for one in value:
+            _check_limits(field, one, ())
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
     declared = declaration(field)
@@ -253,13 +256,15 @@ def _convert(name: str, hint: Any, value: Any) -> Any:
         if typing.get_origin(hint) is tuple:
             parts = split_outside(text, ",") if isinstance(text, str) else list(text)
             words = tuple(str(part).strip() for part in parts)
+            if typing.get_args(hint)[0] is float:  # an empty text holds none
+                return () if words == ("",) else tuple(map(float, words))
             if words and all(words):
                 return words
     except (ValueError, TypeError, KeyError, OverflowError):
         pass
-    wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}.get(
-        hint, "names separated by commas"
-    )
+    simple = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    listed = "numbers" if typing.get_args(hint)[:1] == (float,) else "names"
+    wanted = simple.get(hint, f"{listed} separated by commas")
     raise SettingsError(f"{name}={value!r} is not {wanted}")
 
 

@@ -40,7 +40,9 @@ class Limit:
         return " or ".join([", ".join([first, *more[:-1]]), more[-1]]) if more else f"{first} only"
 
     def holds(self, value: Any) -> bool:
-        """Whether a value lies within it."""
+        """Whether a value lies within it; of several numbers, each."""
+        if self.low is not None and isinstance(value, tuple):
+            return all(self.holds(one) for one in value)
         if self.low is not None and self.high is not None:
             return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
         return value in self.values
@@ -97,7 +99,7 @@ def _read_limit(where: str, kinds: Sequence[Any], value: Any) -> Limit:
     """The limit of a setting that methods declare as these types."""
     literals = [kind for kind in kinds if typing.get_origin(kind) is Literal]
     words = tuple(dict.fromkeys(word for kind in literals for word in typing.get_args(kind)))
-    if kinds[0] in (int, float):
+    if kinds[0] in (int, float, tuple[float, ...]):
         good = (
             _all_of(value, int | float) and len(value) == 2 and all(map(math.isfinite, value)) and value[0] <= value[1]
         )

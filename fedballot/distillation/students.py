@@ -45,7 +45,7 @@ class PoolLabels:
 
 
 def label_pool(
-    histogram: npt.NDArray[np.int64],
+    histogram: npt.NDArray[np.int64 | np.float64],
     queries: npt.NDArray[np.int64],
     features: FloatArray | None,
     *,
@@ -107,7 +107,7 @@ def label_pool(
 def train_student(
     new_learner: Callable[[int], Learner],
     pool_x: npt.NDArray[np.generic],
-    histogram: npt.NDArray[np.int64],
+    histogram: npt.NDArray[np.int64 | np.float64],
     queries: npt.NDArray[np.int64],
     *,
     graph: FloatArray | None,

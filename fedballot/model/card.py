@@ -118,7 +118,7 @@ def _privacy(guarantees: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = [
         (
             _line(entry["mechanism"]),
-            f"one {entry['unit']} ({entry['adjacency']})",
+            f"one {entry['unit']} ({entry['adjacency']})" + (f" of {entry['among']}" if entry.get("among") else ""),
             epsilon(entry["epsilon"]),
             delta(entry["delta"]),
             _line(entry["view"]),

@@ -110,6 +110,8 @@ class Guarantee:
     sampled : bool
         Whether delta is nothing but the probability that a record was drawn, and all else depends on those drawn
         (noise-free sampling): then the sentence says so, for a plain (0, delta) would say less.
+    among : str
+        The clients of which alone it speaks, in words; empty: of each.
 
     Raises
     ------
@@ -139,6 +141,7 @@ class Guarantee:
     n: int | None = None
     composition: str = "one release"
     sampled: bool = False
+    among: str = ""
 
     def __post_init__(self) -> None:
         for name, allowed in (("unit", Unit), ("adjacency", Adjacency), ("view", View), ("status", Status)):
@@ -169,7 +172,7 @@ class Guarantee:
         It says what (epsilon, delta) means and no more: for every event E and both of the two worlds,
         P(E) <= exp(epsilon) P'(E) + delta. Figures are rounded up.
         """
-        who = _WHO[self.unit]
+        who = _WHO[self.unit] + (f" of {self.among}" if self.among else "")
         if not self.claimed:
             return f"{capital(self.mechanism)}: no privacy guarantee is claimed for {who}."
         trust = {
@@ -245,6 +248,8 @@ class Guarantee:
         plain = asdict(self)
         plain["trust"] = str(self.trust)
         plain["epsilon"] = None if math.isinf(self.epsilon) else self.epsilon
+        if not self.among:
+            del plain["among"]
         return plain
 
 
@@ -259,13 +264,13 @@ def combine(guarantees: Sequence[Guarantee]) -> Guarantee:
     Raises
     ------
     SettingsError
-        If the list is empty or the guarantees differ in unit, adjacency, view, trust or n.
+        If the list is empty or the guarantees differ in unit, adjacency, view, trust, n or among.
     """
     if not guarantees:
         raise SettingsError("guarantees: nothing to combine.")
     first = guarantees[0]
     for other in guarantees[1:]:
-        for name in ("unit", "adjacency", "view", "trust", "n"):
+        for name in ("unit", "adjacency", "view", "trust", "n", "among"):
             left, right = getattr(first, name), getattr(other, name)
             if left != right:
                 raise SettingsError(

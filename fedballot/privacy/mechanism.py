@@ -120,6 +120,8 @@ class Facts:
         Ballots that are in the sum; None: before anything has come.
     all_records, largest_client
         How many records all clients hold, and the largest of them; None: nobody knows.
+    client
+        Number of the client; None: what is stated of all.
     """
 
     classes: int
@@ -130,6 +132,7 @@ class Facts:
     arrived: int | None = None
     all_records: int | None = None
     largest_client: int | None = None
+    client: int | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ def holds(guarantee: Mapping[str, Any]) -> bool:
 
 def whom(guarantee: Mapping[str, Any]) -> str:
     """Whom a guarantee, as a result holds it, protects, and between which worlds; or that it protects nobody."""
-    return f"one {guarantee['unit']} ({guarantee['adjacency']})" if holds(guarantee) else "nobody"
+    some = f" of {guarantee['among']}" if guarantee.get("among") else ""
+    return f"one {guarantee['unit']}{some} ({guarantee['adjacency']})" if holds(guarantee) else "nobody"
 
 
 def meaning(guarantee: Mapping[str, Any]) -> str:

@@ -47,6 +47,7 @@ def budget_page(
     notes = [note] if note else []
     if plan is not None:
         notes.append(subtitle(plan))
+    notes += [one.sentence() for one in alike(guarantees, own)]
     tables = (
         [spending_table(spent)] if plan is None else [plan_table(plan, clients, aimed=aimed), accountants_table(plan)]
     )
@@ -62,6 +63,11 @@ def budget_page(
         tables=tuple(tables),
         notes=(*notes, f"The sentence speaks of {meaning(stated)}."),
     )
+
+
+def alike(guarantees: Sequence[Guarantee], own: Guarantee) -> list[Guarantee]:
+    """What some clients are promised beyond what all are, of the same unit and view."""
+    return [one for one in guarantees if one.among and (one.unit, one.view) == (own.unit, own.view)]
 
 
 def spending_table(spent: Spending) -> Table:
@@ -90,7 +96,7 @@ def plan_table(plan: Plan, clients: int, *, aimed: bool) -> Table:
             f"at most {numbers.count(noisy.max_votes)} of each client, on {numbers.count(noisy.queries)} queries",
         ),
         ("noise on each sum", f"σ = {noise(noisy.sigma)} {full}"),
-        ("share of each client", f"σ = {noise(noisy.share_sigma)} votes"),
+        ("share of each client", f"σ = {noise(noisy.share_sigma * (noisy.k or 1) / noisy.ballot)} votes"),
         ("ε for one whole client (zero-out)", numbers.epsilon(plan.row("client", "exact").epsilon)),
         ("ε for one record (replace-one)", numbers.epsilon(plan.row("record", "exact").epsilon)),
         (

@@ -123,7 +123,7 @@ def sentence(guarantee: Mapping[str, Any]) -> str:
 
 def guarantee_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Complete every guarantee with its sentence, tone and the parts that it may leave out."""
-    optional = {"composition": None, "accountant": None, "n": None}
+    optional = {"composition": None, "accountant": None, "n": None, "among": ""}
     return [
         optional
         | entry

@@ -140,7 +140,9 @@ class Recorder:
             def costs(client_id: int) -> Costs:
                 return strategy.composition(client_id).costs()
 
-            reconcile(folders, costs, answered, guarantees, amplified)
+            some = any(guarantee.among for guarantee in guarantees)  # are promised more than all
+            own = (lambda client_id: strategy.composition(client_id).guarantees()) if some else None
+            reconcile(folders, costs, answered, guarantees, amplified, own)
             self.result["ledgers"] = spent(folders.values())
         strategy.save(self.folder)
         describe_model(self.folder, self.method, self.settings, self.data)

@@ -57,7 +57,9 @@ def from_run_config(config: Mapping[str, object]) -> tuple[Method, CommonSetting
 def settings_text(settings: Settings) -> str:
     """All settings as the text of the key ``settings``."""
     pairs = settings.to_dict().items()
-    return shlex.join(f"{name}={','.join(value) if isinstance(value, list) else value}" for name, value in pairs)
+    return shlex.join(
+        f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}" for name, value in pairs
+    )
 
 
 def heads_file(context: Context, out: Path) -> Path:

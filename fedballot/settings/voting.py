@@ -6,7 +6,7 @@ Paper: "Voting-based approaches for differentially private federated learning", 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal
 
@@ -15,6 +15,8 @@ from fedballot.core.setting import Condition, again, setting, where
 from fedballot.privacy.guarantee import ADJACENCY, Guarantee
 from fedballot.privacy.mechanism import Composition, Exact, Facts
 from fedballot.privacy.mechanisms.votes import NoisyVotes
+from fedballot.privacy.mechanisms.weighted import WeightedVotes
+from fedballot.settings.client_targets import ClientTargets, groups, of_client, weighted
 from fedballot.settings.parts import (
     ClientEvaluation,
     ClientFeatures,
@@ -101,7 +103,7 @@ class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, Cli
         return self.query_count
 
     def composition(self, facts: Facts) -> Composition:
-        noisy = mechanism(self)
+        full = mechanism(self)
         shared: Any = {
             "unit": self.unit,
             "adjacency": ADJACENCY[self.unit],
@@ -110,8 +112,9 @@ class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, Cli
             "trust": self.trust,
             "seeded": self.noise_seed is not None,
         }
-        if noisy is None:
+        if full is None:
             return Composition({"votes": Exact()}, "votes without noise", view="output only", n=self.clients, **shared)
+        noisy = of_client(self, full, facts.client)
         return Composition(
             {"votes": noisy},
             "noisy vote counts",
@@ -121,7 +124,13 @@ class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, Cli
         )
 
     def _guarantees(self, noisy: NoisyVotes, facts: Facts) -> list[Guarantee]:
-        """All that is to be said of the sum; the target's comes first."""
+        """All that is to be said of the sum, the target's first: to all clients, then to those that allow less."""
+        stated = self._of(noisy, facts, claimed=self.claimed)
+        for who, one in groups(self, noisy).items() if facts.client is None else ():
+            stated += [replace(guarantee, among=who) for guarantee in self._of(one, facts, claimed=False)]
+        return stated
+
+    def _of(self, noisy: NoisyVotes, facts: Facts, *, claimed: bool) -> list[Guarantee]:
         stated = noisy.guarantees(
             self.delta,
             **self.seen(facts),
@@ -129,7 +138,7 @@ class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, Cli
             clients=self.clients,
             records=facts.all_records,
             largest=facts.largest_client,
-            claimed=self.claimed,
+            claimed=claimed,
         )
         aimed = next(guarantee for guarantee in stated if guarantee.unit == self.unit)
         return [aimed, *(guarantee for guarantee in stated if guarantee is not aimed)]
@@ -156,7 +165,7 @@ FEW_VOTES = 0.1
 
 
 @dataclass(frozen=True)
-class PateSettings(LocalTraining, VotingSettings):
+class PateSettings(LocalTraining, ClientTargets, VotingSettings):
     """Settings of PATE-FL."""
 
     batch_size: int = again(
@@ -261,8 +270,9 @@ def mechanism(settings: VotingSettings) -> NoisyVotes | None:
     """The noisy-votes mechanism that the settings describe, or None for votes without noise."""
     if math.isinf(settings.epsilon):
         return None
+    kind = WeightedVotes if weighted(settings) else NoisyVotes
     given = partial(
-        NoisyVotes if settings.sigma else NoisyVotes.solve,
+        kind if settings.sigma else kind.solve,
         queries=settings.query_count,
         max_votes=settings.max_votes,
         min_clients=settings.min_clients,

@@ -109,6 +109,7 @@ class Hooks(ABC, Generic[S]):
             arrived=self.arrived,
             all_records=self.data.records,
             largest_client=self.data.largest,
+            client=client_id,
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -62,22 +62,23 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
         """What the server makes of the sum of this many ballots, central noise included."""
 
     def keeping(self) -> Fold[Kept]:
-        ballots = Sum(self.form.shape)
-        return Fold(
-            lambda answer: ballots.add(answer.ballot),
-            lambda: self.keep_sum(ballots.total, ballots.count),
-            ordered=False,
-        )
+        ballots, clients = Sum(self.form.shape), set[int]()
+
+        def add(answer: Answer) -> None:
+            ballots.add(answer.ballot)
+            clients.add(answer.client_id)
+
+        return Fold(add, lambda: self.keep_sum(ballots.total, clients), ordered=False)
 
     def keep(self, answers: Sequence[Answer]) -> Kept:
         return self.keeping().of(answers)
 
-    def keep_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Kept:
+    def keep_sum(self, total: npt.NDArray[np.int64], clients: Collection[int]) -> Kept:
         """The sum, with the noise of a mechanism whose clients trust the server to draw it: drawn once."""
         (part,) = self.composition().parts.values()
         if part.central:
             total = part.release(total, secret_noise(getattr(self.settings, "noise_seed", None), SERVER))
-        return {"total": total, "arrived": np.array(arrived)}
+        return {"total": total, "arrived": np.array(len(clients))}
 
     def learn(self, kept: Kept) -> Learned:
         return self.learn_from_sum(kept["total"], int(kept["arrived"]))
@@ -184,7 +185,7 @@ class SummedStrategy(OneShotStrategy[S], Generic[S]):
             "bytes_up": self.counts.bytes_up - self._bytes_before,
             "bytes_down": self._round_bytes_down,
         }
-        self._kept = self.keep_sum(exchange.total, len(exchange.inside))
+        self._kept = self.keep_sum(exchange.total, exchange.inside)
         self._end_round(record, {})
         if self._exchange_file:
             self._exchange_file.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ lines 1, 7 and 9 of Algorithm 2.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -22,9 +23,11 @@ from fedballot.learners.base import Learner
 from fedballot.learners.extractors import make_extractor
 from fedballot.learners.seen import seen_by
 from fedballot.privacy.mechanisms.ballots import check_votes
+from fedballot.privacy.mechanisms.weighted import WeightedVotes
+from fedballot.settings.client_targets import of_client
 from fedballot.settings.voting import FULL_VOTES, VotingSettings, ballot_codec, ballot_form, mechanism
 from fedballot.strategies.base import Arrays
-from fedballot.strategies.one_shot import Learned
+from fedballot.strategies.one_shot import Kept, Learned
 from fedballot.strategies.summed import SummedStrategy
 from fedballot.wire.packing import WireError
 from fedballot.wire.secagg import Form
@@ -61,15 +64,37 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
                 raise WireError("range", str(error)) from error
         return votes
 
-    def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
-        """Label the pool from the tally (Q, C), and train the student (line 9)."""
+    def keep_sum(self, total: npt.NDArray[np.int64], clients: Collection[int]) -> Kept:
+        """The sum, and where votes are weighed the weight of those that answered, in full votes."""
+        kept, full = super().keep_sum(total, clients), mechanism(self.settings)
+        return {**kept, "weight": np.array(self._weight(clients))} if isinstance(full, WeightedVotes) else kept
+
+    def _weight(self, clients: Collection[int]) -> float:
+        """What a vote of each of these clients adds up to, in full votes."""
+        full = mechanism(self.settings)
+        if full is None:
+            return len(clients)
+        return math.fsum(of_client(self.settings, full, one).swaps("client") / full.ballot for one in clients)
+
+    def learn(self, kept: Kept) -> Learned:
+        if "weight" not in kept:
+            return super().learn(kept)
+        return self.learn_from_sum(kept["total"], int(kept["arrived"]), float(kept["weight"]))
+
+    def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int, weight: float | None = None) -> Learned:
+        """Label the pool from the tally (Q, C), and train the student (line 9).
+
+        ``weight`` is that of the ballots in full votes; None: nobody knows whose they are, so the mean of all clients'.
+        """
+        clients = self.settings.clients
+        weight = arrived * self._weight(range(clients)) / clients if weight is None else weight
         settings, data, queries = self.settings, self.data, self.queries
         pool, test = self.seen.public_x, self.seen.test_x
-        sigma, cast, off, warnings = self._turnout(total, arrived)
+        tally, sigma, cast, off, warnings = self._turnout(total, arrived, weight)
         students, labelled = train_student(
             partial(self._new_student, pool.shape[1:]),
             np.asarray(pool),
-            total,
+            tally,
             queries,
             self_train=settings.student == "self-train",
             passes=settings.passes,
@@ -81,7 +106,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
             complete=settings.votes_per_query is None and cast - off > FULL_VOTES,
             progress=self.steps("server: student", settings.server_epochs, settings.passes),
         )
-        winners, margins = argmax_labels(total.astype(np.float64))
+        winners, margins = argmax_labels(tally.astype(np.float64))
         truth, on_queries = np.asarray(data.public_y), np.searchsorted(labelled.rows, queries)
         right = share_right(labelled.labels, truth[labelled.rows])
         return Learned(
@@ -89,7 +114,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
             models=students,
             release={
                 "query_indices": queries,
-                "histogram": total,
+                "histogram": tally,
                 "labels": labelled.labels[on_queries],
                 "noisy_labels": winners,
                 "margins": margins if labelled.confidence is None else labelled.confidence[on_queries],
@@ -106,15 +131,19 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
             warnings=warnings,
         )
 
-    def _turnout(self, total: npt.NDArray[np.int64], arrived: int) -> tuple[float, float, float, list[str]]:
-        """Noise on each sum, the share of votes cast, by how much noise may have moved it, and what to warn of."""
-        noisy, settings = mechanism(self.settings), self.settings
-        full = arrived * len(self.queries) * (settings.votes_per_query or 1)
-        sigma = float((noisy.share_sigma if noisy else 0.0) * np.sqrt(arrived))
-        cast = float(total.sum() / full)
+    def _turnout(
+        self, total: npt.NDArray[np.int64], arrived: int, weight: float
+    ) -> tuple[npt.NDArray[Any], float, float, float, list[str]]:
+        """The tally and the noise on each sum, in votes; the share of votes cast, how far noise moves it, warnings."""
+        noisy, each = mechanism(self.settings), self.settings.votes_per_query or 1
+        steps = noisy.ballot // each if noisy else 1  # to a vote; more than one where votes are weighed
+        tally = total if steps == 1 else total / steps
+        full = weight * len(self.queries) * each
+        sigma = float((noisy.share_sigma if noisy else 0.0) * np.sqrt(arrived)) / steps
+        cast = float(tally.sum() / full)
         off = 4 * sigma * math.sqrt(total.size) / full
-        warning = settings.turnout_warning(cast, off)
-        return sigma, cast, off, [warning] if warning else []
+        warning = self.settings.turnout_warning(cast, off)
+        return tally, sigma, cast, off, [warning] if warning else []
 
     def _new_student(self, input_shape: tuple[int, ...], number: int) -> Learner:
         return self.new_student(input_shape, number)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from fedballot.core.errors import SettingsError
 from fedballot.core.progress import Progress
-from fedballot.core.setting import choices_of
+from fedballot.core.setting import choices_of, names_of
 from fedballot.methods.registry import get_method
 from fedballot.privacy.audit.mechanisms import CANARIES, Finding
 from fedballot.privacy.mechanism import Composition, Facts, Mechanism
@@ -48,7 +48,7 @@ SMALL: Mapping[str, Any] = {
     "unit": "client",
 }
 """Settings, as far as a method has them, at which a mechanism is audited by itself: of one query, step or round."""
-FACTS = Facts(classes=2, records=RECORDS, features=CANARIES, negatives=RECORDS, weights=CANARIES)
+FACTS = Facts(classes=2, records=RECORDS, features=CANARIES, negatives=RECORDS, weights=CANARIES, client=0)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class AuditReport:
     method : str
     claim : float
         Epsilon, at `delta`, of each release that was audited. A sample without noise claims a delta of its own, and a
-        worst case its own epsilon and delta.
+        worst case its own epsilon and delta; a vote that counts less, a smaller epsilon.
     delta : float
     runs : int
         Independent releases in each of two worlds, of the mechanism; of the clients at most 4,000, of a server 2,000.
@@ -156,7 +156,10 @@ def releases(name: str, claim: float) -> list[Release]:
 
 def _compositions(name: str, claim: float) -> Iterator[tuple[Mapping[str, Any], Composition]]:
     """Of the defaults, then of each other choice."""
-    others = [{key: word} for key, words in choices_of(get_method(name).settings).items() for word in words]
+    kind = get_method(name).settings
+    others: list[dict[str, Any]] = [{key: word} for key, words in choices_of(kind).items() for word in words]
+    if "client_epsilons" in names_of(kind):
+        others.append({"client_epsilons": (claim / 2, claim)})
     for choice in [{}, *others]:
         try:
             settings = Desk(name, Path(), 0, choice=choice).settings(**SMALL, epsilon=claim, score_epsilon=claim)

@@ -164,9 +164,11 @@ def largest_rho(target: float, delta: float, route: Route) -> float:
 
 def _row(noisy: NoisyVotes, delta: float, unit: Unit, route: Route, target: float) -> Row:
     shape = {"queries": noisy.queries, "max_votes": noisy.max_votes}
-    least = NoisyVotes.solve(
-        target, delta, **shape, min_clients=noisy.min_clients, colluders=noisy.colluders, k=noisy.k, unit=unit
-    ).sigma
+    least = (
+        type(noisy)
+        .solve(target, delta, **shape, min_clients=noisy.min_clients, colluders=noisy.colluders, k=noisy.k, unit=unit)
+        .sigma
+    )
     if route == "exact":
         sigma = least
         votes = accounting.largest_count(lambda m: _voting(noisy, m).epsilon(delta, unit) <= target, limit=MOST)

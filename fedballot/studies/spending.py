@@ -12,7 +12,7 @@ from fedballot.privacy.guarantee import Adjacency, Unit
 from fedballot.privacy.mechanism import Composition, Facts
 from fedballot.settings.parts import CommonSettings
 
-OF_A_RUN = ("arrived", "all_records", "largest_client")  # known only when a run is done, and then optional
+OF_A_RUN = ("arrived", "all_records", "largest_client", "client")  # known only in a run, and optional
 MOST_RUNS = 1000
 
 

@@ -160,6 +160,7 @@ PROMISELESS = ("fedmd", "ds-fl", "selective-fd", "fedkd", "standalone", "fedaux-
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "epsilon": (0.5, 2.0, 8.0, 25.0, math.inf),
     "score_epsilon": (0.1, math.inf),
+    "client_epsilons": ((4.3, 0.5), (0.5, 4.3), (4.3,), (0.01, 4.3), (2.0, 0.5), (2.0, 2000.0)),
     "delta": (1e-3, 1e-5),
     "head": ("class-sums", "logistic"),
     "share": ("logits", "softmax", "argmax", "heads", "predictions"),

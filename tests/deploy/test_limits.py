@@ -105,6 +105,9 @@ def test_every_setting_of_every_method_has_a_reader_and_a_limit_that_fits_it(met
     )
     if declared.kind == "extractor":
         assert kind is str
+    elif kind == tuple[float, ...]:  # each of them
+        low, high = limit
+        assert 0 < low < high < math.inf and field.default == ()
     elif kind in (int, float):
         low, high = limit
         assert math.isfinite(low) and math.isfinite(high) and low < high
@@ -398,6 +401,8 @@ def values_for(kind: Any, declared: Declaration) -> st.SearchStrategy[Any]:
         return st.sampled_from(
             ["auto", "pca", "hog+pca", "this:s", "shutil:disk_usage", "simclr-resnet8", "/etc/passwd"]
         )
+    if kind == tuple[float, ...]:
+        return st.lists(st.floats(0, 20) | st.sampled_from([2.0, 2000.0, math.inf]), max_size=4)
     numbers = st.integers(-2, 3000) | st.sampled_from([0, 1, 2**31, 2**63, 10**18])
     if kind is float:
         numbers = st.floats(0, 20) | st.floats() | st.sampled_from([1e-300, 1e300, math.inf])

@@ -8,7 +8,7 @@ MECHANISMS = "tests/privacy/mechanisms"
 MUTANTS = "tests/privacy/mutants/test_mutants.py"
 
 METHOD_TESTS: Mapping[str, tuple[str, ...]] = {
-    "pate-fl": (f"{MECHANISMS}/test_votes.py", "tests/clients/test_pate.py"),
+    "pate-fl": (f"{MECHANISMS}/test_votes.py", f"{MECHANISMS}/test_weighted.py", "tests/clients/test_pate.py"),
     "private-knn-fl": (f"{MECHANISMS}/test_votes.py", "tests/clients/test_private_knn.py"),
     "fedkt": (f"{MECHANISMS}/test_votes.py", "tests/clients/test_fedkt.py"),
     "fedmd-nfdp": (f"{MECHANISMS}/test_mechanisms.py", "tests/clients/test_fedmd.py"),

@@ -197,6 +197,8 @@ def _coins(count: int, noise: NoiseSource) -> NDArray[np.bool_]:
 
 
 def _with_queries(noisy: NoisyVotes, queries: int) -> NoisyVotes:
+    if noisy.k is None:
+        return replace(noisy, queries=queries, max_votes=queries)
     return NoisyVotes(queries, queries, noisy.ballot * noisy.sigma, noisy.min_clients, noisy.colluders)
 
 
@@ -216,7 +218,7 @@ def _votes_in_one_run(noisy: NoisyVotes, delta: float, noise: NoiseSource, canar
     votes[coins, 1] = 1
     seen = _sum_of_shares(many, votes, noise)[:, 1]
     claim = _with_queries(noisy, 1).epsilon(delta)
-    return _one_run(seen - 0.5, coins, claim, delta)
+    return _one_run(seen - many.swaps("client") / 2, coins, claim, delta)
 
 
 def _head_in_one_run(head: PrivateHead, delta: float, noise: NoiseSource, canaries: int = CANARIES) -> Finding:

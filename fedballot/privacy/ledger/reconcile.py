@@ -22,6 +22,7 @@ def reconcile(
     answered: Mapping[str, int],
     guarantees: Sequence[Guarantee],
     better: bool = False,
+    own: Callable[[int], Sequence[Guarantee]] | None = None,
 ) -> None:
     """Compare every ledger of a run with the mechanism that its guarantees rest on.
 
@@ -38,13 +39,15 @@ def reconcile(
     better : bool
         Whether the result may promise a smaller epsilon than was charged: more shares of noise came than were agreed
         on, or who was drawn is a secret of the server's.
+    own : callable, optional
+        What the result promises to each client, where it promises more to some than to all.
 
     Raises
     ------
     RunError
         If an answer was not charged, was charged with another cost, or the guarantees are not what was charged.
     """
-    promised = [g for g in guarantees if g.status in ("proved", "seeded") and g.epsilon < float("inf")]
+    promised = _finite(guarantees)
     if not promised:
         return
     counted = dict.fromkeys(answered, 0)
@@ -62,7 +65,8 @@ def reconcile(
         about = ledger.account
         alike = json.dumps([_plain(wanted or {}), about.unit, about.adjacency, about.delta, about.accountant])
         if alike not in checked:
-            _check_promise(ledger, promised, [*(wanted or {}).values()] * len(answered), better)
+            alone = promised if own is None else _finite(own(number))
+            _check_promise(ledger, alone, [*(wanted or {}).values()] * len(answered), better)
             checked.add(alike)
     for request, answers in answered.items():
         if counted[request] < answers:
@@ -100,6 +104,10 @@ def _check_promise(ledger: Ledger, promised: Sequence[Guarantee], costs: Sequenc
             f"{max(g.epsilon for g in alike):.4g}: its noise does not give that (if more shares of noise came than "
             "were agreed on, and so are counted, the Composition says so by amplified=True)"
         )
+
+
+def _finite(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
+    return [g for g in guarantees if g.status in ("proved", "seeded") and g.epsilon < float("inf")]
 
 
 def _plain(costs: Costs) -> dict[str, Any]:

@@ -108,9 +108,9 @@ class NoisyVotes(Mechanism):
         return self.ballot + largest_draw(self.share_variance)
 
     def swaps(self, unit: Unit, records_per_person: int = 1) -> int:
-        """Return how many votes of one query the unit can take from some classes and give to others.
+        """Return how much of one query's counts the unit can take from some classes and give to others.
 
-        All of them, in counts; but with kNN a record swaps one neighbour, and a person's b records at most b.
+        The whole vote; but with kNN a record swaps one neighbour, and a person's b records at most b.
         """
         check_records(records_per_person)
         if self.k is None or unit == "client":
@@ -126,7 +126,7 @@ class NoisyVotes(Mechanism):
         for another.
         """
         if unit == "client":
-            return math.sqrt(self.max_votes)
+            return self.swaps(unit) / self.ballot * math.sqrt(self.max_votes)
         return self.swaps(unit, records_per_person) * math.sqrt(2 * self.max_votes) / self.ballot
 
     def cost(self, unit: Unit = "client", records_per_person: int = 1) -> IntegerCost:
@@ -140,9 +140,9 @@ class NoisyVotes(Mechanism):
         """
         if unit != "client":
             return self._replaced(self.swaps(unit, records_per_person), self.honest)
-        cells = self.max_votes * self.ballot
+        cells = self.max_votes * (self.k or 1)
         reach = self.ballot * self.sensitivity(unit)
-        return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.ballot == 1)
+        return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.swaps(unit) == 1)
 
     def cost_alone(self, unit: Unit = "client", records_per_person: int = 1) -> IntegerCost:
         """Return what a replacement costs towards whoever sees a client's answers with that client's noise only.
@@ -152,7 +152,7 @@ class NoisyVotes(Mechanism):
         return self._replaced(self.swaps(unit, records_per_person), 1)
 
     def _replaced(self, swaps: int, shares: int) -> IntegerCost:
-        cells = 2 * self.max_votes * swaps
+        cells = 2 * self.max_votes * (swaps if self.k else 1)
         reach = swaps * math.sqrt(2 * self.max_votes)
         return IntegerCost(reach, cells, self.share_sigma, shares, unit_shifts=swaps == 1)
 

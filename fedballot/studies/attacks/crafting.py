@@ -140,8 +140,9 @@ def _votes(strategy: VotingStrategy, aim: Aim, pair: Pair, heard: Heard, *, free
     settings, classes, count = strategy.settings, len(strategy.data.classes), len(heard.flipped)
     total = heard.total()
     winner, goal = wanted(total, aim, pair)
-    each, codec = settings.votes_per_query or 1, ballot_codec(settings, classes)
-    if free and (masked or noisy_votes(settings) is not None):
+    noisy, codec = noisy_votes(settings), ballot_codec(settings, classes)
+    each = noisy.ballot if noisy else settings.votes_per_query or 1
+    if free and (masked or noisy is not None):
         far = largest_integer(strategy, count, masked=masked)
         numbers = np.where((goal != winner)[:, None], pushed(winner, goal, classes, far, far), 0)
         return [Integers(strategy.form.shape).pack(numbers.astype(np.int64))] * count

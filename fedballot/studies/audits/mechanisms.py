@@ -18,6 +18,7 @@ from fedballot.privacy.mechanisms.heads import PrivateHead
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.privacy.mechanisms.parts import OwnSums, SharedSums
 from fedballot.privacy.mechanisms.votes import NoisyVotes
+from fedballot.privacy.mechanisms.weighted import WeightedVotes
 from fedballot.privacy.noise.randomness import NoiseSource
 from fedballot.studies.audits.worlds import CLIENTS, DELTA
 
@@ -60,6 +61,11 @@ def knows(mechanism: Mechanism) -> bool:
 def _votes(mechanism: NoisyVotes, claim: float, noise: NoiseSource, runs: int) -> list[Finding]:
     _check_reached(claim, mechanism.epsilon(DELTA))
     return audit_votes(mechanism, DELTA, noise, runs)
+
+
+@audit_alone.register(WeightedVotes)
+def _weighted_votes(mechanism: WeightedVotes, claim: float, noise: NoiseSource, runs: int) -> list[Finding]:
+    return audit_votes(mechanism, DELTA, noise, runs)  # a vote that counts less claims less
 
 
 @audit_alone.register(NoisyLogits)

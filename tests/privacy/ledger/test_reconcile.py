@@ -86,6 +86,18 @@ def test_each_clients_own_mechanism_is_asked_for(tmp_path: Path) -> None:
         reconcile(ledgers, lambda number: costs[1 - number], {NAME: 2}, [promise])
 
 
+def test_those_who_are_promised_more_are_charged_less(tmp_path: Path) -> None:
+    """Clients 0 and 1 are promised half of what all are."""
+    costs: dict[int, dict[str, Cost]] = {0: {"votes": GaussianCost(0.05)}, 1: {"votes": GaussianCost(0.05)}, 2: COSTS}
+    ledgers = {number: ledger(tmp_path, number, costs[number]) for number in costs}
+    half = replace(PROMISE, epsilon=gaussian.epsilon(0.05, DELTA), among="some")
+    own = lambda number: [PROMISE if number == 2 else half]  # noqa: E731
+    reconcile(ledgers, costs.__getitem__, {NAME: 3}, [PROMISE, half], own=own)
+    for wrong in (replace(half, epsilon=0.9 * half.epsilon), replace(half, epsilon=1.1 * half.epsilon)):
+        with pytest.raises(RunError, match="a run is charged epsilon"):
+            reconcile(ledgers, costs.__getitem__, {NAME: 3}, [PROMISE, wrong], own=lambda _, one=wrong: [one])
+
+
 def test_a_guarantee_of_other_worlds_than_the_ledger_is_about_is_none(tmp_path: Path) -> None:
     ledgers = {0: ledger(tmp_path, 0)}
     for change in ({"unit": "record"}, {"adjacency": "replace-one"}):

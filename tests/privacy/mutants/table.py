@@ -15,6 +15,7 @@ RESTORE = "privacy/ledger/test_restore.py::"
 MECHANISMS = "privacy/mechanisms/test_mechanisms.py::"
 NOISE = "privacy/noise/test_noise.py::"
 VOTES = "privacy/mechanisms/test_votes.py::"
+WEIGHTED = "privacy/mechanisms/test_weighted.py::"
 
 MUTANTS = (
     # votes
@@ -53,8 +54,8 @@ MUTANTS = (
     Mutant(
         "privacy/mechanisms/votes.py",
         "NoisyVotes.sensitivity",
-        "return math.sqrt(self.max_votes)",
-        "return math.sqrt(self.max_votes - 1)",
+        "return self.swaps(unit) / self.ballot * math.sqrt(self.max_votes)",
+        "return self.swaps(unit) / self.ballot * math.sqrt(self.max_votes - 1)",
         "M off by one",
         (VOTES + "test_the_sensitivity_is_that_of_the_worst_pair_of_all_worlds[client-3-2-None]",),
     ),
@@ -69,15 +70,15 @@ MUTANTS = (
     Mutant(
         "privacy/mechanisms/votes.py",
         "NoisyVotes.cost",
-        "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.ballot == 1)",
-        "return IntegerCost(reach, cells, self.share_sigma, self.min_clients, unit_shifts=self.ballot == 1)",
+        "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.swaps(unit) == 1)",
+        "return IntegerCost(reach, cells, self.share_sigma, self.min_clients, unit_shifts=self.swaps(unit) == 1)",
         "colluders' noise is accounted for",
         (VOTES + "test_shares_add_up_to_sigma_for_the_guaranteed_honest",),
     ),
     Mutant(
         "privacy/mechanisms/votes.py",
         "NoisyVotes.cost",
-        "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.ballot == 1)",
+        "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=self.swaps(unit) == 1)",
         "return IntegerCost(reach, cells, self.share_sigma, self.honest, unit_shifts=True)",
         "k votes of a client move a count by 1",
         (VOTES + "test_neighbours_protect_records_more_than_clients",),
@@ -93,8 +94,8 @@ MUTANTS = (
     Mutant(
         "privacy/mechanisms/votes.py",
         "NoisyVotes._replaced",
-        "cells = 2 * self.max_votes * swaps",
-        "cells = self.max_votes * swaps",
+        "cells = 2 * self.max_votes * (swaps if self.k else 1)",
+        "cells = self.max_votes * (swaps if self.k else 1)",
         "a replaced client changes M cells, not 2 M",
         (VOTES + "test_every_statement_is_made",),
     ),
@@ -121,6 +122,30 @@ MUTANTS = (
         "share = np.resize(discrete_gaussian(self.share_variance, votes.shape[1], noise), votes.size)",
         "all queries share their noise",
         (VOTES + "test_every_cell_has_noise_of_its_own_also_where_nobody_voted[2]",),
+    ),
+    Mutant(
+        "privacy/mechanisms/weighted.py",
+        "WeightedVotes.swaps",
+        "return self.weight",
+        "return 1",
+        "every weight costs as the smallest",
+        (WEIGHTED + "test_a_weight_costs_what_it_moves[client]",),
+    ),
+    Mutant(
+        "privacy/mechanisms/weighted.py",
+        "WeightedVotes.release",
+        "return (once + (self.weight - 1) * np.asarray(votes, dtype=np.int32)).astype(np.int32)",
+        "return (once + self.weight * np.asarray(votes, dtype=np.int32)).astype(np.int32)",
+        "a vote adds one step too many",
+        (WEIGHTED + "test_what_leaves_is_the_weight_and_the_same_noise[20]",),
+    ),
+    Mutant(
+        "privacy/mechanisms/weighted.py",
+        "WeightedVotes.largest_weight",
+        "return replace(self, weight=weight).epsilon(delta, unit) <= epsilon",
+        "return replace(self, weight=max(1, weight - 1)).epsilon(delta, unit) <= epsilon",
+        "one step more than the target allows",
+        (WEIGHTED + "test_no_larger_weight_keeps_to_the_target[client]",),
     ),
     Mutant(
         "privacy/mechanisms/ballots.py",
@@ -1048,8 +1073,8 @@ MUTANTS = (
     Mutant(
         "privacy/guarantee.py",
         "combine",
-        'for name in ("unit", "adjacency", "view", "trust", "n"):',
-        'for name in ("unit", "view", "trust", "n"):',
+        'for name in ("unit", "adjacency", "view", "trust", "n", "among"):',
+        'for name in ("unit", "view", "trust", "n", "among"):',
         "other adjacencies are added",
         (GUARANTEE + "test_unlike_guarantees_do_not[change1]",),
     ),

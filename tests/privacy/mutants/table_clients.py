@@ -211,6 +211,34 @@ MUTANTS = (
         (LEAVES + "test_neighbours_of_a_person_are_charged_by_how_many_records_one_has",),
     ),
     Mutant(
+        "settings/client_targets.py",
+        "of_client",
+        "return with_target(noisy, targets[client % len(targets)], settings.delta, settings.unit)",
+        "return with_target(noisy, max(targets), settings.delta, settings.unit)",
+        "all votes weigh what the largest target allows",
+        (
+            "settings/test_client_targets.py::test_each_client_votes_with_the_largest_weight_that_its_target_allows[client]",
+        ),
+    ),
+    Mutant(
+        "settings/client_targets.py",
+        "groups",
+        "for target, count in sorted(dealt.items())[:-1]",
+        "for target, count in sorted(dealt.items())[:0]",
+        "what only some are promised is not stated",
+        (
+            "settings/test_client_targets.py::test_the_result_states_what_all_are_promised_and_then_what_each_group_is[client]",
+        ),
+    ),
+    Mutant(
+        "clients/base.py",
+        "BallotClient.facts",
+        "return Facts(classes=len(workspace.data.classes), records=records, client=workspace.client_id)",
+        "return Facts(classes=len(workspace.data.classes), records=records, client=None)",
+        "every client votes and pays as the weightiest",
+        ("strategies/test_weighted_votes.py::test_what_a_ballot_adds_is_the_clients_own_weight",),
+    ),
+    Mutant(
         "clients/base.py",
         "BallotClient.noisy",
         "name: np.asarray(exact[name]) if part.central else part.release(exact[name], self.noise(name, question))",
@@ -238,7 +266,7 @@ MUTANTS = (
         "strategies/one_shot.py",
         "OneShotStrategy.restore",
         "self._kept = dict(state)",
-        'self._kept = self.keep_sum(state["total"], int(state["arrived"]))',
+        'self._kept = self.keep_sum(state["total"], range(int(state["arrived"])))',
         "a resumed run draws noise again",
         (CENTRAL + "test_a_resumed_run_draws_no_second_noise",),
     ),
@@ -464,8 +492,8 @@ MUTANTS = (
     Mutant(
         "clients/base.py",
         "BallotClient.facts",
-        "return Facts(classes=len(self.workspace.data.classes), records=max(1, self.workspace.records))",
-        "return Facts(classes=len(self.workspace.data.classes), records=2 * self.workspace.records)",
+        "records = max(1, workspace.records)",
+        "records = 2 * workspace.records",
         "noise for twice as many records",
         (NOISE + "[heads-0]", NOISE + "[head-2]"),
     ),
@@ -898,7 +926,7 @@ MUTANTS = (
     Mutant(
         "privacy/ledger/reconcile.py",
         "reconcile",
-        "_check_promise(ledger, promised, [*(wanted or {}).values()] * len(answered), better)",
+        "_check_promise(ledger, alone, [*(wanted or {}).values()] * len(answered), better)",
         "pass",
         "what is stated is not compared",
         (
@@ -909,8 +937,16 @@ MUTANTS = (
     Mutant(
         "privacy/ledger/reconcile.py",
         "reconcile",
-        'promised = [g for g in guarantees if g.status in ("proved", "seeded") and g.epsilon < float("inf")]',
-        'promised = [g for g in guarantees if g.status == "proved" and g.epsilon < float("inf")]',
+        "alone = promised if own is None else _finite(own(number))",
+        "alone = promised",
+        "what all are promised is enough for those who are promised more",
+        (RECONCILE + "test_those_who_are_promised_more_are_charged_less",),
+    ),
+    Mutant(
+        "privacy/ledger/reconcile.py",
+        "_finite",
+        'return [g for g in guarantees if g.status in ("proved", "seeded") and g.epsilon < float("inf")]',
+        'return [g for g in guarantees if g.status == "proved" and g.epsilon < float("inf")]',
         "seeded runs are not looked at",
         (RECONCILE + "test_an_answer_that_nobody_was_charged_for_is_not_private[seeded]",),
     ),
