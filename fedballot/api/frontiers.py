@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedballot.api.experiment import resolve
 from fedballot.api.objects import as_settings, values_in
-from fedballot.api.sweeping import check_data, check_point
+from fedballot.api.sweeping import check_point, check_there
 from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
 from fedballot.core.errors import RunError, SettingsError
@@ -230,7 +230,7 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
                     check_point(shared, one)
                 elif seed == begins:
                     runs[one.folder] = check_point(shared, one)
-        check_data(runs)
+        check_there(runs)
         total = sum(asked.seeds + (len(trials) if len(trials) > 1 else 0) for trials in drawn)
         watch = Watch(progress, total, jobs)
 

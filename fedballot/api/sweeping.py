@@ -13,7 +13,7 @@ from fedballot.api.objects import as_settings
 from fedballot.api.result import Result
 from fedballot.api.trackers import tracker_names, trackers
 from fedballot.api.watch import listener
-from fedballot.core.errors import RunError, SettingsError
+from fedballot.core.errors import RunError, SettingsError, named
 from fedballot.core.files import check_ours, write_json
 from fedballot.core.folders import check_no_run, held, holds_run
 from fedballot.core.progress import Progress
@@ -160,7 +160,7 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
         for point in points:  # before the first run
             runs[point.folder] = check_point(shared, point)
             progress.advance()
-        check_data(runs)
+        check_there(runs)
         watch = Watch(progress, len(points), jobs)
         with held(folder, "sweep"):  # whose tables another process would write without the runs that are at work
             failures = grids.run_all(points, shared, jobs=jobs, report=watch.end, begin=watch.begin)
@@ -175,20 +175,27 @@ def run_sweep(shared: Shared, points: Sequence[Point], folder: Path, jobs: int, 
     return found
 
 
-def check_data(runs: Mapping[Path, CommonSettings]) -> None:
-    """Refuse data that are not there, once, before the runs in these folders read them; who is done reads no more.
+def check_there(runs: Mapping[Path, CommonSettings]) -> None:
+    """Refuse data and learners that are not there, once, before the runs in these folders; who is done reads no more.
 
     Raises
     ------
     DataError
         Naming the file or the data set.
+    SettingsError
+        Naming the setting and the learner.
     """
     from fedballot.datasets.public import check_all_there
+    from fedballot.learners.registry import get_learner
+    from fedballot.settings.parts import named_models
     from fedballot.studies.sweep import is_done
 
     waiting = [run for folder, run in runs.items() if not is_done(folder)]
     for run in {(run.dataset, run.public_dataset, run.schema): run for run in waiting}.values():
         check_all_there(run)
+    for setting, name in dict.fromkeys(pair for run in waiting for pair in named_models(run)):
+        with named(setting, name):
+            get_learner(name)
 
 
 def check_point(shared: Shared, point: Point) -> CommonSettings:

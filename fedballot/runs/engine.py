@@ -36,7 +36,7 @@ from fedballot.runs.worker import usual_torch_threads
 from fedballot.settings.baselines import PooledSettings
 from fedballot.settings.fedaux import FedauxFSettings
 from fedballot.settings.heads import STUDENT_FEATURES, FrozenStudent
-from fedballot.settings.parts import ClientFeatures, CommonSettings, ServerFeatures, client_models, server_models
+from fedballot.settings.parts import ClientFeatures, CommonSettings, ServerFeatures, named_models, server_models
 from fedballot.strategies.base import BallotStrategy
 from fedballot.strategies.one_shot import OneShotStrategy
 
@@ -85,9 +85,9 @@ def check_learners(settings: CommonSettings, *, clients: bool, taken_up: bool = 
     for setting, chain in settings.of_kind("extractor").items():
         with named(setting, chain):
             make_extractor(chain, input_shape=data.public_x.shape[1:], components=getattr(settings, "components", 64))
-    roles = [("server_model", name) for name in server_models(settings)]
-    roles += [("client_models", name) for name in dict.fromkeys(client_models(settings)) if clients]
-    for setting, name in roles:
+    for setting, name in named_models(settings):
+        if setting == "client_models" and not clients:
+            continue
         if setting == "server_model" and neighbours_of(name) > (most := _most_records(settings, data)):
             raise SettingsError(
                 f"server_model={name}: n_neighbors={neighbours_of(name)} is more than the {most} records that there "
@@ -129,7 +129,7 @@ def _read_by(settings: CommonSettings, data: FederatedData, setting: str) -> tup
 
 def _features(settings: CommonSettings, data: FederatedData, chain: str, components: int) -> Inputs:
     """The public pool's features, from the same extractor that client and Strategy of this process take."""
-    device = resolve_device(settings, (*client_models(settings), *server_models(settings)))
+    device = resolve_device(settings, tuple(name for _, name in named_models(settings)))
     return seen_through(chain, data, components, device)[1].public_x
 
 

@@ -279,3 +279,9 @@ def client_models(settings: Settings) -> tuple[str, ...]:
 def server_models(settings: Settings) -> tuple[str, ...]:
     """The learner of the server's own that it trains, if any."""
     return (settings.server_model,) if isinstance(settings, ServerTraining) else ()
+
+
+def named_models(settings: Settings) -> list[tuple[str, str]]:
+    """Each learner with the setting that names it, the server's first."""
+    server = [("server_model", name) for name in server_models(settings)]
+    return server + [("client_models", name) for name in dict.fromkeys(client_models(settings))]

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedballot.api.sweeping import check_data, check_point
+from fedballot.api.sweeping import check_point, check_there
 from fedballot.core.errors import DataError, SettingsError
 from fedballot.core.files import read_json
 from fedballot.core.folders import held
@@ -180,16 +180,26 @@ def test_data_that_are_not_there_are_told_once_and_before_the_first_run(name, tm
     assert not (tmp_path / "s").exists()
 
 
-def test_a_sweep_that_is_done_needs_no_data(tmp_path):
+def test_learners_that_are_not_there_are_told_once_and_before_the_first_run(tmp_path):
+    given = ("--set", "dataset=digits", "--set", "client_models=knn,forrest", "--set", "seed=0,1")
+    done = fedballot("sweep", "standalone", *given, "--out", tmp_path / "s")
+    assert done.returncode == 2 and "client_models=forrest: unknown learner" in done.stderr
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"), [({"dataset": "gone.csv"}, DataError), ({"client_models": "gone:tree"}, SettingsError)]
+)
+def test_a_sweep_that_is_done_needs_no_data_and_no_learners(given, kind, tmp_path):
     points = points_of({"seed": ["0", "1"]}, tmp_path)
-    shared = Shared("standalone", None, None, {"dataset": "gone.csv"})
+    shared = Shared("standalone", None, None, {"dataset": "digits", **given})
     runs = {point.folder: check_point(shared, point) for point in points}
     for folder in runs:
-        with pytest.raises(DataError, match=r"gone\.csv"):
-            check_data(runs)
+        with pytest.raises(kind, match="gone"):
+            check_there(runs)
         folder.mkdir()
         (folder / "result.json").write_text(json.dumps({"status": "done"}))
-    check_data(runs)
+    check_there(runs)
 
 
 @pytest.mark.slow
