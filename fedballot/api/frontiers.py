@@ -212,14 +212,16 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
         for method in private:  # what cannot work is told before the first run
             if "epsilon" not in names_of(method.settings):
                 raise SettingsError(f"--methods {method.name}: it has no epsilon; name it under --ceiling")
-            for values in studies.draw_trials(method.search, asked.trials, first):
+            for values in studies.draw_trials(searched(method, fixed[method.name]), asked.trials, first):
                 for word in asked.epsilons:
                     words = {**fixed[method.name], **values, "epsilon": word}
                     resolve(method.name, words, asked.preset, asked.config)
         aims: list[tuple[Method, str | None]] = [(one, None) for one in ceilings]
         aims += [(one, aim) for aim in asked.epsilons for one in private]
         runs: dict[Path, CommonSettings] = {}
-        drawn = [studies.draw_trials(one.search if aim else {}, asked.trials, first) for one, aim in aims]
+        drawn = [
+            studies.draw_trials(searched(one, fixed[one.name]) if aim else {}, asked.trials, first) for one, aim in aims
+        ]
         for (method, aim), trials in zip(aims, drawn, strict=True):
             shared = sweep.Shared(method.name, asked.preset, asked.config, fixed[method.name])
             wanted = {"epsilon": aim} if aim else {}
@@ -258,6 +260,12 @@ def _of(method: Method, settings: Mapping[str, str]) -> dict[str, str]:
 
     names = {*names_of(method.settings)} - {SEED}
     return {key: value for key, value in settings.items() if key.replace("-", "_") in names}
+
+
+def searched(method: Method, fixed: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """What is searched: the method's own values, but for settings that were given."""
+    given = {key.replace("-", "_") for key in fixed}
+    return {name: values for name, values in method.search.items() if name not in given}
 
 
 def _unit(folder: Path) -> str:

@@ -254,10 +254,15 @@ def _convert(name: str, hint: Any, value: Any) -> Any:
         if hint is str and isinstance(text, str):
             return text
         if typing.get_origin(hint) is tuple:
+            numbers = typing.get_args(hint)[0] is float
+            if numbers and isinstance(text, int | float):  # one, as it stands in a file
+                text = [text]
+            if numbers and text == "":
+                return ()
             parts = split_outside(text, ",") if isinstance(text, str) else list(text)
             words = tuple(str(part).strip() for part in parts)
-            if typing.get_args(hint)[0] is float:  # an empty text holds none
-                return () if words == ("",) else tuple(map(float, words))
+            if numbers:
+                return tuple(map(float, words))
             if words and all(words):
                 return words
     except (ValueError, TypeError, KeyError, OverflowError):

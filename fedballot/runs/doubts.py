@@ -40,7 +40,7 @@ def doubts(metrics: Mapping[str, Any], release: Release, classes: Sequence[str])
         if confusion:
             answers = np.asarray(confusion, dtype=np.float64).sum(axis=0)
             found += [_far_from_the_tally(answers, votes, sigma, classes), _invented(answers, votes, sigma, classes)]
-        found.append(_hardly_agree(votes, sigma))
+        found.append(_hardly_agree(votes, sigma, metrics.get("vote_weight", 1.0)))
     return [words for words in found if words]
 
 
@@ -109,9 +109,12 @@ def _invented(answers: Floats, votes: Floats, sigma: float, classes: Sequence[st
     return f"the server's model answers {', '.join(names)}, for which the tally holds {more}"
 
 
-def _hardly_agree(votes: Floats, sigma: float) -> str:
-    """Fleiss 1971, "Measuring nominal scale agreement among many raters", with the noise taken out."""
-    noise, total = votes.size * sigma**2, votes.sum()
+def _hardly_agree(votes: Floats, sigma: float, weight: float) -> str:
+    """Fleiss 1971, "Measuring nominal scale agreement among many raters", with the noise taken out.
+
+    ``weight`` is the mean of votes' weights, each counted by itself: of weights w, sum w^2 / sum w.
+    """
+    noise, total = votes.size * sigma**2, weight * votes.sum()
     same = float((votes**2).sum() - noise - total)  # pairs of votes for one class; a vote is not paired with itself
     pairs = float((votes.sum(axis=1) ** 2).sum() - noise - total)
     off = DEVIATIONS * math.sqrt(2 * votes.size * sigma**4 + 4 * sigma**2 * max(same, 0.0))

@@ -43,14 +43,14 @@ class ClientTargets(Settings):
             name, value = ("sigma", settings.sigma) if settings.sigma else ("epsilon", settings.epsilon)
             raise SettingsError(
                 f"{words} and {name}={value:g} contradict each other: votes are weighed for noise that is solved for "
-                f"epsilon={max(targets):.12g}; set that and sigma=0, or leave client_epsilons out"
+                f"epsilon={shown((max(targets),))}; set that and sigma=0, or leave client_epsilons out"
             )
         if len(targets) > settings.clients:
             raise SettingsError(f"{words} has {len(targets)} targets for clients={settings.clients}: name no more")
         if max(targets) != settings.epsilon:
             raise SettingsError(
-                f"{words}: the largest must be epsilon={settings.epsilon:.12g}, for which the noise is solved: set "
-                f"epsilon={max(targets):.12g}"
+                f"{words}: the largest must be epsilon={shown((settings.epsilon,))}, for which the noise is solved: "
+                f"make it that, or set epsilon={shown((max(targets),))}"
             )
 
 
@@ -67,20 +67,23 @@ def of_client(settings: Any, noisy: NoisyVotes, client: int | None) -> NoisyVote
     return with_target(noisy, targets[client % len(targets)], settings.delta, settings.unit)
 
 
-def groups(settings: Any, noisy: NoisyVotes) -> dict[str, NoisyVotes]:
-    """The mechanism of the clients of each target below the largest, by who they are."""
+def groups(settings: Any, noisy: NoisyVotes) -> list[tuple[str, NoisyVotes]]:
+    """For each target below the largest, whose it is and their mechanism."""
     if not isinstance(noisy, WeightedVotes):
-        return {}
+        return []
     dealt = Counter(islice(cycle(settings.client_epsilons), settings.clients))
-    return {
-        f"the {count} clients whose target is {target:g}": with_target(noisy, target, settings.delta, settings.unit)
+    return [
+        (
+            f"the {count} client{'s' if count > 1 else ''} whose target is {shown((target,))}",
+            with_target(noisy, target, settings.delta, settings.unit),
+        )
         for target, count in sorted(dealt.items())[:-1]
-    }
+    ]
 
 
 def shown(targets: tuple[float, ...]) -> str:
     """Targets as they are written."""
-    return ",".join(f"{target:.12g}" for target in targets)
+    return ",".join(str(target).removesuffix(".0") for target in targets)
 
 
 @lru_cache(maxsize=256)  # each client of a group asks the same, in each run

@@ -126,7 +126,7 @@ class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, Cli
     def _guarantees(self, noisy: NoisyVotes, facts: Facts) -> list[Guarantee]:
         """All that is to be said of the sum, the target's first: to all clients, then to those that allow less."""
         stated = self._of(noisy, facts, claimed=self.claimed)
-        for who, one in groups(self, noisy).items() if facts.client is None else ():
+        for who, one in groups(self, noisy) if facts.client is None else ():
             stated += [replace(guarantee, among=who) for guarantee in self._of(one, facts, claimed=False)]
         return stated
 

@@ -65,32 +65,31 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
         return votes
 
     def keep_sum(self, total: npt.NDArray[np.int64], clients: Collection[int]) -> Kept:
-        """The sum, and where votes are weighed the weight of those that answered, in full votes."""
+        """The sum, and where votes are weighed the weights of those that answered, in full votes."""
         kept, full = super().keep_sum(total, clients), mechanism(self.settings)
-        return {**kept, "weight": np.array(self._weight(clients))} if isinstance(full, WeightedVotes) else kept
+        return {**kept, "weights": self._weights(sorted(clients))} if isinstance(full, WeightedVotes) else kept
 
-    def _weight(self, clients: Collection[int]) -> float:
-        """What a vote of each of these clients adds up to, in full votes."""
+    def _weights(self, clients: Collection[int]) -> npt.NDArray[np.float64]:
+        """What a vote of each of these clients counts, in full votes."""
         full = mechanism(self.settings)
         if full is None:
-            return len(clients)
-        return math.fsum(of_client(self.settings, full, one).swaps("client") / full.ballot for one in clients)
+            return np.ones(len(clients))
+        return np.array([of_client(self.settings, full, one).swaps("client") / full.ballot for one in clients])
 
     def learn(self, kept: Kept) -> Learned:
-        if "weight" not in kept:
-            return super().learn(kept)
-        return self.learn_from_sum(kept["total"], int(kept["arrived"]), float(kept["weight"]))
+        return self.learn_from_sum(kept["total"], int(kept["arrived"]), kept.get("weights"))
 
-    def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int, weight: float | None = None) -> Learned:
+    def learn_from_sum(
+        self, total: npt.NDArray[np.int64], arrived: int, weights: npt.NDArray[np.float64] | None = None
+    ) -> Learned:
         """Label the pool from the tally (Q, C), and train the student (line 9).
 
-        ``weight`` is that of the ballots in full votes; None: nobody knows whose they are, so the mean of all clients'.
+        ``weights`` (arrived,) are those of the ballots in full votes; None: nobody knows whose they are, so as of all.
         """
-        clients = self.settings.clients
-        weight = arrived * self._weight(range(clients)) / clients if weight is None else weight
         settings, data, queries = self.settings, self.data, self.queries
+        weights = self._weights(range(settings.clients)) if weights is None else weights
         pool, test = self.seen.public_x, self.seen.test_x
-        tally, sigma, cast, off, warnings = self._turnout(total, arrived, weight)
+        tally, sigma, cast, off, warnings = self._turnout(total, arrived, arrived * float(weights.mean()))
         students, labelled = train_student(
             partial(self._new_student, pool.shape[1:]),
             np.asarray(pool),
@@ -126,6 +125,7 @@ class VotingStrategy(SummedStrategy[VotingSettings]):
                 "noisy_label_accuracy": share_right(winners, truth[queries]),
                 "released_noise_sigma": sigma,
                 "votes_cast_share": cast,
+                **({"vote_weight": float(np.sum(weights**2) / weights.sum())} if weights.min() < 1 else {}),
             },
             round_metrics={"label_accuracy": right},
             warnings=warnings,

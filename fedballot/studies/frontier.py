@@ -62,8 +62,7 @@ def best_of(tried: Sequence[tuple[Values, float | None]], failures: Sequence[str
 
 def point(folder: Path, values: Values) -> Point:
     """The run of these values under ``folder``."""
-    words = ",".join(f"{key}={value}" for key, value in values.items())
-    return Point(values, folder / "".join(c if c.isalnum() or c in "=.,_-" else "_" for c in words))
+    return Point(values, folder / sweep.folder_name(values))
 
 
 def explore(

@@ -6,6 +6,7 @@ that is killed, it takes one run along, and the next run gets another.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from fedballot.studies.runner import DONE, Runner
 
 SEED = "seed"
 WAS_DONE = "was done"
+LONGEST_NAME = 200  # bytes of a folder's name; most file systems take 255
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,19 @@ def points_of(varied: Mapping[str, Sequence[str]], out: Path) -> list[Point]:
     points = []
     for combination in itertools.product(*varied.values()):
         chosen = dict(zip(varied, combination, strict=True))
-        words = ",".join(f"{key}={value}" for key, value in chosen.items())
-        points.append(Point(chosen, out / "".join(c if c.isalnum() or c in "=.,_-" else "_" for c in words)))
+        points.append(Point(chosen, out / folder_name(chosen)))
     return points
+
+
+def folder_name(values: Mapping[str, str]) -> str:
+    """A folder's name for these values, cut where file systems would not take it."""
+    words = ",".join(f"{key}={value}" for key, value in values.items())
+    name = "".join(c if c.isalnum() or c in "=.,_-" else "_" for c in words)
+    return (
+        name
+        if len(name.encode()) <= LONGEST_NAME
+        else f"{name[:100]}-{hashlib.sha256(words.encode()).hexdigest()[:16]}"
+    )
 
 
 def is_done(folder: Path) -> bool:

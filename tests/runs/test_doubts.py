@@ -76,6 +76,13 @@ def test_votes_that_agree_no_more_than_chance(sigma):
     (words,) = doubts(metrics, tally([0.3, 0.3, 0.4], queries=2000, sigma=sigma, mixed=0.95), CLASSES)
     assert "agree hardly more than chance" in words
     assert doubts(metrics, tally([0.3, 0.3, 0.4], queries=2000, sigma=sigma, mixed=0.5), CLASSES) == []
+    # a vote of weight w has w^2 of its own in the sum of squares, not w
+    light = tally([0.3, 0.3, 0.4], queries=2000, clients=40, mixed=0.7)
+    weighed = Release(histogram=light.histogram / 8)
+    noise = {"released_noise_sigma": 0.0}
+    assert doubts(measured(GOOD) | noise, light, CLASSES) == []
+    assert doubts(measured(GOOD) | noise | {"vote_weight": 1 / 8}, weighed, CLASSES) == []
+    assert any("agree hardly" in words for words in doubts(measured(GOOD) | noise, weighed, CLASSES))
     drowned = metrics | {"released_noise_sigma": 300.0}
     assert doubts(drowned, tally([0.3, 0.3, 0.4], queries=100, sigma=300, mixed=0.95), CLASSES) == []
 

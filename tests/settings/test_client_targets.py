@@ -77,6 +77,16 @@ def test_the_result_states_what_all_are_promised_and_then_what_each_group_is(uni
     assert promise(stated, "output only") == promise(stated[:5], "output only")  # to whatever client
 
 
+def test_targets_that_are_nearly_alike_are_groups_of_their_own() -> None:
+    stated = settings_of(1.0, 0.5, 0.50000001, clients=6).composition(FACTS).guarantees()
+    assert [one.among for one in stated[5:]] == [
+        *["the 2 clients whose target is 0.5"] * 3,
+        *["the 2 clients whose target is 0.50000001"] * 3,
+    ]
+    (*_, last) = settings_of(1.0, 0.9999999, clients=2).composition(FACTS).guarantees()
+    assert last.among == "the 1 client whose target is 0.9999999"
+
+
 def test_under_masks_each_group_has_the_noise_of_those_who_came() -> None:
     settings = settings_of(0.2, 1.0, secure_aggregation=True, min_clients=5)
     found = settings.composition(replace(FACTS, arrived=7)).guarantees()
@@ -100,6 +110,7 @@ def test_under_masks_each_group_has_the_noise_of_those_who_came() -> None:
         ({"client_epsilons": "inf,1"}, ["client_epsilons=inf is not a finite number"]),
         ({"client_epsilons": "1,nan"}, ["client_epsilons=nan is not a finite number"]),
         ({"client_epsilons": "1,,0.5"}, ["numbers separated by commas"]),
+        ({"client_epsilons": [""]}, ["numbers separated by commas"]),
         ({"client_epsilons": "low,1"}, ["client_epsilons='low,1' is not numbers separated by commas"]),
     ],
 )
@@ -125,6 +136,10 @@ def test_targets_are_written_and_read_back() -> None:
     for one in (settings, settings_of()):
         words = [pair for pair in settings_text(one).split() if pair.startswith("client_epsilons")]
         assert build(PateSettings, FEDERATION, parse_assignments(words)) == one
+    for none in ("", " ", [], ()):
+        assert build(PateSettings, FEDERATION, {"client_epsilons": none}) == settings_of()
+    for one_number in (1.0, 1, "1", [1]):  # as a file or Python may have it
+        assert build(PateSettings, FEDERATION, {"client_epsilons": one_number}) == settings_of(1.0)
     assert "client_epsilons" in settings.headline() and "client_epsilons" not in settings_of().headline()
 
 

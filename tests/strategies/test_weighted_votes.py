@@ -53,6 +53,8 @@ def test_the_turnout_is_of_the_weight_that_came(secure: bool, gone: list[int], w
     assert metrics["released_noise_sigma"] == pytest.approx(noisy.share_sigma * len(there) ** 0.5 / WHOLE)
     assert np.array_equal(done.learned.release["histogram"], total / WHOLE)
     full = sum(each[client] for client in there) / WHOLE * 60
+    came = np.array([each[client] / WHOLE for client in there])
+    assert metrics.get("vote_weight", 1.0) == pytest.approx((came**2).sum() / came.sum())
     off = 4 * metrics["released_noise_sigma"] * total.size**0.5 / full
     assert metrics["votes_cast_share"] == pytest.approx(1, abs=off)
     assert metrics["votes_cast_share"] == pytest.approx(total.sum() / WHOLE / full)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fedballot.api.frontiers import searched
 from fedballot.core.errors import SettingsError
 from fedballot.core.files import read_json, write_json
 from fedballot.core.setting import build
@@ -55,6 +56,13 @@ def test_the_best_trial_is_the_first_of_equals_and_failures_do_not_count():
 def test_what_is_searched_can_be_set(method):
     for values in draw_trials(method.search, 1000, 0):
         build(method.settings, values)
+
+
+def test_what_is_given_is_not_searched():
+    method = all_methods()["dp-fedavg"]
+    given = {"optimizer": "adamw", "client-models": "mlp-torch", "dataset": "digits"}
+    assert {*searched(method, given)} == {*method.search} - {"optimizer", "client_models"}
+    assert searched(method, {}) == method.search
 
 
 def test_the_search_has_a_seed_of_its_own(tmp_path):

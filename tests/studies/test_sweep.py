@@ -187,6 +187,14 @@ def test_learners_that_are_not_there_are_told_once_and_before_the_first_run(tmp_
     assert not (tmp_path / "s").exists()
 
 
+def test_a_long_value_still_has_a_folder_of_its_own(tmp_path):
+    long = [",".join(["0.5"] * 99 + [last]) for last in ("1", "2")]
+    first, second = (point.folder for point in points_of({"client_epsilons": long}, tmp_path))
+    assert first != second and len(first.name) < 200 and first.name.startswith("client_epsilons=0.5,0.5")
+    assert [point.folder for point in points_of({"client_epsilons": long}, tmp_path)] == [first, second]
+    first.mkdir()
+
+
 @pytest.mark.parametrize(
     ("given", "kind"), [({"dataset": "gone.csv"}, DataError), ({"client_models": "gone:tree"}, SettingsError)]
 )

@@ -120,7 +120,7 @@ def _write_entry(
     rounds, others = len(result["rounds"]), sum(map(holds, result["guarantees"])) - 1
     notes = [SIMULATION] if result["simulated"] else []
     if others:
-        notes.append(f"The run has {others} more guarantees, for other units or views: they stand in its report.")
+        notes.append(f"The run has {others} more guarantees, for other units, views or clients: its report has them.")
     about = registry.About(
         name=f"{result['method']} {run.resolve().name}",
         description=f"Made by federated learning with the method {result['method']} of fedballot {__version__}, from "

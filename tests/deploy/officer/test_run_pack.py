@@ -33,6 +33,20 @@ def pack(folder: Path, out: Path, **options: Any) -> Path:
     return write_run_pack(folder, out, **{**plain, **options})
 
 
+def test_what_some_clients_are_promised_is_said_of_them_alone(
+    write_run: Callable[..., Path], result: dict[str, Any], tmp_path: Path
+) -> None:
+    some = guarantee(epsilon=0.5, among="the 3 clients whose target is 0.5")
+    folder = write_run()
+    (folder / "result.json").write_text(json.dumps({**result, "guarantees": [guarantee(), some]}))
+    page = (pack(folder, tmp_path / "pack") / "report.html").read_text(encoding="utf-8")
+    rows = re.findall(r"two worlds</th><td>(.*?)</td></tr>\s*<tr><th[^>]*>ε, δ</th><td>([\d.]+)", page)
+    assert [(who.partition(",")[0], epsilon) for who, epsilon in rows] == [
+        ("one client", "4.3"),
+        ("one client of the 3 clients whose target is 0.5", "0.5"),
+    ]
+
+
 def test_nothing_of_a_client_is_in_the_pack(
     write_run: Callable[..., Path],
     result: dict[str, Any],
