@@ -131,7 +131,10 @@ class Kept:
 
     def transform(self, images: np.ndarray) -> np.ndarray:
         """Features (n, d), float32, of images (n, ...) of the data set."""
-        return self._x[[self._row[image.tobytes()] for image in images]]
+        rows = [self._row.get(image.tobytes()) for image in images]
+        if None in rows:
+            raise DataError(f"{self.file}: holds features of {self.data}'s own images, not of image {rows.index(None)}")
+        return self._x[rows]
 
 
 class Cifar10(Kept):
