@@ -97,11 +97,12 @@ def _make_torch(factory: Callable[..., Any] | None, name: str, options: LearnerO
 def _make_finetuned(name: str, options: LearnerOptions) -> Learner:
     """An encoder's network with a new last layer: `timm:resnet18(size=128)`."""
 
-    mirror = options.augment == "flip" or (options.augment == "usual" and len(options.input_shape) == 3)
-
     def factory(n_classes: int) -> object:
+        from fedballot.learners.augment import augmentation_of
         from fedballot.learners.finetuned import build
 
+        colour = len(options.input_shape) == 3
+        mirror = options.augment != "none" and augmentation_of(options.augment, colour=colour, elastic=False).flip
         return build(name, n_classes, mirror=mirror)
 
     return _make_torch(factory, name, options)
