@@ -22,12 +22,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pate_noise import METHOD, settings_of
+from pate_noise import METHOD, Votes, exact_votes, settings_of
 
-from fedballot.clients.pate import PateClient
-from fedballot.clients.workspace import Workspace
 from fedballot.core.files import write_json
-from fedballot.core.folders import ClientFolder
 from fedballot.core.metrics import share_right
 from fedballot.core.setting import build
 from fedballot.datasets.federation import FederatedData
@@ -39,19 +36,13 @@ from fedballot.runs.engine import federated_data, new_strategy, prepare_worker
 from fedballot.settings.voting import PateSettings
 
 WAYS = ("all at the low one", "the high ones alone", "weighted", "all at the high one")
-Votes = npt.NDArray[np.int8]
 
 
-def exact_votes(settings: PateSettings, data: FederatedData, queries: npt.NDArray[np.int64], out: Path) -> Votes:
-    """Votes of each teacher (N, Q, C) without noise; teachers that are in ``out`` are not trained again."""
+def kept_votes(settings: PateSettings, data: FederatedData, queries: npt.NDArray[np.int64], out: Path) -> Votes:
+    """Votes of all teachers (N, Q, C) without noise, kept in ``out``."""
     kept = out / "votes.npy"
     if not kept.exists():
-        votes = []
-        for client_id in range(settings.clients):
-            folder = ClientFolder(out / "clients" / f"{client_id}")
-            folder.path.mkdir(parents=True, exist_ok=True)
-            votes.append(PateClient(Workspace(client_id, settings, data, folder, "cpu")).votes(queries))
-        np.save(kept, np.stack(votes))
+        np.save(kept, np.stack([*exact_votes(settings, data, queries, out)]))
     return np.asarray(np.load(kept))
 
 
@@ -126,7 +117,7 @@ def main() -> None:
         settings = settings_of(given.preset, [*given.set, f"seed={seed}", f"epsilon={given.high}"])
         data = federated_data(settings)
         queries = new_strategy(get_method(METHOD), settings, data, request_id="budgets").queries
-        votes = exact_votes(settings, data, queries, given.out / f"{given.preset}-{seed}")
+        votes = kept_votes(settings, data, queries, given.out / f"{given.preset}-{seed}")
         for share in given.shares:
             path = given.out / f"{given.preset}-{given.low:g}-{given.high:g}-{share:g}-{seed}.json"
             rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []

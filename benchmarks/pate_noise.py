@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -40,6 +40,7 @@ from fedballot.settings.voting import FULL_VOTES, PateSettings, mechanism
 METHOD = "pate-fl"
 LIMITS = 2_000  # draws of the limit, which needs sums of groups alone
 Tally = npt.NDArray[np.int64]
+Votes = npt.NDArray[np.int8]
 
 
 def settings_of(preset: str, words: list[str]) -> PateSettings:
@@ -54,15 +55,21 @@ def settings_of(preset: str, words: list[str]) -> PateSettings:
     return settings
 
 
+def exact_votes(settings: PateSettings, data: FederatedData, queries: Tally, out: Path) -> Iterator[Votes]:
+    """Votes of each teacher (Q, C) without noise; teachers that are in ``out`` are not trained again."""
+    for client_id in range(settings.clients):
+        folder = ClientFolder(out / "clients" / f"{client_id}")
+        folder.path.mkdir(parents=True, exist_ok=True)
+        yield PateClient(Workspace(client_id, settings, data, folder, "cpu")).votes(queries)
+
+
 def exact_tally(settings: PateSettings, data: FederatedData, queries: Tally, out: Path) -> Tally:
     """Votes of all teachers (Q, C) without noise; teachers that are in ``out`` are not trained again."""
     kept = out / "tally.npy"
     if not kept.exists():
         total = np.zeros((len(queries), len(data.classes)), dtype=np.int64)
-        for client_id in range(settings.clients):
-            folder = ClientFolder(out / "clients" / f"{client_id}")
-            folder.path.mkdir(parents=True, exist_ok=True)
-            total += PateClient(Workspace(client_id, settings, data, folder, "cpu")).votes(queries)
+        for votes in exact_votes(settings, data, queries, out):
+            total += votes
         np.save(kept, total)
     return np.asarray(np.load(kept))
 

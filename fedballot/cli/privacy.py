@@ -75,10 +75,10 @@ def budget(
 
 
 def _print_guarantees(guarantees: "Sequence[Guarantee]", own: "Guarantee") -> None:
-    from fedballot.report.budget_page import alike
+    from fedballot.privacy.guarantee import for_some
 
     terminal.out.print(f"[bold]In words:[/bold] {escape(own.sentence())}")
-    for one in alike(guarantees, own):
+    for one in for_some(guarantees, own):
         terminal.out.print(escape(one.sentence()))
     if note := adjacency_note([guarantee.to_dict() for guarantee in guarantees]):
         terminal.out.print(escape(note))

@@ -258,6 +258,11 @@ def all_records(records_per_person: int) -> str:
     return f"all records of one person, at most {records_per_person} at a site"
 
 
+def for_some(guarantees: Sequence[Guarantee], own: Guarantee) -> list[Guarantee]:
+    """What some clients are promised beyond what all are, of the same unit and view."""
+    return [one for one in guarantees if one.among and (one.unit, one.view) == (own.unit, own.view)]
+
+
 def combine(guarantees: Sequence[Guarantee]) -> Guarantee:
     """Add up guarantees about the same data: epsilons and deltas are summed (basic composition).
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from fedballot.core import numbers
-from fedballot.privacy.guarantee import Guarantee
+from fedballot.privacy.guarantee import Guarantee, for_some
 from fedballot.privacy.words import adjacency_note, meaning, tone
 from fedballot.report.budget_plot import panel_figures, subtitle
 from fedballot.report.plot import drawn
@@ -47,7 +47,7 @@ def budget_page(
     notes = [note] if note else []
     if plan is not None:
         notes.append(subtitle(plan))
-    notes += [one.sentence() for one in alike(guarantees, own)]
+    notes += [one.sentence() for one in for_some(guarantees, own)]
     tables = (
         [spending_table(spent)] if plan is None else [plan_table(plan, clients, aimed=aimed), accountants_table(plan)]
     )
@@ -63,11 +63,6 @@ def budget_page(
         tables=tuple(tables),
         notes=(*notes, f"The sentence speaks of {meaning(stated)}."),
     )
-
-
-def alike(guarantees: Sequence[Guarantee], own: Guarantee) -> list[Guarantee]:
-    """What some clients are promised beyond what all are, of the same unit and view."""
-    return [one for one in guarantees if one.among and (one.unit, one.view) == (own.unit, own.view)]
 
 
 def spending_table(spent: Spending) -> Table:
