@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import secrets
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import cast
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -74,14 +76,15 @@ class Link:
     def run(self, app: ServerApp) -> None:
         """Run the server to its end, whatever that is."""
         threads = [threading.Thread(target=self._work, args=item) for item in enumerate(self.nodes)]
-        for thread in threads:
-            thread.start()
-        try:
-            app(self.grid, _context(0, {}))
-        finally:
-            self._done.set()
+        with _no_collections():
             for thread in threads:
-                thread.join()
+                thread.start()
+            try:
+                app(self.grid, _context(0, {}))
+            finally:
+                self._done.set()
+                for thread in threads:
+                    thread.join()
 
     def leave(self, client_id: int) -> None:
         """The client is no longer there."""
@@ -108,6 +111,20 @@ class Link:
             return self._app(message, _context(self.nodes[client_id], {"partition-id": client_id}))
         except Exception as error:  # as Flower's own workers do
             return Message(Error(code=0, reason=str(error)), reply_to=message)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Two threads may read arrays at once.
+
+    NumPy reads their headers with Python's parser, and that of 3.11 ends in a SystemError where a collection lets the
+    other thread in amid its work (CPython's issue 106905). Only here do a server and its clients share a process.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _over_the_wire(message: Message, *, cut: bool = False) -> Message:
