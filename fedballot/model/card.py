@@ -7,6 +7,7 @@ from typing import Any
 
 from fedballot.core.numbers import count, delta, epsilon, percent
 from fedballot.datasets.schema.contract import Column, Schema
+from fedballot.privacy.words import subject
 
 FORMS = {
     "skops": "skops (scikit-learn); it holds no code",
@@ -118,7 +119,7 @@ def _privacy(guarantees: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = [
         (
             _line(entry["mechanism"]),
-            f"one {entry['unit']} ({entry['adjacency']})" + (f" of {entry['among']}" if entry.get("among") else ""),
+            f"{subject(entry)} ({entry['adjacency']})",
             epsilon(entry["epsilon"]),
             delta(entry["delta"]),
             _line(entry["view"]),

@@ -17,10 +17,15 @@ def holds(guarantee: Mapping[str, Any]) -> bool:
     return guarantee["epsilon"] is not None and not str(guarantee["status"]).startswith(("seeded", "none"))
 
 
+def subject(guarantee: Mapping[str, Any]) -> str:
+    """The unit that a guarantee, as a result holds it, speaks of; where it is of some clients alone, of which."""
+    some = f" of {guarantee['among']}" if guarantee.get("among") else ""
+    return f"one {guarantee['unit']}{some}"
+
+
 def whom(guarantee: Mapping[str, Any]) -> str:
     """Whom a guarantee, as a result holds it, protects, and between which worlds; or that it protects nobody."""
-    some = f" of {guarantee['among']}" if guarantee.get("among") else ""
-    return f"one {guarantee['unit']}{some} ({guarantee['adjacency']})" if holds(guarantee) else "nobody"
+    return f"{subject(guarantee)} ({guarantee['adjacency']})" if holds(guarantee) else "nobody"
 
 
 def meaning(guarantee: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedballot.core.numbers import NBSP, count, delta, epsilon, percent, scalar, seconds, size
-from fedballot.privacy.words import holds, tone
+from fedballot.privacy.words import holds, subject, tone
 from fedballot.report.plot import Plot, drawn
 from fedballot.report.rounds_plot import rounds_figure
 from fedballot.report.run_plots import lead_figure, per_class_figure, per_client_figure
@@ -123,12 +123,13 @@ def sentence(guarantee: Mapping[str, Any]) -> str:
 
 def guarantee_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Complete every guarantee with its sentence, tone and the parts that it may leave out."""
-    optional = {"composition": None, "accountant": None, "n": None, "among": ""}
+    optional = {"composition": None, "accountant": None, "n": None}
     return [
         optional
         | entry
         | {
             "sentence": sentence(entry),
+            "subject": subject(entry),
             "tone": tone(entry),
             "holds": holds(entry),
             "warnings": entry.get("warnings") or [],
