@@ -257,6 +257,16 @@ def test_what_is_proved_stands(name, seen, tmp_path) -> None:
     assert max(one.auc for one in leak.scores if one.attack != "learned") < 0.9
 
 
+def test_a_client_that_allows_less_is_judged_by_its_own_target(tmp_path) -> None:
+    settings = settings_of("pate-fl", epsilon=2.0, client_epsilons=(0.5, 2.0))
+    told = []
+    for client in (0, 1):
+        asked = Asked("membership", "output", 20, client)
+        told.append(found_by("pate-fl", settings, asked, tmp_path / str(client)).promise)
+    less, more = (one.epsilon for one in told)
+    assert less < 0.5 * more and told[0].words != told[1].words
+
+
 @pytest.mark.parametrize("name", ["fedmd", "fedmd-nfdp", "fedaux-f"])
 def test_what_promises_nothing_is_attacked_too(name, tmp_path) -> None:
     settings = settings_of(name, rounds=2, queries=100, k=5)

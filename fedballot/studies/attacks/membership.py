@@ -157,7 +157,8 @@ def attack_members(
     world, table = _table(method, settings, asked, data, folder / "work")
     strategy = table.strategy(world.data)
     view: View = "output only" if table.seen == "output" and asked.seen == "output" else "server's view"
-    told = promise(type(strategy)(**_given(strategy, settings)).guarantees(), view)
+    own = type(strategy)(**_given(strategy, settings)).composition(asked.client)
+    told = promise(own.guarantees(), view)
     one = partial(heard, table, partial(world.coins, seed=settings.seed))
     with claimed(folder, method, settings, asked, data):
         kept, run_s = play(one, folder, progress, runs, quick=quick)
