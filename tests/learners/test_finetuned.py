@@ -168,7 +168,7 @@ def test_what_is_none_is_refused(weights: Path) -> None:
         learner(named(weights), shape=(30,))
     with pytest.raises(SettingsError, match=r"there is no file none\.pth"):
         learner("torchvision:resnet18(weights='none.pth')")
-    with pytest.raises(SettingsError, match=r"has no parameter 'sice'"):
+    with pytest.raises(SettingsError, match=r"^learner 'torchvision:resnet18\(sice=3\)': has no parameter 'sice'"):
         learner("torchvision:resnet18(sice=3)")
 
 
