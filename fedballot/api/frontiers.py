@@ -209,31 +209,31 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
         trackers(track)
         check_no_run(folder)
         check_ours(folder / "frontier.json", '"spots"')
+        trials: dict[str, list[dict[str, str]]] = {}
         for method in private:  # what cannot work is told before the first run
             if "epsilon" not in names_of(method.settings):
                 raise SettingsError(f"--methods {method.name}: it has no epsilon; name it under --ceiling")
-            for values in studies.draw_trials(searched(method, fixed[method.name]), asked.trials, first):
+            trials[method.name] = studies.draw_trials(searched(method, fixed[method.name]), asked.trials, first)
+            for values in trials[method.name]:
                 for word in asked.epsilons:
                     words = {**fixed[method.name], **values, "epsilon": word}
                     resolve(method.name, words, asked.preset, asked.config)
         aims: list[tuple[Method, str | None]] = [(one, None) for one in ceilings]
         aims += [(one, aim) for aim in asked.epsilons for one in private]
         runs: dict[Path, CommonSettings] = {}
-        drawn = [
-            studies.draw_trials(searched(one, fixed[one.name]) if aim else {}, asked.trials, first) for one, aim in aims
-        ]
-        for (method, aim), trials in zip(aims, drawn, strict=True):
+        drawn: list[list[dict[str, str]]] = [trials[one.name] if aim else [{}] for one, aim in aims]
+        for (method, aim), own in zip(aims, drawn, strict=True):
             shared = sweep.Shared(method.name, asked.preset, asked.config, fixed[method.name])
             wanted = {"epsilon": aim} if aim else {}
-            begins = every[0] if len(trials) > 1 else every[1]
-            for values, seed in itertools.product(trials, every):
+            begins = every[0] if len(own) > 1 else every[1]
+            for values, seed in itertools.product(own, every):
                 one = studies.point(folder / method.name, {**wanted, **values, sweep.SEED: str(seed)})
                 if holds_run(one.folder):
                     check_point(shared, one)
                 elif seed == begins:
                     runs[one.folder] = check_point(shared, one)
         check_there(runs)
-        total = sum(asked.seeds + (len(trials) if len(trials) > 1 else 0) for trials in drawn)
+        total = sum(asked.seeds + (len(own) if len(own) > 1 else 0) for own in drawn)
         watch = Watch(progress, total, jobs)
 
         def run(name: str, points: Sequence[Point]) -> dict[Path, str]:
@@ -242,8 +242,8 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
 
         spots: list[Spot] = []
         with held(folder, "frontier"):
-            for (method, aim), trials in zip(aims, drawn, strict=True):
-                spots.append(studies.explore(method.name, aim, trials, every, folder / method.name, run))
+            for (method, aim), own in zip(aims, drawn, strict=True):
+                spots.append(studies.explore(method.name, aim, own, every, folder / method.name, run))
                 plain = [dataclasses.asdict(spot) for spot in spots]
                 write_json(folder / "frontier.json", {"trials": asked.trials, "spots": plain})
             units = {method.name: _unit(folder / method.name) for method in private}
