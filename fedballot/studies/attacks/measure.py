@@ -175,12 +175,13 @@ VIEWS: dict[View, int] = {"output only": 0, "server's view": 1, "network": 2}
 def promise(guarantees: Sequence[Guarantee], view: View) -> Promise | None:
     """The strongest proved promise about a replaced record against an adversary of this view; None: there is none.
 
-    ``guarantees`` are the attacked client's own: one that allows less than others is promised more.
+    What is promised to some clients only says nothing of the others, and is passed over; a client that is one of them
+    has it among its own guarantees.
     Where a guarantee compares a unit with its absence, a record is replaced in two steps, and epsilon doubles.
     """
     found = []
     for one in guarantees:
-        if one.status != "proved" or not math.isfinite(one.epsilon) or VIEWS[one.view] < VIEWS[view]:
+        if one.status != "proved" or one.among or not math.isfinite(one.epsilon) or VIEWS[one.view] < VIEWS[view]:
             continue
         stated = f"ε = {one.epsilon:.3g}, δ = {one.delta:.3g} for each {one.unit}, {one.adjacency}, {one.view}"
         if one.adjacency == "replace-one":
