@@ -98,6 +98,9 @@ def lines() -> Iterator[Line]:
         words, table = f"{DIGITS} alpha={alpha}", f"thousandth-{alpha}"
         few = f"{words} gamma=inf answers=5 levels=16"
         yield Line(table, "fedkd, S=16, 5 answers, pairwise", "fedkd", "fedkd-mnist", f"{few} ensemble=pairwise")
+        for answers in (10, 20):
+            name = f"fedkd, S=16, {answers} answers, pairwise"
+            yield Line(table, name, "fedkd", "fedkd-mnist", f"{few} answers={answers} ensemble=pairwise")
         yield Line(table, "fedkd, S=16, 5 answers, mean", "fedkd", "fedkd-mnist", few)
         yield Line(
             table, "fedkd, S=16, 1 answer, pairwise", "fedkd", "fedkd-mnist", f"{few} answers=1 ensemble=pairwise"
