@@ -218,11 +218,10 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
                 for word in asked.epsilons:
                     words = {**fixed[method.name], **values, "epsilon": word}
                     resolve(method.name, words, asked.preset, asked.config)
-        aims: list[tuple[Method, str | None]] = [(one, None) for one in ceilings]
-        aims += [(one, aim) for aim in asked.epsilons for one in private]
+        aims: list[tuple[Method, str | None, list[dict[str, str]]]] = [(one, None, [{}]) for one in ceilings]
+        aims += [(one, aim, trials[one.name]) for aim in asked.epsilons for one in private]
         runs: dict[Path, CommonSettings] = {}
-        drawn: list[list[dict[str, str]]] = [trials[one.name] if aim else [{}] for one, aim in aims]
-        for (method, aim), own in zip(aims, drawn, strict=True):
+        for method, aim, own in aims:
             shared = sweep.Shared(method.name, asked.preset, asked.config, fixed[method.name])
             wanted = {"epsilon": aim} if aim else {}
             begins = every[0] if len(own) > 1 else every[1]
@@ -233,7 +232,7 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
                 elif seed == begins:
                     runs[one.folder] = check_point(shared, one)
         check_there(runs)
-        total = sum(asked.seeds + (len(own) if len(own) > 1 else 0) for own in drawn)
+        total = sum(asked.seeds + (len(own) if len(own) > 1 else 0) for _, _, own in aims)
         watch = Watch(progress, total, jobs)
 
         def run(name: str, points: Sequence[Point]) -> dict[Path, str]:
@@ -242,7 +241,7 @@ def run_frontier(asked: Asked, folder: Path, jobs: int, progress: Progress, trac
 
         spots: list[Spot] = []
         with held(folder, "frontier"):
-            for (method, aim), own in zip(aims, drawn, strict=True):
+            for method, aim, own in aims:
                 spots.append(studies.explore(method.name, aim, own, every, folder / method.name, run))
                 plain = [dataclasses.asdict(spot) for spot in spots]
                 write_json(folder / "frontier.json", {"trials": asked.trials, "spots": plain})
