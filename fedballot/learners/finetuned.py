@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from typing import Self
 
@@ -65,25 +63,15 @@ def build(name: str, n_classes: int, *, mirror: bool = False) -> FineTuned:
     SettingsError
         If there is none, it is not of images, or its weights are not on this machine.
     """
-    with _as_learner(name):
-        encoder = make_encoder(name)
-        if encoder.network is None:
-            raise SettingsError(
-                f"learner {name!r} is an encoder of {encoder.takes} without a network to train; an encoder of images "
-                "works, such as efficientnet-lite0, and hf:FOLDER for texts"
-            )
-        made, prepare = encoder.network()
+    encoder = make_encoder(name)
+    if encoder.network is None:
+        raise SettingsError(
+            f"encoder {name!r} of {encoder.takes} has no network that can be trained; an encoder of images has, such "
+            "as efficientnet-lite0, and hf:FOLDER learns from texts"
+        )
+    made, prepare = encoder.network()
     net = deepcopy(made)  # a package's may hand out the one that makes features
     side = prepare.size or 64
     with torch.inference_mode():
         width = net.eval()(torch.zeros(1, 3, side, side)).flatten(1).shape[1]
     return FineTuned(net, prepare, width, n_classes, mirror=mirror)
-
-
-@contextmanager
-def _as_learner(name: str) -> Iterator[None]:
-    """What is wrong with an encoder is told of the learner: the setting that names it is another."""
-    try:
-        yield
-    except SettingsError as error:
-        raise SettingsError(str(error).replace(f"encoder={name}", f"learner {name!r}", 1)) from error

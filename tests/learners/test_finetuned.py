@@ -168,7 +168,7 @@ def test_what_is_none_is_refused(weights: Path) -> None:
         learner(named(weights), shape=(30,))
     with pytest.raises(SettingsError, match=r"there is no file none\.pth"):
         learner("torchvision:resnet18(weights='none.pth')")
-    with pytest.raises(SettingsError, match=r"^learner 'torchvision:resnet18\(sice=3\)': has no parameter 'sice'"):
+    with pytest.raises(SettingsError, match=r"^encoder 'torchvision:resnet18\(sice=3\)': has no parameter 'sice'"):
         learner("torchvision:resnet18(sice=3)")
 
 
@@ -178,7 +178,7 @@ def test_an_encoder_of_texts_has_no_network_to_train(monkeypatch: pytest.MonkeyP
 
     texts = Encoder("minilm", "texts", "", {}, lambda text: np.zeros(3, np.float32))
     monkeypatch.setattr(finetuned, "make_encoder", lambda name: texts)
-    with pytest.raises(SettingsError, match="'minilm' is an encoder of texts without a network to train"):
+    with pytest.raises(SettingsError, match="encoder 'minilm' of texts has no network that can be trained"):
         learner("minilm")
 
 

@@ -73,12 +73,12 @@ class Encoder:
         """
         if self.takes == "images" and len(shape) not in (2, 3):
             raise SettingsError(
-                f"encoder={self.name} takes images, but {what} has vectors of {shape[0]} numbers; leave the encoder "
+                f"encoder {self.name!r} takes images, but {what} has vectors of {shape[0]} numbers; leave the encoder "
                 "out, or name data that are images"
             )
         if self.takes == "texts" and len(shape) != 1:
             raise SettingsError(
-                f"encoder={self.name} takes texts, but {what} has images of shape {shape}; name an encoder of images, "
+                f"encoder {self.name!r} takes texts, but {what} has images of shape {shape}; name one of images, "
                 "such as efficientnet-lite0"
             )
 
@@ -96,8 +96,8 @@ class Encoder:
             return list(texts_of(x))
         except DataError as error:
             raise DataError(
-                f"encoder={self.name} takes texts, but {error}; `fedballot data schema FILE --text COLUMN` writes it, "
-                "and ag-news-texts and sst2-texts hold texts"
+                f"encoder {self.name!r} takes texts, but {error}; `fedballot data schema FILE --text COLUMN` writes "
+                "it, and ag-news-texts and sst2-texts hold texts"
             ) from error
 
 
@@ -112,7 +112,7 @@ def facts_in(name: str, path: Path) -> dict[str, Any]:
     facts = read_json(path)
     if not isinstance(facts, dict):
         kind = type(facts).__name__
-        raise DataError(f"encoder={name}: {path} holds a {kind}; expected names and values, as save_pretrained writes")
+        raise DataError(f"encoder {name!r}: {path} holds a {kind}; expected what save_pretrained writes")
     return facts
 
 
@@ -142,4 +142,4 @@ def check_encoder(name: str) -> None:
     word, _ = read_name(name, "encoder")
     if not (is_encoder(word) or ":" in word) or word.endswith(":"):
         near = did_you_mean(word, [*NAMES, *plugins.installed(GROUP, NAMES)])
-        raise SettingsError(f"encoder={name!r} is unknown{near}. Expected {HINT}")
+        raise SettingsError(f"encoder {name!r} is unknown{near}. Expected {HINT}")

@@ -27,18 +27,18 @@ def made(name: str, make: Any, parameters: Mapping[str, Any]) -> Encoder:
         If that fails, or what it makes is neither.
     """
     if not callable(make):
-        raise SettingsError(f"encoder={name} is of type {type(make).__name__}; expected a function or class")
+        raise SettingsError(f"encoder {name!r} is of type {type(make).__name__}; expected a function or class")
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)  # weights that it draws must be the same everywhere
             thing = make(**parameters)
     except Exception as error:  # foreign code: whatever it raises, the setting names it
-        raise SettingsError(f"encoder={name} cannot be built: {type(error).__name__}: {error}") from error
+        raise SettingsError(f"encoder {name!r} cannot be built: {type(error).__name__}: {error}") from error
     versions = {"torch": version("torch")}
     if not hasattr(thing, "encode"):
         if not isinstance(thing, torch.nn.Module):
             raise SettingsError(
-                f"encoder={name} is a {type(thing).__name__}; expected a torch module of images, or an object with "
+                f"encoder {name!r} is a {type(thing).__name__}; expected a torch module of images, or an object with "
                 "encode(texts)"
             )
         content = [type(thing).__name__, weights_digest(thing).hex()]
@@ -46,7 +46,7 @@ def made(name: str, make: Any, parameters: Mapping[str, Any]) -> Encoder:
     told = getattr(thing, "digest", "")
     if not told and not isinstance(thing, torch.nn.Module):
         raise SettingsError(
-            f"encoder={name}: nothing tells its weights from others; give the object an attribute digest, a text"
+            f"encoder {name!r}: nothing tells its weights from others; give the object an attribute digest, a text"
         )
     own = str(told).encode() if told else weights_digest(thing.eval())
     digest = hashlib.sha256(type(thing).__name__.encode() + own).hexdigest()

@@ -58,7 +58,7 @@ def of_timm(name: str, model: str, parameters: Parameters) -> Encoder:
 
     if model not in timm.list_models():
         near = ", ".join(timm.list_models(f"*{model}*")[:5])
-        raise SettingsError(f"encoder={name}: timm has no network {model!r}{near and f'; near: {near}'}")
+        raise SettingsError(f"encoder {name!r}: timm has no network {model!r}{near and f'; near: {near}'}")
     size, told = parameters["size"], parameters["weights"]
     file = with_home(told) if told else _hub_file(name, timm.get_pretrained_cfg(model).hf_hub_id or "")
 
@@ -79,12 +79,12 @@ def of_torchvision(name: str, model: str, parameters: Parameters) -> Encoder:
         known = models.get_model_weights(model).DEFAULT
     except ValueError as error:
         near = did_you_mean(model, models.list_models())
-        raise SettingsError(f"encoder={name}: torchvision has no network {model!r}{near}") from error
+        raise SettingsError(f"encoder {name!r}: torchvision has no network {model!r}{near}") from error
     size, told = parameters["size"], parameters["weights"]
     file = with_home(told) if told else Path(torch.hub.get_dir()) / "checkpoints" / Path(known.url).name
     if not told and not file.is_file():
         raise SettingsError(
-            f"encoder={name}: its weights are not on this machine: there is no {file}; put there what {known.url} "
+            f"encoder {name!r}: its weights are not on this machine: there is no {file}; put there what {known.url} "
             f"has, or name a file: torchvision:{model}(weights='FILE')"
         )
 
@@ -115,7 +115,7 @@ def of_folder(name: str, folder: Path, parameters: Parameters) -> Encoder:
             )
         except Exception as error:  # whatever the library raises
             words = " ".join(str(error).split())[:300]
-            raise SettingsError(f"encoder={name} cannot be read from {folder} ({words})") from error
+            raise SettingsError(f"encoder {name!r} cannot be read from {folder} ({words})") from error
         both = hasattr(net, "get_image_features")  # a model of images and texts
         return Pooled(net, "get_image_features" if both else "forward", "pixel_values"), Preprocessing(
             int(size), tuple(mean), tuple(std)
@@ -135,7 +135,7 @@ def without_head(name: str, net: nn.Module) -> nn.Module:
     """
     linear = [path for path, module in net.named_modules() if isinstance(module, nn.Linear)]
     if not linear:
-        raise SettingsError(f"encoder={name}: the network has no linear layer at its end, so it is no classifier")
+        raise SettingsError(f"encoder {name!r}: the network has no linear layer at its end, so it is no classifier")
     parent, _, last = linear[-1].rpartition(".")
     setattr(net.get_submodule(parent), last, nn.Identity())
     return net
@@ -152,20 +152,20 @@ def _filled(name: str, net: Any, path: Path) -> Any:
             weights = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of a damaged or foreign file, whatever it leads to
         raise SettingsError(
-            f"encoder={name}: {path} holds no weights that can be read ({type(error).__name__}); expected a state "
+            f"encoder {name!r}: {path} holds no weights that can be read ({type(error).__name__}); expected a state "
             "dict, .safetensors or .pth"
         ) from error
     try:
         net.load_state_dict(weights)
     except (RuntimeError, TypeError, AttributeError) as error:  # other names or shapes; or no mapping at all
         words = str(error).splitlines()[-1].strip()
-        raise SettingsError(f"encoder={name}: {path} holds the weights of another network ({words[:200]})") from error
+        raise SettingsError(f"encoder {name!r}: {path} holds the weights of another network ({words[:200]})") from error
     return net
 
 
 def _weights_digest(name: str, path: Path) -> str:
     if not path.is_file():
-        raise SettingsError(f"encoder={name}: there is no file {path}; expected its weights, .safetensors or .pth")
+        raise SettingsError(f"encoder {name!r}: there is no file {path}; expected its weights, .safetensors or .pth")
     return sha256(path)
 
 
@@ -175,7 +175,7 @@ def _hub_file(name: str, repository: str) -> Path:
     found = try_to_load_from_cache(repository, "model.safetensors") if repository else None
     if not isinstance(found, str):
         raise SettingsError(
-            f"encoder={name}: its weights are not on this machine; run `hf download {repository or 'REPOSITORY'}` "
+            f"encoder {name!r}: its weights are not on this machine; run `hf download {repository or 'REPOSITORY'}` "
             "where there is a network, or name a file with weights='FILE'"
         )
     return Path(found)

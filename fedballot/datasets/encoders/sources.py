@@ -71,7 +71,7 @@ def need(name: str, package: str, extra: str) -> None:
         With what to install.
     """
     if importlib.util.find_spec(package) is None:
-        raise SettingsError(f"encoder={name} needs the package {package}, which is missing: pip install {extra}")
+        raise SettingsError(f"encoder {name!r} needs the package {package}, which is missing: pip install {extra}")
 
 
 def take(name: str, parameters: Parameters, **known: Any) -> dict[str, Any]:
@@ -84,10 +84,10 @@ def take(name: str, parameters: Parameters, **known: Any) -> dict[str, Any]:
     """
     for key, value in parameters.items():
         if key not in known:
-            raise SettingsError(f"encoder={name}: has no parameter {key!r}; expected some of {', '.join(known)}")
+            raise SettingsError(f"encoder {name!r}: has no parameter {key!r}; expected some of {', '.join(known)}")
         if type(value) is not type(known[key]) or (isinstance(value, int) and value < 1):
             kind = "a whole number from 1 on" if isinstance(known[key], int) else "a text in quotes"
-            raise SettingsError(f"encoder={name}: {key}={value!r}; expected {kind}")
+            raise SettingsError(f"encoder {name!r}: {key}={value!r}; expected {kind}")
     return {**known, **parameters}
 
 
@@ -107,7 +107,7 @@ def _folder(name: str, word: str, parameters: Parameters) -> Encoder:
     folder = with_home(word.partition(":")[2])
     if not (folder / "config.json").is_file() or not (folder / "model.safetensors").is_file():
         raise SettingsError(
-            f"encoder={name}: {folder} holds no model; expected a folder with config.json, model.safetensors and the "
+            f"encoder {name!r}: {folder} holds no model; expected a folder with config.json, model.safetensors and the "
             "files of a tokenizer or an image processor, as save_pretrained writes them"
         )
     if holds_images(folder):
@@ -128,7 +128,7 @@ def _lite(name: str, word: str, parameters: Parameters) -> Encoder:
     spec = importlib.util.find_spec(package)
     files = sorted(Path(str(spec.origin)).parent.glob("models/*.pth")) if spec else []
     if len(files) != 1:
-        raise SettingsError(f"encoder={name}: the package {package} holds {len(files)} files of weights; expected one")
+        raise SettingsError(f"encoder {name!r}: the package {package} has {len(files)} files of weights; expected one")
     from fedballot.datasets.encoders import images
 
     return images.lite(name, word, files[0], take(name, parameters, size=LITE_SIZES[number]))

@@ -91,7 +91,7 @@ def _work(
             vector = encoder.one(record)
             if vector.ndim != 1 or not np.isfinite(vector).all():
                 raise SettingsError(
-                    f"encoder={encoder.name} makes an array of shape {vector.shape} of record {places[digest] + 1}; "
+                    f"encoder {encoder.name!r} makes an array of shape {vector.shape} of record {places[digest] + 1}; "
                     "expected a vector of finite numbers"
                 )
             done[digest] = vector

@@ -37,8 +37,8 @@ def read(name: str, folder: Path, parameters: Mapping[str, Any], *, weights: str
     digests = {file: sha256(folder / file) for file in _READ if (folder / file).is_file()}
     if weights and digests.get("model.safetensors") != weights:
         raise SettingsError(
-            f"encoder={name}: {folder / 'model.safetensors'} has SHA-256 {digests.get('model.safetensors')}; expected "
-            f"{weights}, which the model's authors publish: its package brings other weights, so do not use it"
+            f"encoder {name!r}: {folder / 'model.safetensors'} has SHA-256 {digests.get('model.safetensors')}; "
+            f"expected {weights}, which the model's authors publish: its package brings other weights, so do not use it"
         )
     first = _first_token(name, folder)
     config = facts_in(name, folder / "config.json")
@@ -77,7 +77,7 @@ def _loaded(name: str, folder: Path) -> tuple[Any, Any]:
         ).float().eval()
     except Exception as error:  # whatever the library raises
         words = " ".join(str(error).split())[:300]
-        raise SettingsError(f"encoder={name} cannot be read from {folder} ({words})") from error
+        raise SettingsError(f"encoder {name!r} cannot be read from {folder} ({words})") from error
 
 
 def _first_token(name: str, folder: Path) -> bool:

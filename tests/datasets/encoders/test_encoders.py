@@ -189,7 +189,7 @@ def test_what_is_missing_and_how_to_get_it(
 ) -> None:
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda word: None if word == package else there("json"))
-    with pytest.raises(SettingsError, match=f"encoder={name} needs the package {package}, .*: pip install .*{extra}"):
+    with pytest.raises(SettingsError, match=f"encoder {name!r} needs the package {package}, .*: pip install .*{extra}"):
         make_encoder(name)
 
 
