@@ -34,6 +34,14 @@ DIGITS = (
     "private_size=3000 public_size=2000 test_size=2000 epochs=30 batch_size=32 lr=0.002 client_models=mlp-torch "
     "server_model=mlp-torch server_epochs=40 server_batch_size=64 server_lr=0.002"
 )
+NEAR = "public_dataset= test_source=public public_labels=known"  # unlabelled images of the task itself
+CIFAR = (
+    f"{NEAR} private_size=3000 public_size=2000 test_size=2000 epochs=30 batch_size=32 lr=0.002 "
+    "client_models=cnn-small server_model=cnn-small server_epochs=40 server_batch_size=64 server_lr=0.002"
+)
+GRAPH = "student=propagated graph_features=deskew+hog"
+PROPAGATED = f"ensemble=pairwise {GRAPH}"
+QUARTER = f"{NEAR} private_size=12500 public_size=5000 test_size=5000 epochs=60 server_epochs=50"
 FEDMD = "pretrain_epochs=0 rounds=5 queries=500 share=logits digest_loss=l2 public_batch_size=64"
 TRAINED = "dataset public_dataset test_source private_size public_size test_size clients partition alpha min_size seed"
 TRAINED += " client_models epochs batch_size lr"
@@ -98,6 +106,7 @@ def lines() -> Iterator[Line]:
         words, table = f"{DIGITS} alpha={alpha}", f"thousandth-{alpha}"
         few = f"{words} gamma=inf answers=5 levels=16"
         yield Line(table, "fedkd, S=16, 5 answers, pairwise", "fedkd", "fedkd-mnist", f"{few} ensemble=pairwise")
+        yield Line(table, "fedkd, S=16, 5 answers, pairwise, propagated", "fedkd", "fedkd-mnist", f"{few} {PROPAGATED}")
         for answers in (10, 20):
             name = f"fedkd, S=16, {answers} answers, pairwise"
             yield Line(table, name, "fedkd", "fedkd-mnist", f"{few} answers={answers} ensemble=pairwise")
@@ -108,6 +117,37 @@ def lines() -> Iterator[Line]:
         hundred = f"{words} rounds=100 epochs=3"
         yield Line(table, "fedavg, 100 rounds", "fedavg", "fedkd-mnist", hundred)
         yield Line(table, "feddf, 100 rounds", "feddf", "fedkd-mnist", f"{hundred} server_epochs=4")
+        # what the constants of student=propagated were chosen on
+        few = f"{words} gamma=inf answers=5 levels=16 ensemble=pairwise"
+        usps, fashion = "dataset=usps public_dataset=mnist", f"dataset=fashion-mnist {NEAR}"
+        for name, world, graph in (("USPS", usps, "deskew+hog"), ("Fashion-MNIST", fashion, "hog")):
+            yield Line("students", f"{name}, α={alpha}, distilled", "fedkd", "fedkd-mnist", f"{few} {world}")
+            told = f"{few} {world} student=propagated graph_features={graph}"
+            yield Line("students", f"{name}, α={alpha}, propagated", "fedkd", "fedkd-mnist", told)
+        near, table = f"alpha={alpha} {NEAR}", f"near-{alpha}"
+        few = f"{DIGITS} {near} gamma=inf answers=5 levels=16 ensemble=pairwise"
+        yield Line(table, "fedkd, S=16, 5 answers, pairwise", "fedkd", "fedkd-mnist", few)
+        yield Line(table, "fedkd, S=16, 5 answers, pairwise, propagated", "fedkd", "fedkd-mnist", f"{few} {PROPAGATED}")
+        yield Line(table, "public-only", "public-only", "fedkd-mnist", f"{DIGITS} {near}")
+        yield Line(table, "fedavg, 100 rounds", "fedavg", "fedkd-mnist", f"{DIGITS} {near} rounds=100 epochs=3")
+        feddf = f"{DIGITS} {near} rounds=100 epochs=3 server_epochs=4"
+        yield Line(table, "feddf, 100 rounds", "feddf", "fedkd-mnist", feddf)
+        words, table = f"{CIFAR} alpha={alpha}", f"cifar-{alpha}"
+        few = f"{words} gamma=inf answers=5 levels=16 ensemble=pairwise"
+        yield Line(table, "fedkd, S=16, 5 answers, pairwise", "fedkd", "fedkd-cifar10", few)
+        graph = "student=propagated graph_features=hog"
+        yield Line(table, "fedkd, S=16, 5 answers, pairwise, propagated", "fedkd", "fedkd-cifar10", f"{few} {graph}")
+        hundred = f"{words} rounds=100 epochs=3"
+        yield Line(table, "fedavg, 100 rounds", "fedavg", "fedkd-cifar10", hundred)
+        yield Line(table, "feddf, 100 rounds", "feddf", "fedkd-cifar10", f"{hundred} server_epochs=4")
+        yield Line(table, "standalone", "standalone", "fedkd-cifar10", words)
+        yield Line(table, "centralized", "centralized", "fedkd-cifar10", words)
+    for name, method, words, paper in (
+        ("fedkd", "fedkd", "", "80.98"),
+        ("fedkd without noise", "fedkd", "gamma=inf", "–"),
+        ("standalone", "standalone", "", "61.1"),
+    ):
+        yield Line("resnet8", name, method, "fedkd-cifar10", f"{QUARTER} {words}", paper)
     for levels in (2, 4, 16, 200, 65536):
         yield Line("levels", f"S={levels}", "fedkd", "fedkd-mnist", f"{DIGITS} levels={levels} gamma=inf")
     for size in (500, 2000):
@@ -127,6 +167,10 @@ def lines() -> Iterator[Line]:
     for queries in (100, 500, 2000):
         name = f"fedkd-dp, ε=8, {queries} queries"
         yield Line("dp", name, "fedkd-dp", "fedkd-mnist", f"{many} queries={queries} server_epochs=100")
+    for epsilon, queries in ((1, 500), (8, 500), (8, 2000)):
+        name = f"fedkd-dp, ε={epsilon}, {queries} queries, propagated"
+        told = f"{many} epsilon={epsilon} queries={queries} server_epochs=100 {GRAPH}"
+        yield Line("dp", name, "fedkd-dp", "fedkd-mnist", told)
     copies = f"{many} queries=100 answers=5 server_epochs=100"
     yield Line("dp", "fedkd-dp, ε=8, 100 queries, 5 answers each", "fedkd-dp", "fedkd-mnist", copies)
     for epsilon in (1, 32):

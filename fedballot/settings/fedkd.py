@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
-from fedballot.core.setting import again, setting, where
+from fedballot.core.setting import Condition, again, setting, where
 from fedballot.privacy.mechanism import Composition, Facts, unprotected
 from fedballot.privacy.mechanisms.logits import NoisyLogits
 from fedballot.settings.parts import (
@@ -21,14 +21,23 @@ from fedballot.settings.parts import (
     Queries,
     ServerTraining,
 )
+from fedballot.settings.propagation import Propagation
 from fedballot.settings.robust import RobustAggregation
 from fedballot.settings.summed import SummedSettings
 from fedballot.settings.targets import solved
 from fedballot.wire.secagg import Form
 
+PROPAGATED = where("student", "propagated")
+SOFTENED = Condition(
+    "distill_loss=kl and student=distilled",
+    lambda settings: settings.distill_loss == "kl" and settings.student == "distilled",
+)
+
 
 @dataclass(frozen=True)
-class EnsembleSettings(NoiseSeed, Queries, ServerTraining, LocalTraining, ClientEvaluation, CommonSettings):
+class EnsembleSettings(
+    Propagation, NoiseSeed, Queries, ServerTraining, LocalTraining, ClientEvaluation, CommonSettings
+):
     """What both kinds of FedKD share: what is asked, and how the server learns from it."""
 
     answers: int = setting(
@@ -37,14 +46,23 @@ class EnsembleSettings(NoiseSeed, Queries, ServerTraining, LocalTraining, Client
         low=1,
         site_limit=(1, 100),
     )
+    student: Literal["distilled", "propagated"] = setting(
+        "distilled",
+        "how the server learns: from the ensemble's answers, or from those and the label that a record's neighbours in "
+        "the public pool bear out, which takes classes to be about even there",
+        reads="server",
+        headline=True,
+    )
     distill_loss: Literal["l2", "mae", "kl"] = setting(
         "l2",
         "loss of the server; l2 and mae compare logits (equation 7), kl probabilities (equation 5)",
         reads="server",
+        read_if=where("student", "distilled"),
     )
-    temperature: float = setting(
-        3.0, "temperature of the loss, tau", above=0, reads="server", read_if=where("distill_loss", "kl")
-    )
+    temperature: float = setting(3.0, "temperature of the loss, tau", above=0, reads="server", read_if=SOFTENED)
+    neighbours: int = again(Propagation, "neighbours", 5, read_if=PROPAGATED)
+    spread: float = again(Propagation, "spread", 0.9, read_if=PROPAGATED)
+    graph_features: str = again(Propagation, "graph_features", "auto", read_if=PROPAGATED)
 
     @property
     def record_count(self) -> int:

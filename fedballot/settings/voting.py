@@ -26,17 +26,19 @@ from fedballot.settings.parts import (
     ServerFeatures,
     ServerTraining,
 )
+from fedballot.settings.propagation import PROPAGATES, Propagation
 from fedballot.settings.summed import SummedSettings
 from fedballot.settings.targets import solved
 from fedballot.wire.codec import Choices, Integers
 from fedballot.wire.secagg import Form
 
-PROPAGATES = where("student", "propagated", "self-train")
 NOISY = Condition("epsilon is finite", lambda settings: math.isfinite(settings.epsilon))
 
 
 @dataclass(frozen=True)
-class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, ClientEvaluation, SummedSettings):
+class VotingSettings(
+    Propagation, ServerFeatures, PrivacyTarget, Queries, ServerTraining, ClientEvaluation, SummedSettings
+):
     """Settings of every method whose clients vote; each piece of the server's recipe can be switched off on its own."""
 
     queries: int = again(Queries, "queries", 0, help="public records that clients vote on; 0: the whole pool")
@@ -69,24 +71,6 @@ class VotingSettings(ServerFeatures, PrivacyTarget, Queries, ServerTraining, Cli
         low=1,
         high=2,
         reads="server",
-        read_if=PROPAGATES,
-    )
-    neighbours: int = setting(
-        5, "neighbours of a record in the propagation graph", low=1, reads="server", read_if=PROPAGATES
-    )
-    spread: float = setting(
-        0.99,
-        "share of a record's label that comes from its neighbours",
-        low=0,
-        below=1,
-        reads="server",
-        read_if=PROPAGATES,
-    )
-    graph_features: str = setting(
-        "auto",
-        "what the graph compares: an extractor such as deskew (upright digits)",
-        reads="server",
-        kind="extractor",
         read_if=PROPAGATES,
     )
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,12 +15,14 @@ from scipy.special import expit, softmax
 
 from fedballot.clients.fedkd import KdAnswer
 from fedballot.core.errors import SettingsError
-from fedballot.core.metrics import auc_per_class, mean_of
+from fedballot.core.metrics import auc_per_class, mean_of, share_right
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.distillation.aggregation import class_weights
 from fedballot.distillation.pairwise import pairwise_consensus
+from fedballot.distillation.propagation import half_borne_out, propagate
 from fedballot.learners.base import Learner
+from fedballot.learners.extractors import Extractor, make_extractor
 from fedballot.privacy.mechanisms.laplace import NoisyValues
 from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
@@ -47,8 +48,19 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         check_images(self.data.public_x.shape[1:], self.settings.answers)
+        if self.settings.student == "propagated" and self.data.multi_label:
+            raise SettingsError(
+                "student=propagated is for one label per record, these have several: set student=distilled"
+            )
         order = generator(self.settings.seed, Stream.QUERIES).permutation(self.settings.public_size)
         self.queries = np.sort(order[: self.settings.record_count])
+        self.graph = self._graph() if self.settings.student == "propagated" else None
+
+    def _graph(self) -> Extractor:
+        settings, shape = self.settings, self.data.public_x.shape[1:]
+        return make_extractor(
+            settings.graph_features, input_shape=shape, components=settings.components, device=self.device
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -64,23 +76,25 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
 
     def learn_from(self, consensus: Floats) -> Learned:
         """Distil the ensemble's logits (Q, C), noise included."""
-        data, rows, learner = self.data, self.queries, self.distill(consensus)
+        data, rows, right = self.data, self.queries, None
         release: Kept = {"query_indices": rows, "consensus": consensus}
-        if not data.multi_label:
-            release["labels"] = self.per_record(consensus).argmax(axis=1)
-            truth = np.asarray(data.public_y[rows])
-            release |= {"true_labels": truth} if (truth >= 0).all() else {}
-        quality = self.quality(consensus)
+        if data.multi_label:
+            learner = self.distill(consensus)
+        else:
+            labels, truth = self.labels(consensus), np.asarray(data.public_y[rows])
+            release |= {"labels": labels, **({"true_labels": truth} if (truth >= 0).all() else {})}
+            right = share_right(labels, truth)
+            learner = self.distill(consensus) if self.graph is None else self.learn_labels(consensus, labels)
         return Learned(
             scores=learner.predict_logits(data.test_x),
             models=[learner],
             release=release,
             rows=rows,
             metrics={
-                "label_accuracy": quality.get("consensus_accuracy"),
+                "label_accuracy": right,
                 "float64_bytes_up": 8 * consensus.size * self.counts.answered,
             },
-            round_metrics=quality,
+            round_metrics=self.quality(consensus),
             warnings=self.warnings(),
         )
 
@@ -89,32 +103,49 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
         truth, logits = self.data.public_y[self.queries], self.per_record(consensus)
         if self.data.multi_label:
             return {"consensus_auc": mean_of(auc_per_class(truth, logits))}
-        labelled = truth >= 0
-        right = logits.argmax(axis=1)[labelled] == truth[labelled]
-        return {"consensus_accuracy": float(np.mean(right)) if labelled.any() else None}
+        return {"consensus_accuracy": share_right(logits.argmax(axis=1), truth)}
 
     def per_record(self, consensus: Floats) -> Floats:
         """Mean logits (records, C) of all answers (Q, C) about a record."""
         return np.asarray(consensus.reshape(self.settings.answers, len(self.queries), -1).mean(axis=0))
 
+    def labels(self, consensus: Floats) -> npt.NDArray[np.int64]:
+        """Class of each record (records,): what the mean of its answers says, or what its neighbours bear out."""
+        logits = self.per_record(consensus)
+        if self.graph is None:
+            return np.asarray(logits.argmax(axis=1))
+        features = self.graph.fit(self.data.public_x).transform(self.data.public_x[self.queries])
+        settings, votes = self.settings, softmax(logits, axis=1)
+        return propagate(features, votes, neighbours=settings.neighbours, alpha=settings.spread)[0]
+
+    def learn_labels(self, consensus: Floats, labels: npt.NDArray[np.int64]) -> Learner:
+        """The server's model, trained on what is said of each answer and on the labels (records,), half of each."""
+        answers = consensus.reshape(self.settings.answers, len(labels), -1)
+        soft = half_borne_out(answers, labels)
+        return self._distilled(soft.reshape(consensus.shape))
+
     def distill(self, consensus: Floats) -> Learner:
         """The server's model, trained on the consensus (equation 7, or 5 and 6)."""
+        loss, tau = self.settings.distill_loss, self.settings.temperature
+        if loss != "kl":
+            return self._distilled(consensus.astype(np.float32), loss=loss)
+        if self.data.multi_label:
+            return self._distilled(expit(consensus / tau).astype(np.float32), loss="binary", temperature=tau)
+        return self._distilled(softmax(consensus / tau, axis=1).astype(np.float32), temperature=tau)
+
+    def _distilled(self, targets: npt.NDArray[np.float32], **words: Any) -> Learner:
+        """A model that learns a target (Q, C) for each answer."""
         settings, data = self.settings, self.data
-        distill = partial(
-            self.new_student(data.public_x.shape[1:]).distill,
-            progress=self.steps("server: distillation", settings.server_epochs),
-        )
         copies = (
             public_copy(data.public_x, self.queries, number, settings.seed, mirror=data.mirror)
             for number in range(settings.answers)
         )
-        x = np.concatenate(list(copies))
-        if settings.distill_loss == "kl":
-            scaled, tau = consensus / settings.temperature, settings.temperature
-            if data.multi_label:
-                return distill(x, expit(scaled).astype(np.float32), loss="binary", temperature=tau)
-            return distill(x, softmax(scaled, axis=1).astype(np.float32), temperature=tau)
-        return distill(x, consensus.astype(np.float32), loss=settings.distill_loss)
+        return self.new_student(data.public_x.shape[1:]).distill(
+            np.concatenate(list(copies)),
+            targets,
+            progress=self.steps("server: distillation", settings.server_epochs),
+            **words,
+        )
 
 
 class FedkdStrategy(EnsembleStrategy[FedkdSettings]):

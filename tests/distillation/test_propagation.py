@@ -6,7 +6,13 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
 from fedballot.core.errors import SettingsError
-from fedballot.distillation.propagation import argmax_labels, even_scales, neighbour_graph, propagate
+from fedballot.distillation.propagation import (
+    argmax_labels,
+    even_scales,
+    half_borne_out,
+    neighbour_graph,
+    propagate,
+)
 
 
 def dense_scores(features, histogram, neighbours, alpha):
@@ -146,3 +152,10 @@ def test_argmax_labels_and_margin():
     np.testing.assert_allclose(margin, [3.5, 0, 3])
     with pytest.raises(SettingsError, match="finite"):
         argmax_labels(np.array([[np.nan, 1.0]]))
+
+
+def test_half_of_a_soft_label_is_what_neighbours_bear_out():
+    logits = np.array([[[0.0, 0.0], [50.0, 0.0]], [[0.0, 50.0], [50.0, 0.0]]])  # two answers about two records
+    soft = half_borne_out(logits, np.array([1, 1]))
+    np.testing.assert_allclose(soft, [[[0.25, 0.75], [0.5, 0.5]], [[0, 1], [0.5, 0.5]]], atol=1e-6)
+    assert soft.dtype == np.float32

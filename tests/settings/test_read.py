@@ -34,6 +34,7 @@ LINEAR = {"client_models": "logistic-regression", "server_model": "logistic-regr
 TORCH = {"client_models": "linear-torch"}
 TRIMMED = {"aggregation": "trimmed-mean"}
 SECURE = {"clients": 5, "min_clients": 4, "secure_aggregation": True}
+NEIGHBOURS = {"student": "propagated", "graph_features": "none+pca"}
 # what a first run does not come by, in a second one
 FURTHER: dict[str, tuple[dict[str, Any], ...]] = {
     "pate-fl": (SECURE,),
@@ -44,8 +45,8 @@ FURTHER: dict[str, tuple[dict[str, Any], ...]] = {
     "ds-fl": (TORCH | {"client_features": "none+pca"},),
     "selective-fd": (TORCH | {"client_features": "none+pca", "leave_out": 0.0, "ambiguity_limit": 1.0},),
     "fedkt": (SECURE | {"epsilon": 20.0, "client_features": "none+pca"},),
-    "fedkd": ({"distill_loss": "kl"}, TRIMMED | {"weights": "equal"}),
-    "fedkd-dp": (SECURE, {"distill_loss": "kl"}),
+    "fedkd": ({"distill_loss": "kl"}, TRIMMED | {"weights": "equal"}, NEIGHBOURS),
+    "fedkd-dp": (SECURE, {"distill_loss": "kl"}, NEIGHBOURS),
     "fedauxfdp": ({"head": "logistic"}, {"embedding": "pca"}),
     "fedauxfdp-sum": (SECURE, {"embedding": "pca", "dimension": 6}),
     "poll": (SECURE,),

@@ -122,6 +122,25 @@ def test_the_server_learns_the_ensemble_with_every_loss(loss, model):
     assert metrics["float64_bytes_up"] == 0  # nobody has answered over the wire here
 
 
+@pytest.mark.parametrize("settings", [FedkdSettings, FedkdDpSettings])
+def test_neighbours_mend_what_the_ensemble_says_wrong(settings):
+    """Three labels in ten are wrong; public digits that look alike outvote most of those."""
+    changes = {"queries": 300, "answers": 2, "server_model": "logistic-regression", "spread": 0.9}
+    changes |= {"graph_features": "deskew"} | ({"gamma": "inf"} if settings is FedkdSettings else {})
+    plain, mended = (strategy(small_settings(settings, {**changes, "student": s})) for s in ("distilled", "propagated"))
+    truth, rng = plain.data.public_y[plain.queries], np.random.default_rng(0)
+    wrong = rng.random(300) < 0.3
+    said = np.where(wrong, (truth + rng.integers(1, 10, 300)) % 10, truth)
+    consensus = np.tile(3.0 * np.eye(10)[said], (2, 1)) + rng.normal(size=(600, 10)) * 0.5
+    first, second = plain.learn_from(consensus), mended.learn_from(consensus)
+    assert first.metrics["label_accuracy"] == pytest.approx(np.mean(~wrong))
+    assert second.metrics["label_accuracy"] > first.metrics["label_accuracy"] + 0.15  # .9 seen
+    assert np.mean(second.release["labels"] == truth) == second.metrics["label_accuracy"]
+    assert second.round_metrics["consensus_accuracy"] == first.metrics["label_accuracy"]
+    right = [np.mean(each.scores.argmax(axis=1) == plain.data.test_y) for each in (first, second)]
+    assert right[1] > right[0] > 0.5
+
+
 def test_the_printed_method_says_what_leaks_and_promises_nothing():
     server = strategy(small_settings(FedkdSettings))
     guarantee = server.guarantees()[0]
@@ -198,6 +217,14 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
     assert metrics["server_auc"] > 0.6  # .66 to .75 seen
     assert len(metrics["server_auc_per_class"]) == 14
     assert server.round_records[0]["metrics"]["consensus_auc"] > 0.6
+
+
+@pytest.mark.parametrize("setting", ["student=propagated", "ensemble=pairwise"])
+def test_what_compares_classes_is_refused_for_several_labels(setting, yeast):
+    name, _, value = setting.partition("=")
+    settings = build(FedkdSettings, yeast, {name: value})
+    with pytest.raises(SettingsError, match=f"^{setting} is for one label per record, .* set {name}="):
+        strategy(settings)
 
 
 def test_methods_that_take_one_label_refuse_several(yeast, tmp_path):
