@@ -130,6 +130,7 @@ class FedkdDpSettings(PrivacyTarget, EnsembleSettings, SummedSettings):
         Queries, "queries", 200, help="public records that clients answer; noise grows with their root; 0: all"
     )
     epsilon: float = again(PrivacyTarget, "epsilon", 8.0)
+    spread: float = again(EnsembleSettings, "spread", 0.99)
     logit_bound: float = setting(
         1.0, "largest norm of a record's logits, B; larger ones are cut", above=0, site_limit=(1e-6, 1e6)
     )

@@ -115,8 +115,12 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
         if self.graph is None:
             return np.asarray(logits.argmax(axis=1))
         features = self.graph.fit(self.data.public_x).transform(self.data.public_x[self.queries])
-        settings, votes = self.settings, softmax(logits, axis=1)
-        return propagate(features, votes, neighbours=settings.neighbours, alpha=settings.spread)[0]
+        settings, said = self.settings, self.said(logits)
+        return propagate(features, said, neighbours=settings.neighbours, alpha=settings.spread)[0]
+
+    def said(self, logits: Floats) -> Floats:
+        """What goes over the graph of an ensemble's logits (records, C)."""
+        return np.asarray(softmax(logits, axis=1))
 
     def learn_labels(self, consensus: Floats, labels: npt.NDArray[np.int64]) -> Learner:
         """The server's model, trained on what is said of each answer and on the labels (records,), half of each."""
@@ -206,6 +210,10 @@ class FedkdDpStrategy(SummedStrategy[FedkdDpSettings], EnsembleStrategy[FedkdDpS
     @property
     def form(self) -> Form:
         return ballot_form(self.settings, self.shape[1])
+
+    def said(self, logits: Floats) -> Floats:
+        """Noise and all, for neighbours average that out; a softmax would be sure of what noise alone says."""
+        return logits
 
     def learn_from_sum(self, total: npt.NDArray[np.int64], arrived: int) -> Learned:
         grid = mechanism(self.settings, self.shape[1]).mechanism.grid

@@ -219,6 +219,17 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
     assert server.round_records[0]["metrics"]["consensus_auc"] > 0.6
 
 
+def test_neighbours_average_the_noise_of_the_sound_variant_out():
+    """So noisy that a quarter of the records is right, as are most labels by their neighbours."""
+    changes = {"queries": 300, "server_model": "logistic-regression", "student": "propagated"}
+    server = strategy(small_settings(FedkdDpSettings, changes | {"graph_features": "deskew"}))
+    truth, rng = server.data.public_y[server.queries], np.random.default_rng(0)
+    consensus = np.eye(10)[truth] + rng.normal(size=(300, 10)) * 1.5
+    learned = server.learn_from(consensus)
+    assert learned.round_metrics["consensus_accuracy"] < 0.4
+    assert learned.metrics["label_accuracy"] > 0.7
+
+
 @pytest.mark.parametrize("setting", ["student=propagated", "ensemble=pairwise"])
 def test_what_compares_classes_is_refused_for_several_labels(setting, yeast):
     name, _, value = setting.partition("=")
