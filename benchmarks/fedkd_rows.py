@@ -107,6 +107,8 @@ def lines() -> Iterator[Line]:
         few = f"{words} gamma=inf answers=5 levels=16"
         yield Line(table, "fedkd, S=16, 5 answers, pairwise", "fedkd", "fedkd-mnist", f"{few} ensemble=pairwise")
         yield Line(table, "fedkd, S=16, 5 answers, pairwise, propagated", "fedkd", "fedkd-mnist", f"{few} {PROPAGATED}")
+        ten = f"{few} answers=10 {PROPAGATED}"
+        yield Line(table, "fedkd, S=16, 10 answers, pairwise, propagated", "fedkd", "fedkd-mnist", ten)
         for answers in (10, 20):
             name = f"fedkd, S=16, {answers} answers, pairwise"
             yield Line(table, name, "fedkd", "fedkd-mnist", f"{few} answers={answers} ensemble=pairwise")
@@ -167,7 +169,7 @@ def lines() -> Iterator[Line]:
     for queries in (100, 500, 2000):
         name = f"fedkd-dp, ε=8, {queries} queries"
         yield Line("dp", name, "fedkd-dp", "fedkd-mnist", f"{many} queries={queries} server_epochs=100")
-    for epsilon, queries in ((1, 500), (8, 500), (8, 2000)):
+    for epsilon, queries in ((1, 500), (1, 2000), (8, 500), (8, 2000)):
         name = f"fedkd-dp, ε={epsilon}, {queries} queries, propagated"
         told = f"{many} epsilon={epsilon} queries={queries} server_epochs=100 {GRAPH}"
         yield Line("dp", name, "fedkd-dp", "fedkd-mnist", told)
@@ -252,6 +254,9 @@ def encoded() -> Iterator[Line]:
             table,
             f"levels=16 lr={CHOSEN[preset, 'fedkd']} server_lr={CHOSEN[preset, 'fedkd']}",
         )
+        told = f"lr={CHOSEN[preset, 'fedkd']} server_lr={CHOSEN[preset, 'fedkd']} student=propagated graph_features=l2"
+        yield Line(table, "fedkd, propagated", "fedkd", table, told)
+        yield Line(table, "fedkd without noise, propagated", "fedkd", table, f"gamma=inf {told}")
         for epsilon in ("1", "0.2"):
             yield Line(table, f"fedauxfdp-sum, record ε={epsilon}", "fedauxfdp-sum", table, f"epsilon={epsilon}")
 
