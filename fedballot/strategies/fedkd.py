@@ -19,6 +19,7 @@ from fedballot.core.metrics import auc_per_class, mean_of, share_right
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.copies import check_images, public_copy
 from fedballot.distillation.aggregation import class_weights
+from fedballot.distillation.evenness import UNEVEN, shares, unevenness
 from fedballot.distillation.pairwise import pairwise_consensus
 from fedballot.distillation.propagation import half_borne_out, propagate
 from fedballot.learners.base import Learner
@@ -95,8 +96,22 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
                 "float64_bytes_up": 8 * consensus.size * self.counts.answered,
             },
             round_metrics=self.quality(consensus),
-            warnings=self.warnings(),
+            warnings=[*self.warnings(), *self.uneven(consensus)],
         )
+
+    def uneven(self, consensus: Floats) -> list[str]:
+        """What to tell whoever lets neighbours decide where classes are not even, as far as the ensemble knows."""
+        if self.graph is None:
+            return []
+        share = shares(self.per_record(consensus).argmax(axis=1), len(self.data.classes))
+        if unevenness(share) <= UNEVEN:
+            return []
+        most = int(share.argmax())
+        return [
+            "student=propagated takes classes to be about even in the public pool, but by the ensemble's answers "
+            f"{100 * share[most]:.0f} % of it are {self.data.classes[most]}: the student may give records to classes "
+            "that are rare there; compare student=distilled"
+        ]
 
     def quality(self, consensus: Floats) -> dict[str, float | None]:
         """How good the ensemble's logits are, as far as the public records have labels."""

@@ -219,6 +219,18 @@ def test_several_labels_per_record(method, changes, yeast, tmp_path):
     assert server.round_records[0]["metrics"]["consensus_auc"] > 0.6
 
 
+@pytest.mark.parametrize(("zeros", "told"), [(30, False), (150, True)])
+def test_classes_that_are_uneven_in_the_pool_are_told_of(zeros, told):
+    """Neighbours even classes out."""
+    settings = small_settings(FedkdSettings, {"gamma": "inf", "student": "propagated", "server_epochs": 1})
+    server = strategy(settings)
+    said = np.r_[np.zeros(zeros, int), np.arange(300 - zeros) % 10]
+    warnings = server.learn_from(5.0 * np.eye(10)[said]).warnings
+    assert any("% of it are 0: " in one for one in warnings) == told
+    distilled = strategy(replace(settings, student="distilled"))
+    assert not any("pool" in one for one in distilled.learn_from(5.0 * np.eye(10)[said]).warnings)
+
+
 def test_neighbours_average_the_noise_of_the_sound_variant_out():
     """So noisy that a quarter of the records is right, as are most labels by their neighbours."""
     changes = {"queries": 300, "server_model": "logistic-regression", "student": "propagated"}
