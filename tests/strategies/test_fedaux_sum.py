@@ -151,5 +151,7 @@ def test_of_more_records_than_declared_the_first_ones_are_told(tmp_path):
     few = client(
         "fedauxfdp-sum", settings, tmp_path / "b", 0, replace(data, parts=(data.parts[0][:5], *data.parts[1:]))
     )
-    assert np.array_equal(few.exact(question)["sums"][0], z)
+    np.testing.assert_allclose(
+        few.exact(question)["sums"][0], z, rtol=1e-4, atol=1e-6
+    )  # a matrix product rounds by its size
     assert np.abs(out[0].astype(float)).max() <= one.form().largest

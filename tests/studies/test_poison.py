@@ -16,6 +16,7 @@ from fedballot.core.errors import SettingsError
 from fedballot.core.progress import Silent
 from fedballot.methods.registry import get_method
 from fedballot.report.poison_page import poison_page
+from fedballot.settings.voting import VotingSettings
 from fedballot.studies.attacks import crafting, infiltrated
 from fedballot.studies.attacks.infiltrated import Federation
 from fedballot.studies.attacks.poison import dealt_votes, replacing, wanted
@@ -29,7 +30,6 @@ SMALL = {
     "test_size": 100,
     "client_models": "logistic-regression",
     "server_model": "logistic-regression",
-    "student": "argmax",
     "abstain": False,
     "k": 3,
 }
@@ -38,7 +38,8 @@ SMALL = {
 def federation(name: str, folder, **more: object) -> Federation:
     method = get_method(name)
     known = {field.name for field in dataclasses.fields(method.settings)}
-    given = {key: value for key, value in {**SMALL, **more}.items() if key in known}
+    cheap = {"student": "argmax"} if issubclass(method.settings, VotingSettings) else {}
+    given = {key: value for key, value in {**SMALL, **cheap, **more}.items() if key in known}
     return Federation(method, resolve(name, given), folder)
 
 
