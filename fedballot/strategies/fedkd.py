@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import expit, softmax
 
 from fedballot.clients.fedkd import KdAnswer
-from fedballot.core.errors import SettingsError
+from fedballot.core.errors import FedballotError, SettingsError
 from fedballot.core.metrics import auc_per_class, mean_of, share_right
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.copies import check_images, public_copy
@@ -23,7 +23,7 @@ from fedballot.distillation.evenness import UNEVEN, shares, unevenness
 from fedballot.distillation.pairwise import pairwise_consensus
 from fedballot.distillation.propagation import half_borne_out, propagate
 from fedballot.learners.base import Learner
-from fedballot.learners.extractors import Extractor, make_extractor
+from fedballot.learners.extractors import make_extractor
 from fedballot.privacy.mechanisms.laplace import NoisyValues
 from fedballot.privacy.noise.randomness import secret_noise
 from fedballot.settings.fedkd import EnsembleSettings, FedkdDpSettings, FedkdSettings, ballot_form, mechanism
@@ -57,11 +57,19 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
         self.queries = np.sort(order[: self.settings.record_count])
         self.graph = self._graph() if self.settings.student == "propagated" else None
 
-    def _graph(self) -> Extractor:
-        settings, shape = self.settings, self.data.public_x.shape[1:]
-        return make_extractor(
-            settings.graph_features, input_shape=shape, components=settings.components, device=self.device
-        )
+    def _graph(self) -> npt.NDArray[np.float32]:
+        """What the graph compares of each record asked about (records, d); made before anybody is asked."""
+        settings, pool = self.settings, self.data.public_x
+        try:
+            extractor = make_extractor(
+                settings.graph_features,
+                input_shape=pool.shape[1:],
+                components=settings.components,
+                device=self.device,
+            )
+            return extractor.fit(pool).transform(pool[self.queries])
+        except FedballotError as error:
+            raise SettingsError(f"graph_features={settings.graph_features}: {error}") from error
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -129,9 +137,8 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
         logits = self.per_record(consensus)
         if self.graph is None:
             return np.asarray(logits.argmax(axis=1))
-        features = self.graph.fit(self.data.public_x).transform(self.data.public_x[self.queries])
         settings, said = self.settings, self.said(logits)
-        return propagate(features, said, neighbours=settings.neighbours, alpha=settings.spread)[0]
+        return propagate(self.graph, said, neighbours=settings.neighbours, alpha=settings.spread)[0]
 
     def said(self, logits: Floats) -> Floats:
         """What goes over the graph of an ensemble's logits (records, C)."""

@@ -242,6 +242,12 @@ def test_neighbours_average_the_noise_of_the_sound_variant_out():
     assert learned.metrics["label_accuracy"] > 0.7
 
 
+def test_features_that_the_pool_cannot_have_are_refused_before_anybody_is_asked():
+    settings = small_settings(FedkdSettings, {"student": "propagated", "graph_features": "standardise+hellinger"})
+    with pytest.raises(SettingsError, match=r"^graph_features=standardise\+hellinger: .*takes counts"):
+        strategy(settings)
+
+
 @pytest.mark.parametrize("setting", ["student=propagated", "ensemble=pairwise"])
 def test_what_compares_classes_is_refused_for_several_labels(setting, yeast):
     name, _, value = setting.partition("=")
