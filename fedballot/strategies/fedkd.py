@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import expit, softmax
 
 from fedballot.clients.fedkd import KdAnswer
-from fedballot.core.errors import FedballotError, SettingsError
+from fedballot.core.errors import SettingsError, named
 from fedballot.core.metrics import auc_per_class, mean_of, share_right
 from fedballot.core.seeds import Stream, generator
 from fedballot.datasets.copies import check_images, public_copy
@@ -60,7 +60,7 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
     def _graph(self) -> npt.NDArray[np.float32]:
         """What the graph compares of each record asked about (records, d); made before anybody is asked."""
         settings, pool = self.settings, self.data.public_x
-        try:
+        with named("graph_features", settings.graph_features):
             extractor = make_extractor(
                 settings.graph_features,
                 input_shape=pool.shape[1:],
@@ -68,8 +68,6 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
                 device=self.device,
             )
             return extractor.fit(pool).transform(pool[self.queries])
-        except FedballotError as error:
-            raise SettingsError(f"graph_features={settings.graph_features}: {error}") from error
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -85,12 +83,13 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
 
     def learn_from(self, consensus: Floats) -> Learned:
         """Distil the ensemble's logits (Q, C), noise included."""
-        data, rows, right = self.data, self.queries, None
+        data, rows, right, uneven = self.data, self.queries, None, list[str]()
         release: Kept = {"query_indices": rows, "consensus": consensus}
         if data.multi_label:
             learner = self.distill(consensus)
         else:
-            labels, truth = self.labels(consensus), np.asarray(data.public_y[rows])
+            logits, truth = self.per_record(consensus), np.asarray(data.public_y[rows])
+            labels, uneven = self.labels(logits), self.uneven(logits)
             release |= {"labels": labels, **({"true_labels": truth} if (truth >= 0).all() else {})}
             right = share_right(labels, truth)
             learner = self.distill(consensus) if self.graph is None else self.learn_labels(consensus, labels)
@@ -104,14 +103,14 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
                 "float64_bytes_up": 8 * consensus.size * self.counts.answered,
             },
             round_metrics=self.quality(consensus),
-            warnings=[*self.warnings(), *self.uneven(consensus)],
+            warnings=[*self.warnings(), *uneven],
         )
 
-    def uneven(self, consensus: Floats) -> list[str]:
+    def uneven(self, logits: Floats) -> list[str]:
         """What to tell whoever lets neighbours decide where classes are not even, as far as the ensemble knows."""
         if self.graph is None:
             return []
-        share = shares(self.per_record(consensus).argmax(axis=1), len(self.data.classes))
+        share = shares(logits.argmax(axis=1), len(self.data.classes))
         if unevenness(share) <= UNEVEN:
             return []
         most = int(share.argmax())
@@ -132,9 +131,8 @@ class EnsembleStrategy(OneShotStrategy[S], Generic[S]):
         """Mean logits (records, C) of all answers (Q, C) about a record."""
         return np.asarray(consensus.reshape(self.settings.answers, len(self.queries), -1).mean(axis=0))
 
-    def labels(self, consensus: Floats) -> npt.NDArray[np.int64]:
-        """Class of each record (records,): what the mean of its answers says, or what its neighbours bear out."""
-        logits = self.per_record(consensus)
+    def labels(self, logits: Floats) -> npt.NDArray[np.int64]:
+        """Class of each record (records,): what its mean logits (records, C) say, or what its neighbours bear out."""
         if self.graph is None:
             return np.asarray(logits.argmax(axis=1))
         settings, said = self.settings, self.said(logits)
